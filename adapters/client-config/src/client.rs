@@ -93,8 +93,8 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// True if its program is on `PATH`, or its files exist in the home folder or the project. A path
-    /// that can't be inspected is absent, because it can't be edited either.
+    /// True if its program is on `PATH`, or its files exist in the home folder or the project. A
+    /// path that can't be inspected is absent, because it can't be edited either.
     pub fn is_present(self, environment: &ClientEnvironment) -> bool {
         let profile = self.profile();
         if environment.has_program(profile.programs) {
@@ -136,9 +136,9 @@ impl Client {
         self.profile().new_file
     }
 
-    /// The variable that the client replaces by the project's folder. `--root` takes it instead of
-    /// a path if [`ConfigLocation::starts_in_project`] is false: a path is valid on one machine and for one
-    /// project only. It has to be an argument of its own.
+    /// The variable that the client replaces with the project's folder. It is the value of `--root`
+    /// if [`ConfigLocation::starts_in_project`] is false, because a path is valid on one machine
+    /// only. It has to be an argument of its own.
     pub fn project_variable(self) -> Option<&'static str> {
         self.profile().project_variable
     }
@@ -225,8 +225,8 @@ pub(crate) enum WorkingDirectory {
 /// An entry for one kind of server.
 pub(crate) struct EntryTemplate {
     pub set: &'static [(&'static str, TemplateField)],
-    /// Keys to remove because they belong to the other kind of server. `args`, if listed, is first and
-    /// is removed only if it is not set.
+    /// Keys to remove because they belong to the other kind of server. `args`, if listed, is first
+    /// and is removed only if it is not set.
     pub drop: &'static [&'static str],
 }
 

@@ -1,6 +1,7 @@
 //! Minimal MCP client for `doctor` and `demo`, over a child process or HTTP.
 //!
-//! Every operation has a time limit. Responses are untrusted, so callers clean them before printing.
+//! Every operation has a time limit. Responses are untrusted, so callers have to clean them before
+//! printing.
 
 #[cfg(test)]
 mod tests;

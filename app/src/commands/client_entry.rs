@@ -176,7 +176,7 @@ pub(super) fn is_package(word: &str) -> bool {
     word.split('@').next() == Some(NAME)
 }
 
-/// The arguments without those in [`REPLACED`].
+/// The arguments without [`REPLACED_FLAGS`] and their values.
 pub(super) fn without_replaced_flags(arguments: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = arguments.iter();

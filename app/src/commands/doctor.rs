@@ -31,7 +31,7 @@ pub(crate) struct Options {
     json: bool,
     /// Also contact servers that the project's files name, and send them the token
     ///
-    /// A repository may name any server, so by default only servers in your own files are contacted.
+    /// A repository may name any server. By default, only servers in your own files are contacted.
     #[arg(long)]
     with_token: bool,
 }

@@ -1,7 +1,7 @@
 //! Appends and removes pairs in braces: a JSON object or a TOML inline table.
 //!
-//! A gap between two pairs contains only white space, comments and at most one comma. Comments stay,
-//! and a line comment keeps the line break after it.
+//! A gap between two pairs contains only white space, comments and at most one comma. Comments
+//! stay, and a line comment keeps the line break after it.
 
 use std::ops::Range;
 

@@ -26,7 +26,7 @@ pub enum ConfigFormat {
     Toml,
 }
 
-/// The entry [`NAME`] in the map of servers to which `path` leads.
+/// The entry [`SERVER_NAME`] in the map of servers at `path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntrySlot {
     pub format: ConfigFormat,
@@ -145,7 +145,8 @@ impl EntryEdit {
 fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(ConfigError(format!(
-            "the file has {} bytes, which is more than {MAX_FILE_BYTES}; check that it is the right one",
+            "the file has {} bytes, which is more than {MAX_FILE_BYTES}; check that it is the \
+             right one",
             text.len()
         )));
     }

@@ -19,8 +19,8 @@ use reqlore_client_config::{
 };
 use serde_json::{Value, json};
 
-/// A machine without files.
-fn nowhere(platform: Platform) -> ClientEnvironment {
+/// A machine without clients.
+fn empty_machine(platform: Platform) -> ClientEnvironment {
     ClientEnvironment {
         project: PathBuf::from("/work-of/ann/shop"),
         home: PathBuf::from("/home/ann"),
@@ -35,8 +35,8 @@ fn command(program: &str, arguments: &[&str]) -> ServerSpec {
     ServerSpec::Command { program: program.to_owned(), arguments }
 }
 
-/// As `init` has it: a program without arguments, and the project where the client needs it.
-fn started(
+/// The server that `init` writes: without arguments, or with the project if the client needs it.
+fn stdio_server(
     client: Client,
     location: &ConfigLocation,
     environment: &ClientEnvironment,
@@ -48,7 +48,7 @@ fn started(
     command("reqlore", &["--root", root])
 }
 
-fn elsewhere() -> ServerSpec {
+fn http_server() -> ServerSpec {
     ServerSpec::Url {
         url: "https://reqlore.example.org/mcp".to_owned(),
         token_variable: "REQLORE_TOKEN".to_owned(),
@@ -59,7 +59,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-fn ending(format: ConfigFormat) -> &'static str {
+fn extension(format: ConfigFormat) -> &'static str {
     match format {
         ConfigFormat::Json => "json",
         ConfigFormat::Toml => "toml",
@@ -68,43 +68,43 @@ fn ending(format: ConfigFormat) -> &'static str {
 
 #[test]
 fn client_files_match_the_reviewed_ones() {
-    let environment = nowhere(Platform::Linux);
+    let environment = empty_machine(Platform::Linux);
     for client in Client::ALL {
         let folder = golden(client.name());
-        let mut refused = String::new();
+        let mut rejected = String::new();
         for scope in ConfigScope::ALL {
             let name = scope.name();
             let location = match client.config_location(scope, &environment) {
                 Ok(location) => location,
                 Err(reason) => {
-                    writeln!(refused, "{name}: {reason}").unwrap();
+                    writeln!(rejected, "{name}: {reason}").unwrap();
                     continue;
                 }
             };
-            let command = started(client, &location, &environment);
-            for (server, kind) in [(command, "stdio"), (elsewhere(), "http")] {
+            let command = stdio_server(client, &location, &environment);
+            for (server, kind) in [(command, "stdio"), (http_server(), "http")] {
                 match client.entry(&server) {
                     Ok(entry) => {
-                        let file = format!("{name}-{kind}.{}", ending(location.slot.format));
+                        let file = format!("{name}-{kind}.{}", extension(location.slot.format));
                         let text =
                             edit::put_entry(client.new_file(), location.slot, &entry).unwrap();
                         assert_eq!(read(&text, location.slot), Value::Object(entry.set));
                         expect_file![folder.join(file)].assert_eq(&text);
                     }
-                    Err(reason) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
+                    Err(reason) => writeln!(rejected, "{name}, {kind}: {reason}").unwrap(),
                 }
             }
         }
-        // There is no such file if nothing is refused.
-        expect_file![folder.join("refused.txt")].assert_eq(&refused);
-        check_existing(client, &environment);
+        // If nothing is rejected, the file does not exist.
+        expect_file![folder.join("refused.txt")].assert_eq(&rejected);
+        check_existing_file(client, &environment);
     }
 }
 
 /// Adds a stdio entry to an existing file, replaces it with HTTP, and replaces that with stdio.
-fn check_existing(client: Client, environment: &ClientEnvironment) {
+fn check_existing_file(client: Client, environment: &ClientEnvironment) {
     let location = client.config_location(ConfigScope::User, environment).unwrap();
-    let (slot, ending) = (location.slot, ending(location.slot.format));
+    let (slot, ending) = (location.slot, extension(location.slot.format));
     let folder = golden(client.name());
     let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
     let put = |text: &str, server: &ServerSpec| {
@@ -119,11 +119,11 @@ fn check_existing(client: Client, environment: &ClientEnvironment) {
     let review = |text: &str, name: &str| {
         expect_file![folder.join(format!("{name}.{ending}"))].assert_eq(&text.replace('\r', ""));
     };
-    let command = started(client, &location, environment);
+    let command = stdio_server(client, &location, environment);
     let with_command = put(&before.replace('\n', "\r\n"), &command);
     review(&with_command, "existing-stdio");
-    if client.entry(&elsewhere()).is_ok() {
-        let with_url = put(&with_command, &elsewhere());
+    if client.entry(&http_server()).is_ok() {
+        let with_url = put(&with_command, &http_server());
         review(&with_url, "existing-http");
         put(&with_url, &command);
     }
@@ -141,10 +141,10 @@ fn read(text: &str, slot: EntrySlot) -> Value {
     value
 }
 
-/// Both refuse their whole file for one key of the other kind.
+/// Both clients reject their whole file for one key of the other kind.
 #[test]
 fn switch_of_server_kind_keeps_the_users_keys() {
-    let environment = nowhere(Platform::Linux);
+    let environment = empty_machine(Platform::Linux);
     for (client, before, after) in [
         (
             Client::Codex,
@@ -170,7 +170,7 @@ fn switch_of_server_kind_keeps_the_users_keys() {
         ),
     ] {
         let slot = client.config_location(ConfigScope::User, &environment).unwrap().slot;
-        let text = edit::put_entry(before, slot, &client.entry(&elsewhere()).unwrap()).unwrap();
+        let text = edit::put_entry(before, slot, &client.entry(&http_server()).unwrap()).unwrap();
         assert_eq!(read(&text, slot), after, "{text}");
     }
 }
@@ -181,14 +181,14 @@ fn config_locations_match_the_reviewed_table() {
     for (platform, title) in
         [(Platform::Linux, "Linux"), (Platform::MacOs, "macOS"), (Platform::Windows, "Windows")]
     {
-        write_places(&mut table, title, &nowhere(platform));
+        write_places(&mut table, title, &empty_machine(platform));
     }
     let moved = |platform| ClientEnvironment {
         variables: ClientEnvironment::VARIABLES
             .iter()
             .map(|name| ((*name).to_owned(), format!("/moved/{name}")))
             .collect(),
-        ..nowhere(platform)
+        ..empty_machine(platform)
     };
     write_places(&mut table, "Linux, all variables set", &moved(Platform::Linux));
     write_places(&mut table, "Windows, all variables set", &moved(Platform::Windows));
@@ -214,45 +214,45 @@ fn write_places(table: &mut String, title: &str, environment: &ClientEnvironment
     writeln!(table).unwrap();
 }
 
-fn refusal(client: Client, server: &ServerSpec) -> Option<String> {
+fn rejection(client: Client, server: &ServerSpec) -> Option<String> {
     client.entry(server).err().map(String::from)
 }
 
 #[test]
 fn entry_with_a_variable_of_the_client_is_rejected() {
-    let refusing = |root: &str| -> Vec<&str> {
+    let rejecting = |root: &str| -> Vec<&str> {
         let server = command("reqlore", &["--root", root]);
-        let refuses = |client: &Client| refusal(*client, &server).is_some();
-        Client::ALL.into_iter().filter(refuses).map(Client::name).collect()
+        let rejects = |client: &Client| rejection(*client, &server).is_some();
+        Client::ALL.into_iter().filter(rejects).map(Client::name).collect()
     };
     let braced = ["claude-code", "cursor", "vscode", "zed", "gemini", "copilot", "kiro"];
-    assert_eq!(refusing("/home/ann/${x}"), braced);
-    assert_eq!(refusing("/home/ann/$x"), ["zed", "gemini", "copilot"]);
-    assert_eq!(refusing("/home/ann/{env:x}"), ["opencode"]);
-    assert_eq!(refusing("/home/ann/{file:x}"), ["opencode"]);
-    assert_eq!(refusing("/home/ann/5$ \"'\\ {x} %x% ü/a b$"), [""; 0]);
+    assert_eq!(rejecting("/home/ann/${x}"), braced);
+    assert_eq!(rejecting("/home/ann/$x"), ["zed", "gemini", "copilot"]);
+    assert_eq!(rejecting("/home/ann/{env:x}"), ["opencode"]);
+    assert_eq!(rejecting("/home/ann/{file:x}"), ["opencode"]);
+    assert_eq!(rejecting("/home/ann/5$ \"'\\ {x} %x% ü/a b$"), [""; 0]);
     assert_eq!(
-        refusal(Client::Gemini, &command("/home/ann/$x", &[])).unwrap(),
+        rejection(Client::Gemini, &command("/home/ann/$x", &[])).unwrap(),
         "Gemini CLI reads `$` in `/home/ann/$x` as a variable; use another name"
     );
     // Its own variable for the project is written as it is; another client's is a path.
     let variable = Client::Cursor.project_variable().unwrap();
     let server = command("reqlore", &["--root", variable]);
     assert_eq!(Client::Cursor.entry(&server).unwrap().set["args"][1], variable);
-    assert!(refusal(Client::VsCode, &server).is_some());
+    assert!(rejection(Client::VsCode, &server).is_some());
     // A shell quotes arguments, and not a program without them.
     let spaced = "/Users/ann/my tools/reqlore";
-    assert!(refusal(Client::Zed, &command(spaced, &[])).unwrap().contains(spaced));
-    assert_eq!(refusal(Client::Zed, &command(spaced, &["serve"])), None);
-    assert_eq!(refusal(Client::Codex, &command(spaced, &[])), None);
+    assert!(rejection(Client::Zed, &command(spaced, &[])).unwrap().contains(spaced));
+    assert_eq!(rejection(Client::Zed, &command(spaced, &["serve"])), None);
+    assert_eq!(rejection(Client::Codex, &command(spaced, &[])), None);
     for program in ["reqlore", "/opt/reqlore-0.1/bin/reqlore", "C:\\Users\\Änne\\reqlore.exe"] {
-        assert_eq!(refusal(Client::Zed, &command(program, &[])), None);
+        assert_eq!(rejection(Client::Zed, &command(program, &[])), None);
     }
 }
 
 #[test]
 fn entry_never_sets_a_key_that_it_removes() {
-    let servers = [command("reqlore", &[]), command("reqlore", &["serve"]), elsewhere()];
+    let servers = [command("reqlore", &[]), command("reqlore", &["serve"]), http_server()];
     for client in Client::ALL {
         for entry in servers.iter().filter_map(|server| client.entry(server).ok()) {
             let both = entry.drop.iter().find(|key| entry.set.contains_key(**key));

@@ -1,4 +1,4 @@
-//! Which clients count as present, and which of several files is taken.
+//! Detection of clients, and the choice among several files.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope, Platform};
 use tempfile::TempDir;
 
-fn environment(ground: &TempDir, platform: Platform) -> ClientEnvironment {
+fn environment(machine: &TempDir, platform: Platform) -> ClientEnvironment {
     let folder = |name: &str| {
-        let folder = ground.path().join(name);
+        let folder = machine.path().join(name);
         fs::create_dir_all(&folder).unwrap();
         folder
     };
@@ -16,7 +16,7 @@ fn environment(ground: &TempDir, platform: Platform) -> ClientEnvironment {
         project: folder("project"),
         home: folder("home"),
         platform,
-        path: vec![ground.path().join("absent"), folder("bin")],
+        path: vec![machine.path().join("absent"), folder("bin")],
         variables: Vec::new(),
     }
 }
@@ -33,13 +33,13 @@ fn touch(path: &Path) {
 
 #[test]
 fn client_with_a_program_on_path_is_present() {
-    let ground = TempDir::new().unwrap();
+    let machine = TempDir::new().unwrap();
     for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
-        assert_eq!(present(&environment(&ground, platform)), [""; 0], "an empty machine");
+        assert_eq!(present(&environment(&machine, platform)), [""; 0], "an empty machine");
     }
-    fs::create_dir_all(ground.path().join("bin/zed")).unwrap();
+    fs::create_dir_all(machine.path().join("bin/zed")).unwrap();
     assert_eq!(
-        present(&environment(&ground, Platform::Linux)),
+        present(&environment(&machine, Platform::Linux)),
         [""; 0],
         "a folder is not a program"
     );
@@ -58,14 +58,14 @@ fn client_with_a_program_on_path_is_present() {
         ("kiro-cli", "kiro"),
         ("opencode", "opencode"),
     ] {
-        let ground = TempDir::new().unwrap();
-        touch(&ground.path().join("bin").join(program));
-        assert_eq!(present(&environment(&ground, Platform::Linux)), [client], "{program}");
-        assert_eq!(present(&environment(&ground, Platform::Windows)), [""; 0], "{program}");
+        let machine = TempDir::new().unwrap();
+        touch(&machine.path().join("bin").join(program));
+        assert_eq!(present(&environment(&machine, Platform::Linux)), [client], "{program}");
+        assert_eq!(present(&environment(&machine, Platform::Windows)), [""; 0], "{program}");
         for ending in ["exe", "cmd"] {
-            let ground = TempDir::new().unwrap();
-            touch(&ground.path().join("bin").join(format!("{program}.{ending}")));
-            assert_eq!(present(&environment(&ground, Platform::Windows)), [client], "{program}");
+            let machine = TempDir::new().unwrap();
+            touch(&machine.path().join("bin").join(format!("{program}.{ending}")));
+            assert_eq!(present(&environment(&machine, Platform::Windows)), [client], "{program}");
         }
     }
 }
@@ -99,20 +99,20 @@ fn client_with_files_is_present() {
         ("project/opencode.jsonc", "opencode"),
         ("project/.opencode/agents/review.md", "opencode"),
     ] {
-        let ground = TempDir::new().unwrap();
-        touch(&ground.path().join(file));
-        assert_eq!(present(&environment(&ground, Platform::Linux)), [client], "{file}");
+        let machine = TempDir::new().unwrap();
+        touch(&machine.path().join(file));
+        assert_eq!(present(&environment(&machine, Platform::Linux)), [client], "{file}");
     }
 }
 
 #[test]
 fn variable_moves_a_folder_unless_empty_or_relative() {
-    let ground = TempDir::new().unwrap();
-    touch(&ground.path().join("moved/config.toml"));
-    let mut environment = environment(&ground, Platform::Linux);
+    let machine = TempDir::new().unwrap();
+    touch(&machine.path().join("moved/config.toml"));
+    let mut environment = environment(&machine, Platform::Linux);
     environment.variables = vec![("CODEX_HOME".to_owned(), String::new())];
-    assert_eq!(present(&environment), [""; 0], "an empty variable counts as unset");
-    let moved = ground.path().join("moved").to_str().unwrap().to_owned();
+    assert_eq!(present(&environment), [""; 0], "an empty variable is unset");
+    let moved = machine.path().join("moved").to_str().unwrap().to_owned();
     environment.variables = vec![("CODEX_HOME".to_owned(), moved)];
     assert_eq!(present(&environment), ["codex"]);
     environment.variables = vec![("XDG_CONFIG_HOME".to_owned(), "settings".to_owned())];
@@ -122,8 +122,8 @@ fn variable_moves_a_folder_unless_empty_or_relative() {
 
 #[test]
 fn config_location_prefers_the_existing_file() {
-    let ground = TempDir::new().unwrap();
-    let environment = environment(&ground, Platform::Linux);
+    let machine = TempDir::new().unwrap();
+    let environment = environment(&machine, Platform::Linux);
     let location = |scope| Client::OpenCode.config_location(scope, &environment).unwrap().file;
     let (project, user) = (&environment.project, environment.home.join(".config/opencode"));
     assert_eq!(location(ConfigScope::Project), project.join("opencode.json"), "the usual one");

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::{
-    JSON, check_damaged, check_others_stay, check_signs_stay, command, put, take, without_space,
+    JSON, check_characters_stay, check_damaged, check_other_values_stay, command, put, take,
+    without_space,
 };
 
 /// White space and comments, which are valid between any two tokens.
@@ -111,12 +112,12 @@ proptest! {
 
     #[test]
     fn edit_keeps_all_other_values(text in file()) {
-        check_others_stay(&text, JSON, others);
+        check_other_values_stay(&text, JSON, others);
     }
 
     #[test]
     fn edit_keeps_every_character_around_the_entry(text in file()) {
-        let without = check_signs_stay(&text, JSON);
+        let without = check_characters_stay(&text, JSON);
         let again = take(&put(&without, JSON, &command()), JSON);
         if parse(&text).get("mcpServers").is_some() {
             prop_assert_eq!(without_space(&again), without_space(&without));

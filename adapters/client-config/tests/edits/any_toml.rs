@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use toml_edit::{DocumentMut, Item};
 
 use super::{
-    TOML, check_damaged, check_others_stay, check_signs_stay, command, put, take, without_space,
+    TOML, check_characters_stay, check_damaged, check_other_values_stay, command, put, take,
+    without_space,
 };
 
 /// Lines before the first table, each used at most once.
@@ -94,12 +95,12 @@ proptest! {
 
     #[test]
     fn edit_keeps_all_other_values(text in file()) {
-        check_others_stay(&text, TOML, others);
+        check_other_values_stay(&text, TOML, others);
     }
 
     #[test]
     fn edit_keeps_every_character_around_the_table(text in file()) {
-        let without = check_signs_stay(&text, TOML);
+        let without = check_characters_stay(&text, TOML);
         let again = take(&put(&without, TOML, &command()), TOML);
         prop_assert_eq!(without_space(&again), without_space(&without));
     }

@@ -11,7 +11,7 @@ fn put(text: &str, content: &str) -> String {
     let put = block::put_block(text, content).expect("a text that can be edited");
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let found = block::find_block(&put).expect("it can be read").expect("a block");
-    assert_eq!(lines(&found), lines(content), "what was put in is found\n{text}\n{put}");
+    assert_eq!(lines(&found), lines(content), "the block is found\n{text}\n{put}");
     assert_eq!(block::put_block(&put, content), Ok(put.clone()), "nothing changes the second time");
     if put != text {
         assert_eq!(UndoPatch::between(text, &put).undo(&put).as_deref(), Some(text));
@@ -29,17 +29,19 @@ fn block_edits_match_the_reviewed_cases() {
         "put two lines" => put(text, "a\nb"),
         "put one line" => put(text, "a"),
         "put nothing" => put(text, ""),
-        "put refused" => in_lines(&block::put_block(text, "x").expect_err("a refusal").to_string()),
+        "put refused" => {
+            in_lines(&block::put_block(text, "x").expect_err("a rejection").to_string())
+        }
         "take" => taken(text),
-        _ => refused(text),
+        _ => rejected(text),
     });
 }
 
-fn refused(text: &str) -> String {
-    let refused = block::put_block(text, "x").expect_err("a text that can't be edited");
-    assert_eq!(block::remove_block(text).as_ref(), Err(&refused));
-    assert_eq!(block::find_block(text).as_ref(), Err(&refused));
-    in_lines(&refused.to_string())
+fn rejected(text: &str) -> String {
+    let rejected = block::put_block(text, "x").expect_err("a text that can't be edited");
+    assert_eq!(block::remove_block(text).as_ref(), Err(&rejected));
+    assert_eq!(block::find_block(text).as_ref(), Err(&rejected));
+    in_lines(&rejected.to_string())
 }
 
 #[test]

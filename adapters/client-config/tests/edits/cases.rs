@@ -7,7 +7,7 @@ use expect_test::expect_file;
 use reqlore_client_config::edit::{self, EntryEdit, EntrySlot};
 use serde_json::json;
 
-use super::{JSON, TOML, command, entry, in_lines, put, refusal, take, url};
+use super::{JSON, TOML, command, entry, in_lines, put, rejection, take, url};
 
 #[test]
 fn json_edits_match_the_reviewed_cases() {
@@ -22,9 +22,9 @@ fn toml_edits_match_the_reviewed_cases() {
 fn edit(verb: &str, text: &str, slot: EntrySlot) -> String {
     match verb.split(' ').collect::<Vec<_>>()[..] {
         ["take"] => take(text, slot),
-        ["refuse"] => in_lines(&refusal(text, slot)),
-        ["put", "refused"] => refused(text, slot, &command()),
-        ["put", name, "refused"] => refused(text, slot, &named(name)),
+        ["refuse"] => in_lines(&rejection(text, slot)),
+        ["put", "refused"] => rejected(text, slot, &command()),
+        ["put", name, "refused"] => rejected(text, slot, &named(name)),
         ["put", name] => put(text, slot, &named(name)),
         _ => panic!("{verb}"),
     }
@@ -49,8 +49,8 @@ pub(crate) fn check(name: &str, edit: impl Fn(&str, &str) -> String) {
     expect_file![path].assert_eq(&reviewed);
 }
 
-fn refused(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
-    in_lines(&edit::put_entry(text, slot, entry).expect_err("a refusal").to_string())
+fn rejected(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
+    in_lines(&edit::put_entry(text, slot, entry).expect_err("a rejection").to_string())
 }
 
 fn named(name: &str) -> EntryEdit {
@@ -75,23 +75,23 @@ fn json_that_clients_reject_is_rejected() {
     let spaces =
         ["{\u{a0}}", "{\u{b}}", "{\u{2028}}", "{\0}", "{}\u{feff}", "[\"\n\"]", "[\"\t\"]"];
     for text in texts.split_whitespace().chain(spaces) {
-        let refused = refusal(text, JSON);
-        assert!(refused.starts_with("line "), "{text}: {refused}");
-        assert!(refused.contains("; correct the file"), "{text}: {refused}");
+        let rejected = rejection(text, JSON);
+        assert!(rejected.starts_with("line "), "{text}: {rejected}");
+        assert!(rejected.contains("; correct the file"), "{text}: {rejected}");
     }
 }
 
 #[test]
 fn text_that_is_too_deep_or_too_long_is_rejected() {
     for open in ["[", "{\"a\":", "{\"mcpServers\":{\"reqlore\":[{\"a\":"] {
-        let refused = refusal(&open.repeat(100_000), JSON);
-        assert!(refused.contains("nesting depth"), "{refused}");
+        let rejected = rejection(&open.repeat(100_000), JSON);
+        assert!(rejected.contains("nesting depth"), "{rejected}");
     }
     for (start, repeated) in [("a=[", "["), ("a={a=", "{a="), ("[", "["), ("a.", "a.")] {
-        refusal(&format!("{start}{}", repeated.repeat(100_000)), TOML);
+        rejection(&format!("{start}{}", repeated.repeat(100_000)), TOML);
     }
-    let refused = refusal(&" ".repeat(17 * 1024 * 1024), JSON);
-    assert!(refused.contains("17825792 bytes, which is more than 16777216"), "{refused}");
+    let rejected = rejection(&" ".repeat(17 * 1024 * 1024), JSON);
+    assert!(rejected.contains("17825792 bytes, which is more than 16777216"), "{rejected}");
 }
 
 #[test]

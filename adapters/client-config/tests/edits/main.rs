@@ -45,7 +45,7 @@ fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
     // TOML has no null.
     expected.retain(|_, value| slot == JSON || !value.is_null());
     let found = edit::find_entry(&put, slot).expect("the edited file can be read");
-    assert_eq!(found, Some(Value::Object(expected)), "what was put in is found\n{text}\n{put}");
+    assert_eq!(found, Some(Value::Object(expected)), "the entry is found\n{text}\n{put}");
     let again = edit::put_entry(&put, slot, entry).expect("the edited file can be edited");
     assert_eq!(again, put, "nothing changes the second time\n{text}");
     if put != text {
@@ -57,19 +57,24 @@ fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
 
 fn take(text: &str, slot: EntrySlot) -> String {
     let taken = edit::remove_entry(text, slot).expect("a file that can be edited");
-    assert_eq!(edit::find_entry(&taken, slot), Ok(None), "what was taken out is gone\n{text}");
+    assert_eq!(edit::find_entry(&taken, slot), Ok(None), "the entry is removed\n{text}");
     taken
 }
 
-fn refusal(text: &str, slot: EntrySlot) -> String {
-    let refused = edit::put_entry(text, slot, &command()).expect_err("a file that can't be edited");
-    assert_eq!(edit::find_entry(text, slot), Err(refused.clone()), "each asks the same of a file");
-    assert_eq!(edit::remove_entry(text, slot), Err(refused.clone()));
-    let ConfigError(refused) = refused;
-    refused
+fn rejection(text: &str, slot: EntrySlot) -> String {
+    let rejected =
+        edit::put_entry(text, slot, &command()).expect_err("a file that can't be edited");
+    assert_eq!(
+        edit::find_entry(text, slot),
+        Err(rejected.clone()),
+        "all functions reject the same files"
+    );
+    assert_eq!(edit::remove_entry(text, slot), Err(rejected.clone()));
+    let ConfigError(rejected) = rejected;
+    rejected
 }
 
-/// A message in short lines.
+/// The message, split into short lines.
 fn in_lines(message: &str) -> String {
     let breaks = [(": ", ":\n"), ("; ", ";\n"), (", then", ",\nthen")];
     breaks.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to)) + "\n"
@@ -82,11 +87,11 @@ fn cases(cases: u32) -> ProptestConfig {
 
 /// The text without white space.
 fn without_space(text: &str) -> String {
-    text.chars().filter(|sign| !sign.is_whitespace()).collect()
+    text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Two edits and the removal keep everything else, and the second edit can be undone.
-fn check_others_stay(text: &str, slot: EntrySlot, others: impl Fn(&str) -> String) {
+/// Checks that two edits and the removal keep all other values, and that the second can be undone.
+fn check_other_values_stay(text: &str, slot: EntrySlot, others: impl Fn(&str) -> String) {
     let first = put(text, slot, &command());
     let second = put(&first, slot, &url());
     let taken = take(&second, slot);
@@ -97,9 +102,9 @@ fn check_others_stay(text: &str, slot: EntrySlot, others: impl Fn(&str) -> Strin
     assert_eq!(undone.as_ref(), Some(&first));
 }
 
-/// Adds and removes an entry and checks that no other character is lost. Returns
-/// the text without the entry.
-fn check_signs_stay(text: &str, slot: EntrySlot) -> String {
+/// Adds and removes an entry, and checks that no other character is lost. Returns the text without
+/// the entry.
+fn check_characters_stay(text: &str, slot: EntrySlot) -> String {
     let without = take(text, slot);
     let with = put(&without, slot, &command());
     assert_eq!(text.ends_with('\n') || slot == TOML, with.ends_with('\n') || slot == TOML);
@@ -110,7 +115,7 @@ fn check_signs_stay(text: &str, slot: EntrySlot) -> String {
     without
 }
 
-/// A damaged text is edited like a sound one, or rejected.
+/// Checks that a damaged text is edited like a valid one, or rejected.
 fn check_damaged(
     text: &str,
     damage: (usize, usize, &str),
@@ -124,7 +129,7 @@ fn check_damaged(
     let damaged: String = damaged.into_iter().collect();
     match edit::put_entry(&damaged, slot, &command()) {
         Ok(_) => assert_eq!(others(&put(&damaged, slot, &command())), others(&damaged)),
-        Err(refused) => assert!(refused.to_string().ends_with("again"), "{refused}"),
+        Err(rejected) => assert!(rejected.to_string().ends_with("again"), "{rejected}"),
     }
     if let Ok(taken) = edit::remove_entry(&damaged, slot) {
         assert_eq!(others(&taken), others(&damaged));

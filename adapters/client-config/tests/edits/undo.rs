@@ -57,7 +57,7 @@ proptest! {
         let mut text = texts[texts.len() - 1].clone();
         for (trace, two) in traces.iter().zip(texts.windows(2)).rev() {
             if two[0] != two[1] {
-                text = trace.undo(&text).expect("what was put in stands there once");
+                text = trace.undo(&text).expect("the inserted text occurs once");
             }
             prop_assert_eq!(&text, &two[0]);
         }

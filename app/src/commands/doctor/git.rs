@@ -110,13 +110,13 @@ fn check_private(
     }
     if !tracked.text.is_empty() {
         report.problem(
-            format!("Git tracks files of {LOCAL}, which may contain users, tokens and the audit log"),
-            "run `git rm -r --cached .reqlore/local`; revoke all tokens if the repository was shared",
+            format!("Git tracks files of {LOCAL}, which may hold users, tokens and the audit log"),
+            "run `git rm -r --cached .reqlore/local`; if it was shared, revoke all tokens",
         );
     }
     if !is_ignored {
         report.problem(
-            format!("{LOCAL} is not ignored, but may contain users, tokens and the audit log"),
+            format!("{LOCAL} is not ignored, but may hold users, tokens and the audit log"),
             "write `*` to .reqlore/local/.gitignore",
         );
     }
