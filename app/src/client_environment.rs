@@ -65,8 +65,8 @@ pub(crate) fn own_program() -> Option<PathBuf> {
 }
 
 /// This program as a stdio server of `root`, which reads no settings except `arguments`.
-pub(crate) fn isolated_server(own: &Path, arguments: &[String], root: &Path) -> Command {
-    let mut command = Command::new(own);
+pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path) -> Command {
+    let mut command = Command::new(program);
     for variable in settings::all_settings().filter_map(|setting| setting.variable) {
         command.env_remove(variable);
     }

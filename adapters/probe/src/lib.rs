@@ -174,8 +174,8 @@ impl StdioClient {
 
     /// `None` at the end of the output, and at the deadline.
     fn read_line(&self) -> Option<Vec<u8>> {
-        let rest = self.deadline.saturating_duration_since(Instant::now());
-        self.lines.recv_timeout(rest).ok()
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        self.lines.recv_timeout(remaining).ok()
     }
 
     /// Closes standard input and waits. `None` if the process was killed at the deadline.

@@ -107,22 +107,22 @@ fn resolve_config(flags: &Flags) -> Result<Config, CommandError> {
 }
 
 fn check_program(mut report: AreaReport<'_>) {
-    let own = own_program().unwrap_or_default();
-    report.ok(format!("{NAME} {VERSION}, {}", own.display()));
-    let Some(named) = program_on_path(NAME) else {
-        let folder = own.parent().unwrap_or(Path::new("")).display();
+    let own_path = own_program().unwrap_or_default();
+    report.ok(format!("{NAME} {VERSION}, {}", own_path.display()));
+    let Some(path) = program_on_path(NAME) else {
+        let folder = own_path.parent().unwrap_or(Path::new("")).display();
         return report.warning(
             format!("{NAME} is not on PATH, so clients can't start it by name"),
             format!("add {folder} to PATH"),
         );
     };
-    if named.canonicalize().is_ok_and(|named| named == own) {
+    if path.canonicalize().is_ok_and(|path| path == own_path) {
         return report.ok(format!("`{NAME}` on PATH is this binary"));
     }
-    let named = named.display();
+    let path = path.display();
     report.note(
-        format!("`{NAME}` on PATH is {named}, not this binary; it was not started"),
-        format!("clients start {named}; run it with --version to compare"),
+        format!("`{NAME}` on PATH is {path}, not this binary; it was not started"),
+        format!("clients start {path}; run it with --version to compare"),
     );
 }
 

@@ -88,17 +88,17 @@ const MIN_SECRET_BYTES: usize = 16;
 /// Replaces each quoted string that may be a secret and that `is_foreign` accepts. Paths, addresses
 /// and variables stay.
 pub(crate) fn mask_secrets(text: &str, is_foreign: impl Fn(&str) -> bool) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut masked = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let mut rest = line;
         while let Some((before, quote, string, after)) = split_at_quoted(rest) {
             let string = if may_be_secret(string) && is_foreign(string) { "…" } else { string };
-            shown.extend([before, quote, string, quote]);
+            masked.extend([before, quote, string, quote]);
             rest = after;
         }
-        shown.push_str(rest);
+        masked.push_str(rest);
     }
-    shown
+    masked
 }
 
 /// The first quoted string of a line: text before it, quote, content, text after it.

@@ -55,9 +55,9 @@ pub(super) fn set_value(body: &str, names: &[&str], value: &Value) -> Result<Str
                 return Ok(body.to_owned());
             }
             let indent = text::line_indent(body, property.start());
-            let with = print_value(value, document.object_style(body, map), indent);
+            let printed = print_value(value, document.object_style(body, map), indent);
             let range = property.value.start()..property.value.end();
-            text::replace_ranges(body, vec![(range, with)])
+            text::replace_ranges(body, vec![(range, printed)])
         }
     })
 }

@@ -193,19 +193,19 @@ impl EntryCheck<'_> {
                 "some variables make a program start another; remove those you do not know",
             );
         }
-        let own = own_program().unwrap_or_default();
+        let own_path = own_program().unwrap_or_default();
         let path = Path::new(program);
         // The project decides which program a relative path means.
         let is_relative_path = program.contains('/') && !path.is_absolute();
-        let found = if path.is_absolute() {
+        let program_path = if path.is_absolute() {
             is_program(path).then(|| path.to_owned())
         } else if is_relative_path {
             None
         } else {
             program_on_path(program)
         };
-        let is_own = match &found {
-            Some(path) => path.canonicalize().is_ok_and(|path| path == own),
+        let is_own = match &program_path {
+            Some(path) => path.canonicalize().is_ok_and(|path| path == own_path),
             None => false,
         };
         let arguments =
@@ -216,14 +216,14 @@ impl EntryCheck<'_> {
         {
             return;
         }
-        if found.is_none() && !is_relative_path {
+        if program_path.is_none() && !is_relative_path {
             let next = format!("install it, or run {}", self.init_command());
             return self.report.problem(format!("program {program:?} not found"), next);
         }
         if !is_own {
             return self.report_not_started(command);
         }
-        match start_server(&own, &command.arguments) {
+        match start_server(&own_path, &command.arguments) {
             Ok(server) => self.check_server(&format!("`{program}` starts and answers"), &server),
             Err(error) => {
                 self.report.problem(format!("`{program}` {}", error.message), error.next);
@@ -294,9 +294,9 @@ impl EntryCheck<'_> {
         Ok(())
     }
 
-    fn check_server(&mut self, how: &str, server: &ServerInfo) {
+    fn check_server(&mut self, success: &str, server: &ServerInfo) {
         let ServerInfo { name, version, .. } = server;
-        let message = format!("{how} as {name} {version}");
+        let message = format!("{success} as {name} {version}");
         if name != NAME {
             self.report.warning(message, "check that this entry is meant for another server");
         } else if version != VERSION {
@@ -309,20 +309,20 @@ impl EntryCheck<'_> {
 
     fn check_url(&mut self, url: &str, token: &TokenSource) {
         // The query may contain a key.
-        let shown = match url.split_once('?') {
+        let shown_url = match url.split_once('?') {
             Some((address, _)) => format!("{address}?…"),
             None => url.to_owned(),
         };
         if !reqlore_probe::is_loopback(url) && !reqlore_probe::is_encrypted(url) {
             return self.report.problem(
-                format!("{shown} is not encrypted, so the network can read the token"),
+                format!("{shown_url} is not encrypted, so the network can read the token"),
                 "put a TLS-terminating proxy in front of the server, and use its https:// address",
             );
         }
         // Even on this machine: any local user may listen on a port.
         if self.is_of_project() && !self.with_token {
             return self.report.note(
-                format!("{shown} was not contacted, because a project file names it"),
+                format!("{shown_url} was not contacted, because a project file names it"),
                 "if you trust that server, run `reqlore doctor --with-token`",
             );
         }
@@ -330,18 +330,20 @@ impl EntryCheck<'_> {
             TokenSource::Variable(name) => match self.token_from_environment(name) {
                 Ok(token) => Some(token),
                 Err([why, next]) => {
-                    return self.report.warning(format!("{shown} was not contacted: {why}"), next);
+                    return self
+                        .report
+                        .warning(format!("{shown_url} was not contacted: {why}"), next);
                 }
             },
             TokenSource::Input => {
                 let why = "because the client asks its user for the token";
-                return self.report.note(format!("{shown} was not contacted, {why}"), "");
+                return self.report.note(format!("{shown_url} was not contacted, {why}"), "");
             }
             TokenSource::None => None,
         };
         match reqlore_probe::http_server_info(url, token.as_deref(), PROBE_TIMEOUT) {
-            Ok(server) => self.check_server(&format!("{shown} answers"), &server),
-            Err(error) => self.report.problem(format!("{shown} {}", error.message), error.next),
+            Ok(server) => self.check_server(&format!("{shown_url} answers"), &server),
+            Err(error) => self.report.problem(format!("{shown_url} {}", error.message), error.next),
         }
     }
 
@@ -370,7 +372,7 @@ impl EntryCheck<'_> {
 }
 
 /// Starts this binary with the entry's arguments in an empty folder.
-fn start_server(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
+fn start_server(own_path: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
     // In an empty folder, relative paths of the entry reach no file of the user.
     let folder = tempfile::Builder::new().prefix("reqlore-doctor-").tempdir();
     let folder = folder.map_err(|error| ProbeError {
@@ -378,7 +380,7 @@ fn start_server(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeErr
         next: "set TMPDIR to a folder that you may write to".to_owned(),
     })?;
     let mut command =
-        isolated_server(own, &client_entry::without_replaced_flags(arguments), folder.path());
+        isolated_server(own_path, &client_entry::without_replaced_flags(arguments), folder.path());
     command.current_dir(folder.path());
     let mut client = StdioClient::start(command, PROBE_TIMEOUT)?;
     let server = client.initialize()?;

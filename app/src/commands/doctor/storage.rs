@@ -115,14 +115,14 @@ fn check_content(
 ) -> Result<(), CommandError> {
     let counts = composition::run(async {
         let mut counts = Vec::new();
-        for (what, kinds) in COUNTED_KINDS {
+        for (label, kinds) in COUNTED_KINDS {
             let mut total = 0;
             for kind in kinds {
                 // Only the total is needed.
                 let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::all(*kind) };
                 total += store.find(&ProjectKey::default(), &filter).await?.total;
             }
-            counts.push(format!("{what}: {total}"));
+            counts.push(format!("{label}: {total}"));
         }
         Ok::<_, StoreError>(counts.join(", "))
     })?;
@@ -269,8 +269,8 @@ fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
 fn check_folder(folder: &Path) -> io::Result<()> {
     match folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()) {
         // `check_writable` tests a folder, and this is a file in its place.
-        Some(there) if !there.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
-        Some(there) => check_writable(there),
+        Some(existing) if !existing.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+        Some(existing) => check_writable(existing),
         None => Ok(()),
     }
 }

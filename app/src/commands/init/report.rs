@@ -159,9 +159,9 @@ pub(super) fn result_line(change: &FileChange, is_done: bool, is_removal: bool) 
 
 /// The output of `--json`.
 pub(super) fn as_json(plan: &ChangePlan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
-    let mut found = Vec::new();
+    let mut clients = Vec::new();
     for client in present {
-        found.push(json!({ "name": client.name(), "title": client.title() }));
+        clients.push(json!({ "name": client.name(), "title": client.title() }));
     }
     let mut files = Vec::new();
     for change in &plan.changes {
@@ -175,7 +175,7 @@ pub(super) fn as_json(plan: &ChangePlan<'_>, present: &[Client], written: &[Path
     }
     json!({
         "project": plan.environment.project,
-        "clients": found,
+        "clients": clients,
         "files": files,
         "warnings": plan.warnings,
     })
@@ -205,7 +205,7 @@ mod tests {
     fn confirmation_follows_each_answer() {
         let answers = |input: &str| {
             let mut confirmation = Confirmation::new(input.as_bytes());
-            ["a", "b", "c", "d"].map(|what| confirmation.confirm(what))
+            ["a", "b", "c", "d"].map(|subject| confirmation.confirm(subject))
         };
         assert_eq!(answers("y\nn\nYES\nNo\n"), [true, false, true, false]);
         assert_eq!(answers("n\na\n"), [false, true, true, true]);

@@ -227,15 +227,15 @@ fn absolute_path(path: &Path) -> Result<PathBuf, CommandError> {
 
 /// Rejects the settings of a stdio server for one over HTTP.
 fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
-    let mut given = flags.config.as_ref().map(|_| "--config");
+    let mut flag = flags.config.as_ref().map(|_| "--config");
     for setting in settings::all_settings() {
         let is_allowed = ["root", "transport"].contains(&setting.key);
         if !is_allowed && flags.get(setting.key).is_some() {
-            given = setting.flag.or(given);
+            flag = setting.flag.or(flag);
             break;
         }
     }
-    match given {
+    match flag {
         Some(flag) => Err(CommandError::usage(format!(
             "{flag} is for a server that the client starts; configure an HTTP server where it runs"
         ))),
