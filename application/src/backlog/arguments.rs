@@ -1,7 +1,7 @@
 //! Argument types that the backlog's tools share: references, enum values and item fields.
 //!
 //! A malformed reference has its own error (S2: 2.2), so reference arguments accept any text and
-//! [`ReferenceArgument::reference`] validates it.
+//! [`ReferenceArgument::parse`] validates it.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(crate) type ItemRef = ReferenceArgument<0, 4>;
 
 impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// Parses the reference; `field` is the argument's name.
-    pub(crate) fn reference(&self, field: &str) -> Result<Reference> {
+    pub(crate) fn parse(&self, field: &str) -> Result<Reference> {
         parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
     }
 }
@@ -56,20 +56,20 @@ pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Re
     for kind in kinds {
         match Reference::read(*kind, text) {
             ParsedReference::Reference(reference) => return Ok(reference),
-            ParsedReference::TooLarge => return Err(not_found(*kind, text).field(field)),
+            ParsedReference::TooLarge => return Err(not_found_error(*kind, text).field(field)),
             ParsedReference::Malformed => {}
         }
     }
-    Err(malformed(kinds, text, field))
+    Err(malformed_reference_error(kinds, text, field))
 }
 
-pub(crate) fn not_found(kind: ItemKind, reference: &str) -> Error {
+pub(crate) fn not_found_error(kind: ItemKind, reference: &str) -> Error {
     let shown: String = reference.chars().take(100).collect();
     let message = format!("{} not found: {shown}", kind.noun());
     Error::new(ErrorKind::NotFound, message).reference(shown).hint("search_global finds references")
 }
 
-fn malformed(kinds: &[ItemKind], text: &str, field: &str) -> Error {
+fn malformed_reference_error(kinds: &[ItemKind], text: &str, field: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     let noun = match kinds {
         [kind] => format!("{} ", kind.noun().to_lowercase()),

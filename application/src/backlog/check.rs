@@ -15,7 +15,7 @@ use reqlore_domain::front_matter;
 use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::item_lookup::{self, item};
+use super::item_lookup::{self, item_meta};
 use crate::ApplicationPorts;
 use crate::check::CheckFinding;
 use crate::transaction::get_one;
@@ -27,14 +27,14 @@ pub(crate) async fn check(
 ) -> Result<Vec<CheckFinding>> {
     let names = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
-    for head in &names.heads {
+    for meta in &names.metas {
         // The metadata of a document that cannot be read has its fault.
-        let document = get_one(&*ports.documents, project, &head.id).await.unwrap_or_default();
+        let document = get_one(&*ports.documents, project, &meta.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-        names.check(head, text, &mut findings);
+        names.check_document(meta, text, &mut findings);
     }
     for tomb in &names.tombs {
-        names.check(tomb, "", &mut findings);
+        names.check_document(tomb, "", &mut findings);
     }
     Ok(findings)
 }
@@ -43,7 +43,7 @@ pub(crate) async fn check(
 #[derive(Default)]
 pub(crate) struct ReferenceIndex {
     /// By kind and name.
-    heads: Vec<Arc<DocumentMeta>>,
+    metas: Vec<Arc<DocumentMeta>>,
     tombs: Vec<Arc<DocumentMeta>>,
     items: BTreeMap<Reference, Vec<Arc<DocumentMeta>>>,
     deleted: BTreeMap<Reference, Vec<Arc<DocumentMeta>>>,
@@ -52,9 +52,9 @@ pub(crate) struct ReferenceIndex {
 
 /// A tombstone whose reference a live item has.
 pub(crate) enum TombstoneMatch<'a> {
-    Own(&'a DocumentMeta),
+    SameItem(&'a DocumentMeta),
     /// Two branches gave one reference, and one of them deleted its item.
-    OfAnother(&'a DocumentMeta),
+    OtherItem(&'a DocumentMeta),
 }
 
 pub(crate) struct LinkRepair {
@@ -68,10 +68,10 @@ pub(crate) struct LinkRepair {
 /// user renamed or removed its file.
 struct StaleLink<'a> {
     mark: &'a str,
-    meaning: Meaning<'a>,
+    meaning: IntendedTarget<'a>,
 }
 
-enum Meaning<'a> {
+enum IntendedTarget<'a> {
     Deleted,
     /// The only item with the mark.
     Renumbered(&'a DocumentMeta),
@@ -85,20 +85,20 @@ impl ReferenceIndex {
     pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Self> {
         let mut names = Self::default();
         for kind in DocumentKind::ITEMS {
-            for head in heads(ports, project, kind).await? {
-                if let Some(reference) = reference_of(&head) {
-                    names.items.entry(reference).or_default().push(Arc::clone(&head));
+            for meta in find_refreshed(ports, project, kind).await? {
+                if let Some(reference) = reference_of(&meta) {
+                    names.items.entry(reference).or_default().push(Arc::clone(&meta));
                 }
-                if let Some(uid) = item(&head).and_then(|item| item.uid.clone()) {
-                    names.uids.entry(uid).or_default().push(head.id.clone());
+                if let Some(uid) = item_meta(&meta).and_then(|item| item.uid.clone()) {
+                    names.uids.entry(uid).or_default().push(meta.id.clone());
                 }
-                names.heads.push(head);
+                names.metas.push(meta);
             }
         }
-        names.tombs = heads(ports, project, DocumentKind::Deleted).await?;
-        for head in &names.tombs {
-            if let Some(reference) = reference_of(head) {
-                names.deleted.entry(reference).or_default().push(Arc::clone(head));
+        names.tombs = find_refreshed(ports, project, DocumentKind::Deleted).await?;
+        for meta in &names.tombs {
+            if let Some(reference) = reference_of(meta) {
+                names.deleted.entry(reference).or_default().push(Arc::clone(meta));
             }
         }
         Ok(names)
@@ -114,43 +114,48 @@ impl ReferenceIndex {
     }
 
     /// Adds the problems of one document, by line.
-    fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<CheckFinding>) {
-        let mut found: Vec<Diagnostic> = head.fault.iter().cloned().collect();
-        let twice = self.claimed_twice(head).into_iter();
+    fn check_document(&self, meta: &DocumentMeta, text: &str, findings: &mut Vec<CheckFinding>) {
+        let mut found: Vec<Diagnostic> = meta.fault.iter().cloned().collect();
+        let twice = self.duplicate_claims(meta).into_iter();
         found.extend(twice.map(|message| Diagnostic::new(None, message)));
-        if let Some(item) = item(head) {
+        if let Some(item) = item_meta(meta) {
             found.extend(check_keys(item.kind, text));
-            found.extend(self.broken_links(head, item, text));
+            found.extend(self.broken_links(meta, item, text));
         }
         found.sort_by_key(|found| found.line);
-        findings.extend(found.into_iter().map(|found| CheckFinding::new(&head.id, found)));
+        findings.extend(found.into_iter().map(|found| CheckFinding::new(&meta.id, found)));
     }
 
-    pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
-        self.items.iter().map(|(reference, heads)| (*reference, heads.as_slice()))
+    pub(crate) fn items_by_reference(
+        &self,
+    ) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
+        self.items.iter().map(|(reference, metas)| (*reference, metas.as_slice()))
     }
 
     /// A tombstone with an item's reference; the item's own if there are several.
-    pub(crate) fn tomb(&self, head: &DocumentMeta) -> Option<TombstoneMatch<'_>> {
-        let tombs = self.deleted.get(&reference_of(head)?)?;
-        let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| TombstoneMatch::Own(tomb));
-        own.or_else(|| tombs.first().map(|tomb| TombstoneMatch::OfAnother(tomb)))
+    pub(crate) fn tombstone_match(&self, meta: &DocumentMeta) -> Option<TombstoneMatch<'_>> {
+        let tombs = self.deleted.get(&reference_of(meta)?)?;
+        let own = tombs
+            .iter()
+            .find(|tomb| is_tombstone_of(tomb, meta))
+            .map(|tomb| TombstoneMatch::SameItem(tomb));
+        own.or_else(|| tombs.first().map(|tomb| TombstoneMatch::OtherItem(tomb)))
     }
 
     /// True if there are no items and no tombstones.
     pub(crate) fn is_empty(&self) -> bool {
-        self.heads.is_empty() && self.tombs.is_empty()
+        self.metas.is_empty() && self.tombs.is_empty()
     }
 
-    fn broken_links(&self, head: &DocumentMeta, item: &ItemMeta, text: &str) -> Vec<Diagnostic> {
+    fn broken_links(&self, meta: &DocumentMeta, item: &ItemMeta, text: &str) -> Vec<Diagnostic> {
         let mut broken = Vec::new();
         if item.deleted.is_some() {
             return broken;
         }
-        for (key, target) in links(item) {
+        for (key, target) in outgoing_links(item) {
             let why = if Some(target) == item.reference {
                 Some(format!("{target}, which is itself; remove it"))
-            } else if let Some(stale) = self.stale_link(head, item, target) {
+            } else if let Some(stale) = self.stale_link(meta, item, target) {
                 Some(stale.message(target))
             } else {
                 self.why_broken(target)
@@ -162,68 +167,76 @@ impl ReferenceIndex {
     }
 
     /// The links that can be pointed to the item that they mean, by the document that keeps them.
-    pub(crate) fn moves(&self) -> Vec<(&Arc<DocumentMeta>, Vec<LinkRepair>)> {
+    pub(crate) fn link_repairs(&self) -> Vec<(&Arc<DocumentMeta>, Vec<LinkRepair>)> {
         let mut all = Vec::new();
-        for head in &self.heads {
-            let Some(item) = item(head) else { continue };
-            let targets: BTreeSet<Reference> = links(item).map(|(_, target)| target).collect();
+        for meta in &self.metas {
+            let Some(item) = item_meta(meta) else { continue };
+            let targets: BTreeSet<Reference> =
+                outgoing_links(item).map(|(_, target)| target).collect();
             let targets = targets.into_iter().filter(|target| Some(*target) != item.reference);
             let moves: Vec<LinkRepair> =
-                targets.filter_map(|to| self.moved(head, item, to)).collect();
+                targets.filter_map(|to| self.link_repair(meta, item, to)).collect();
             if !moves.is_empty() {
-                all.push((head, moves));
+                all.push((meta, moves));
             }
         }
         all
     }
 
-    fn moved(&self, head: &DocumentMeta, item: &ItemMeta, target: Reference) -> Option<LinkRepair> {
-        let StaleLink { mark, meaning } = self.stale_link(head, item, target)?;
-        let (Meaning::Renumbered(meant) | Meaning::Renamed(meant)) = meaning else { return None };
+    fn link_repair(
+        &self,
+        meta: &DocumentMeta,
+        item: &ItemMeta,
+        target: Reference,
+    ) -> Option<LinkRepair> {
+        let StaleLink { mark, meaning } = self.stale_link(meta, item, target)?;
+        let (IntendedTarget::Renumbered(meant) | IntendedTarget::Renamed(meant)) = meaning else {
+            return None;
+        };
         Some(LinkRepair {
             from: LinkTarget { reference: target, mark: Some(mark.to_owned()) },
-            to: item_lookup::linked(reference_of(meant)?, &meant.id.name),
+            to: item_lookup::link_target(reference_of(meant)?, &meant.id.name),
             id: meant.id.clone(),
         })
     }
 
     fn stale_link<'a>(
         &'a self,
-        head: &DocumentMeta,
+        meta: &DocumentMeta,
         item: &'a ItemMeta,
         target: Reference,
     ) -> Option<StaleLink<'a>> {
         let mark = item.linked.iter().find(|(known, _)| *known == target)?.1.as_str();
-        let has_mark = |head: &&Arc<DocumentMeta>| mark_of(&head.id.name) == Some(mark);
+        let has_mark = |meta: &&Arc<DocumentMeta>| mark_of(&meta.id.name) == Some(mark);
         let claims = self.items.get(&target).map(Vec::as_slice).unwrap_or_default();
-        if claims.iter().any(|head| has_mark(&head)) {
+        if claims.iter().any(|meta| has_mark(&meta)) {
             return None;
         }
         let tombs = self.deleted.get(&target).map(Vec::as_slice).unwrap_or_default();
         let of_kind = self.items.iter().filter(|(known, _)| known.kind == target.kind);
-        let marked = of_kind.flat_map(|(_, heads)| heads).filter(has_mark);
-        let marked: Vec<&Arc<DocumentMeta>> = marked.filter(|found| found.id != head.id).collect();
+        let marked = of_kind.flat_map(|(_, metas)| metas).filter(has_mark);
+        let marked: Vec<&Arc<DocumentMeta>> = marked.filter(|found| found.id != meta.id).collect();
         let meaning = match (marked.as_slice(), claims) {
-            _ if tombs.iter().any(|head| has_mark(&head)) => Meaning::Deleted,
-            ([one], _) => Meaning::Renumbered(one),
-            ([], [one]) => Meaning::Renamed(one),
-            _ => Meaning::Unknown,
+            _ if tombs.iter().any(|meta| has_mark(&meta)) => IntendedTarget::Deleted,
+            ([one], _) => IntendedTarget::Renumbered(one),
+            ([], [one]) => IntendedTarget::Renamed(one),
+            _ => IntendedTarget::Unknown,
         };
         // Otherwise the link is simply broken.
         let is_stale = match meaning {
-            Meaning::Deleted => !claims.is_empty(),
+            IntendedTarget::Deleted => !claims.is_empty(),
             _ => !claims.is_empty() || !marked.is_empty(),
         };
         is_stale.then_some(StaleLink { mark, meaning })
     }
 
     /// The other documents with the reference or the uid of this one.
-    fn claimed_twice(&self, head: &DocumentMeta) -> Vec<String> {
-        let Some(item) = item(head).filter(|_| head.id.kind != DocumentKind::Deleted) else {
+    fn duplicate_claims(&self, meta: &DocumentMeta) -> Vec<String> {
+        let Some(item) = item_meta(meta).filter(|_| meta.id.kind != DocumentKind::Deleted) else {
             return Vec::new();
         };
         let others = |all: Vec<&DocumentId>| -> Option<String> {
-            let others = all.into_iter().filter(|id| **id != head.id);
+            let others = all.into_iter().filter(|id| **id != meta.id);
             let others: Vec<String> = others.map(ToString::to_string).collect();
             (!others.is_empty()).then(|| others.join(", "))
         };
@@ -231,16 +244,16 @@ impl ReferenceIndex {
         let called = reference.map(|reference| reference.to_string()).unwrap_or_default();
         let mut messages = Vec::new();
         let twins = reference.and_then(|reference| self.items.get(&reference));
-        if let Some(twins) = others(twins.into_iter().flatten().map(|head| &head.id).collect()) {
+        if let Some(twins) = others(twins.into_iter().flatten().map(|meta| &meta.id).collect()) {
             messages.push(format!(
                 "{twins} has the reference {called} as well; `reqlore check --fix` gives the \
                  younger a new one"
             ));
         }
-        match self.tomb(head) {
-            Some(TombstoneMatch::Own(tomb)) => messages
+        match self.tombstone_match(meta) {
+            Some(TombstoneMatch::SameItem(tomb)) => messages
                 .push(format!("{called} was deleted, says {}; remove one of the files", tomb.id)),
-            Some(TombstoneMatch::OfAnother(tomb)) => messages.push(format!(
+            Some(TombstoneMatch::OtherItem(tomb)) => messages.push(format!(
                 "{} has the reference {called} as well, of another item, which was deleted; \
                  `reqlore check --fix` gives this one a new one",
                 tomb.id
@@ -259,21 +272,21 @@ impl StaleLink<'_> {
     fn message(&self, target: Reference) -> String {
         let mark = self.mark;
         match self.meaning {
-            Meaning::Deleted => format!(
+            IntendedTarget::Deleted => format!(
                 "{target}, and the item that it means (`linked` says {mark}) was deleted; mend or \
                  remove it"
             ),
-            Meaning::Renumbered(meant) => format!(
+            IntendedTarget::Renumbered(meant) => format!(
                 "{target}, and the item that it means (`linked` says {mark}) is {} now; `reqlore \
                  check --fix` points it there",
                 reference_of(meant).unwrap_or(target)
             ),
-            Meaning::Renamed(meant) => format!(
+            IntendedTarget::Renamed(meant) => format!(
                 "{target}, and `linked` says {mark}, which no file of such items ends with; \
                  `reqlore check --fix` makes it mean {}",
                 meant.id
             ),
-            Meaning::Unknown => format!(
+            IntendedTarget::Unknown => format!(
                 "{target}, and `linked` says {mark}, which is the end of no file of {target}; say \
                  there how the file ends that it means"
             ),
@@ -281,26 +294,26 @@ impl StaleLink<'_> {
     }
 }
 
-fn reference_of(head: &DocumentMeta) -> Option<Reference> {
-    item(head)?.reference
+fn reference_of(meta: &DocumentMeta) -> Option<Reference> {
+    item_meta(meta)?.reference
 }
 
-fn links(item: &ItemMeta) -> impl Iterator<Item = (&'static str, Reference)> {
+fn outgoing_links(item: &ItemMeta) -> impl Iterator<Item = (&'static str, Reference)> {
     let parent = item.parent.map(|parent| (parent.kind.name(), parent));
     let related = item.relationships.iter().map(|link| (link.kind.name(), link.target));
     parent.into_iter().chain(related)
 }
 
 /// Compares uids if both have one, else the ends of the names.
-fn is_of(tomb: &DocumentMeta, head: &DocumentMeta) -> bool {
-    let uid = |head| item(head).and_then(|item: &ItemMeta| item.uid.as_deref());
-    match (uid(tomb), uid(head)) {
+fn is_tombstone_of(tomb: &DocumentMeta, meta: &DocumentMeta) -> bool {
+    let uid = |meta| item_meta(meta).and_then(|item: &ItemMeta| item.uid.as_deref());
+    match (uid(tomb), uid(meta)) {
         (Some(one), Some(other)) => one == other,
-        _ => mark_of(&tomb.id.name) == mark_of(&head.id.name),
+        _ => mark_of(&tomb.id.name) == mark_of(&meta.id.name),
     }
 }
 
-async fn heads(
+async fn find_refreshed(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     kind: DocumentKind,

@@ -42,7 +42,7 @@ impl Tool for CreateAcceptanceCriteria {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
+        let story = given.user_story.parse("user_story")?;
         let fields =
             ItemEdit { description: Some(given.description.into_string()), ..ItemEdit::default() };
         let kind = ItemKind::AcceptanceCriteria;

@@ -5,7 +5,7 @@ use reqlore_domain::backlog::{ItemEdit, ItemMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 
-use super::relationship::{Arguments, RelationshipSpec, refused};
+use super::relationship::{Arguments, RelationshipSpec, refused_error};
 use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
 use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
@@ -30,11 +30,11 @@ impl Tool for CreateRelationship {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let wanted = given.read()?;
+        let wanted = given.parse()?;
         let RelationshipSpec { source, target, .. } = wanted;
         if source == target {
             let message = format!("{source} can't have a relationship with itself.");
-            return Err(refused(message, source).field("target"));
+            return Err(refused_error(message, source).field("target"));
         }
         let update = ItemUpdate {
             item: ("source", source),

@@ -52,7 +52,7 @@ impl Tool for CreateRequirement {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
+        let story = given.user_story.parse("user_story")?;
         let fields = ItemFields {
             title: Some(given.title),
             description: given.description,

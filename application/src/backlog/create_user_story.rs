@@ -48,7 +48,7 @@ impl Tool for CreateUserStory {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let epic = given.epic.reference("epic")?;
+        let epic = given.epic.parse("epic")?;
         let fields = ItemFields {
             title: Some(given.title),
             description: given.description,

@@ -19,8 +19,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::ItemRef;
-use super::item_lookup::{self, BacklogReader, links_to};
-use super::write_item::{change, check_version};
+use super::item_lookup::{self, BacklogReader, backlink_query};
+use super::write_item::{apply_edit, check_version};
 use crate::ToolContext;
 use crate::tool::{Tool, decode, reply, write_tool};
 use crate::transaction::{act, edit};
@@ -43,7 +43,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct DeletedItem {
     project: String,
     reference_id: String,
     title: String,
@@ -60,7 +60,7 @@ impl Tool for DeleteItem {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             destructive: true,
-            ..write_tool::<Arguments, Answer>(
+            ..write_tool::<Arguments, DeletedItem>(
                 "delete_item",
                 "Delete an item",
                 "Deletes an item of the backlog. Refuses while other items belong to it \
@@ -77,13 +77,13 @@ impl Tool for DeleteItem {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let reference = given.reference.reference("reference")?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
+        let reference = given.reference.parse("reference")?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let act = act(context, &call, spec, format!("{reference} is deleted"));
         for _ in 0..MAX_ATTEMPTS {
-            let deletion = Deletion::of(backlog, reference, &given).await?;
+            let deletion = ItemDeletion::plan(backlog, reference, &given).await?;
             if let Some(answer) = deletion.commit(backlog, act.clone()).await? {
-                return reply(text(reference, &answer), &answer);
+                return reply(render_text(reference, &answer), &answer);
             }
         }
         let message = "Others kept adding to it. Nothing was deleted; try again.";
@@ -91,8 +91,8 @@ impl Tool for DeleteItem {
     }
 }
 
-fn text(reference: Reference, answer: &Answer) -> String {
-    let Answer { title, version, deleted, unlinked, .. } = answer;
+fn render_text(reference: Reference, answer: &DeletedItem) -> String {
+    let DeletedItem { title, version, deleted, unlinked, .. } = answer;
     let noun = reference.kind.noun().to_lowercase();
     let mut text = format!("Deleted {noun} {reference}: {title} (version {})", &version[..8]);
     let with_it = deleted.get(1..).unwrap_or_default();
@@ -108,7 +108,7 @@ type Items = Vec<(Reference, Arc<DocumentMeta>)>;
 
 /// An item, its descendants, and the requirements that relate to any of them.
 #[derive(Clone)]
-struct Deletion {
+struct ItemDeletion {
     project: ProjectKey,
     /// The item itself first.
     deleted: Items,
@@ -117,16 +117,16 @@ struct Deletion {
     if_version: Option<Version>,
 }
 
-impl Deletion {
-    async fn of(
+impl ItemDeletion {
+    async fn plan(
         backlog: BacklogReader<'_>,
         reference: Reference,
         given: &Arguments,
     ) -> Result<Self> {
-        let head = backlog.find(reference, "reference").await?;
+        let meta = backlog.find_argument(reference, "reference").await?;
         let mut deletion = Self {
             project: backlog.project.clone(),
-            deleted: vec![(reference, head)],
+            deleted: vec![(reference, meta)],
             unlinked: Vec::new(),
             cascade: given.cascade,
             if_version: given.if_version,
@@ -140,21 +140,21 @@ impl Deletion {
     async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
         let mut level = vec![root];
         while !level.is_empty() {
-            let links = links_to(&level);
+            let links = backlink_query(&level);
             let found = backlog.ports.documents.backlinks(backlog.project, &links).await?;
             // By id, because one item may link to several of them.
-            let found = found.into_iter().flatten().map(|head| (head.id.clone(), head));
+            let found = found.into_iter().flatten().map(|meta| (meta.id.clone(), meta));
             let found: BTreeMap<DocumentId, Arc<DocumentMeta>> = found.collect();
             let known = self.deleted_ids();
             let mut below = Vec::new();
-            for head in found.into_values().filter(|head| !known.contains(&head.id)) {
-                let Some(item) = item_lookup::item(&head) else { continue };
+            for meta in found.into_values().filter(|meta| !known.contains(&meta.id)) {
+                let Some(item) = item_lookup::item_meta(&meta) else { continue };
                 let (Some(own), parent) = (item.reference, item.parent) else { continue };
                 if parent.is_some_and(|parent| level.contains(&parent)) {
                     below.push(own);
-                    self.deleted.push((own, head));
+                    self.deleted.push((own, meta));
                 } else if item.relationships.iter().any(|link| level.contains(&link.target)) {
-                    self.unlinked.push((own, head));
+                    self.unlinked.push((own, meta));
                 }
             }
             level = below;
@@ -162,7 +162,7 @@ impl Deletion {
         self.check_unambiguous(backlog).await?;
         // An item may relate to one part and belong to another.
         let deleted = self.deleted_ids();
-        self.unlinked.retain(|(_, head)| !deleted.contains(&head.id));
+        self.unlinked.retain(|(_, meta)| !deleted.contains(&meta.id));
         self.unlinked.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
         self.unlinked.dedup_by(|(_, a), (_, b)| a.id == b.id);
         Ok(())
@@ -173,7 +173,7 @@ impl Deletion {
         for kind in ItemKind::ALL {
             let of_kind = self.deleted.iter().filter(|(reference, _)| reference.kind == kind);
             let references: Vec<Reference> = of_kind.map(|(reference, _)| *reference).collect();
-            for found in backlog.heads(&references).await? {
+            for found in backlog.find_items(&references).await? {
                 found?;
             }
         }
@@ -181,7 +181,7 @@ impl Deletion {
     }
 
     fn deleted_ids(&self) -> BTreeSet<DocumentId> {
-        self.deleted.iter().map(|(_, head)| head.id.clone()).collect()
+        self.deleted.iter().map(|(_, meta)| meta.id.clone()).collect()
     }
 
     /// Returns `None` if another item was added in between.
@@ -189,12 +189,12 @@ impl Deletion {
         &self,
         backlog: BacklogReader<'_>,
         act: WriteContext,
-    ) -> Result<Option<Answer>> {
+    ) -> Result<Option<DeletedItem>> {
         let involved = self.deleted.iter().chain(&self.unlinked);
-        let mut documents: Vec<DocumentId> = involved.map(|(_, head)| head.id.clone()).collect();
-        documents.extend(self.deleted.iter().map(|(_, head)| tombstone_id(&head.id)));
+        let mut documents: Vec<DocumentId> = involved.map(|(_, meta)| meta.id.clone()).collect();
+        documents.extend(self.deleted.iter().map(|(_, meta)| tombstone_id(&meta.id)));
         let references: Vec<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
-        let reads = ReadSet { backlinks: links_to(&references), ..ReadSet::of(documents) };
+        let reads = ReadSet { backlinks: backlink_query(&references), ..ReadSet::of(documents) };
         let (deletion, by, at) = (self.clone(), Arc::clone(&act.caller), act.at.whole());
         let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &by.name, at);
         let (answer, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
@@ -206,43 +206,44 @@ impl Deletion {
         snapshot: &Snapshot,
         by: &str,
         at: Timestamp,
-    ) -> Result<(Vec<DocumentChange>, Option<Answer>)> {
+    ) -> Result<(Vec<DocumentChange>, Option<DeletedItem>)> {
         let gone: BTreeSet<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
         let known: BTreeSet<&DocumentId> =
-            self.deleted.iter().chain(&self.unlinked).map(|(_, head)| &head.id).collect();
-        let holders = snapshot.backlinks.iter().flatten().filter(|head| depends_on(head, &gone));
+            self.deleted.iter().chain(&self.unlinked).map(|(_, meta)| &meta.id).collect();
+        let holders = snapshot.backlinks.iter().flatten().filter(|meta| depends_on(meta, &gone));
         let holders: Vec<&Arc<DocumentMeta>> =
-            holders.filter(|head| !known.contains(&head.id)).collect();
-        let (reference, head) = &self.deleted[0];
+            holders.filter(|meta| !known.contains(&meta.id)).collect();
+        let (reference, meta) = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
-        let first = item_lookup::still_there(snapshot.documents.first(), *reference)?;
+        let first = item_lookup::require_document(snapshot.documents.first(), *reference)?;
         check_version(self.if_version, first, *reference)?;
-        let first = item_lookup::read(head, first, item_lookup::text(first)?);
+        let first = item_lookup::parse_item(meta, first, item_lookup::document_text(first)?);
         if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
-            return Err(still_referenced(*reference, &holders, &first));
+            return Err(still_referenced_error(*reference, &holders, &first));
         }
         if !holders.is_empty() {
             return Ok((Vec::new(), None));
         }
         let mut changes = Vec::new();
-        for ((reference, head), document) in self.deleted.iter().zip(documents.by_ref()) {
-            let document = item_lookup::still_there(Some(document), *reference)?;
-            let text = item_lookup::text(document)?;
-            let kept = tombstone_text(&item_lookup::read(head, document, text), text, at, by);
+        for ((reference, meta), document) in self.deleted.iter().zip(documents.by_ref()) {
+            let document = item_lookup::require_document(Some(document), *reference)?;
+            let text = item_lookup::document_text(document)?;
+            let kept = tombstone_text(&item_lookup::parse_item(meta, document, text), text, at, by);
             changes.push(DocumentChange::put(tombstone_id(&document.id), kept));
             changes.push(DocumentChange::Delete { id: document.id.clone() });
         }
-        for ((_, head), document) in self.unlinked.iter().zip(documents) {
+        for ((_, meta), document) in self.unlinked.iter().zip(documents) {
             // A document that was removed in between relates to nothing.
             let Some(document) = document else { continue };
-            let item = item_lookup::read(head, document, item_lookup::text(document)?);
+            let item =
+                item_lookup::parse_item(meta, document, item_lookup::document_text(document)?);
             let mut relationships = item.relationships.clone();
             relationships.retain(|link| !gone.contains(&link.target));
             let wanted = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
-            changes.extend(change(&item, document, &wanted, at)?.0);
+            changes.extend(apply_edit(&item, document, &wanted, at)?.0);
         }
         let version = changes.first().and_then(DocumentChange::version);
-        let answer = Answer {
+        let answer = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
             title: first.title,
@@ -259,21 +260,23 @@ fn tombstone_id(id: &DocumentId) -> DocumentId {
 }
 
 /// True for an item that belongs or relates to any of these. A mention does not count.
-fn depends_on(head: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
-    item_lookup::item(head).is_some_and(|item| {
+fn depends_on(meta: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
+    item_lookup::item_meta(meta).is_some_and(|item| {
         item.parent.is_some_and(|parent| gone.contains(&parent))
             || item.relationships.iter().any(|link| gone.contains(&link.target))
     })
 }
 
-fn still_referenced(
+fn still_referenced_error(
     reference: Reference,
     holders: &[&Arc<DocumentMeta>],
     item: &ItemMeta,
 ) -> Error {
     let mut by = Vec::new();
-    for (head, holder) in holders.iter().filter_map(|head| Some((head, item_lookup::item(head)?))) {
-        let called = holder.display_name(&head.id.name);
+    for (meta, holder) in
+        holders.iter().filter_map(|meta| Some((meta, item_lookup::item_meta(meta)?)))
+    {
+        let called = holder.display_name(&meta.id.name);
         let related = holder.relationships.iter().find(|link| link.target == reference);
         match related.map(|link| link.kind.name()) {
             Some(kind) => by.push(format!("{called} {kind} it")),

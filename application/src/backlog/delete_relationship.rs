@@ -29,7 +29,7 @@ impl Tool for DeleteRelationship {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let unwanted = given.read()?;
+        let unwanted = given.parse()?;
         let item = ("source", unwanted.source);
         let update = ItemUpdate { item, linked: None, if_version: given.if_version };
         let edit_item = move |item: &ItemMeta, _: Option<LinkedDocument<'_>>| {

@@ -25,7 +25,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct ItemDetails {
     item: ItemRecord,
     /// What belongs to it.
     #[schemars(with = "Vec<Map<String, Value>>")]
@@ -40,7 +40,7 @@ struct Answer {
 #[async_trait]
 impl Tool for GetItem {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, ItemDetails>(
             "get_item",
             "Read an item",
             "Reads an epic, user story, requirement or acceptance criterion by its \
@@ -55,23 +55,23 @@ impl Tool for GetItem {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let reference = given.reference.reference("reference")?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let head = backlog.find(reference, "reference").await?;
-        let around = ItemRelations::of(backlog, reference, &head).await?;
-        let answer = Answer {
-            item: item_view::one(backlog, &head).await?,
-            children: ItemSummary::all(&around.children),
+        let reference = given.reference.parse("reference")?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let meta = backlog.find_argument(reference, "reference").await?;
+        let around = ItemRelations::read(backlog, reference, &meta).await?;
+        let answer = ItemDetails {
+            item: item_view::read_record(backlog, &meta).await?,
+            children: ItemSummary::from_metas(&around.children),
             relationships: around.relationships,
             links: around.links,
-            fault: item_lookup::fault(&head),
+            fault: item_lookup::fault_with_place(&meta),
         };
-        reply(text(&answer), &answer)
+        reply(render_text(&answer), &answer)
     }
 }
 
-fn text(answer: &Answer) -> String {
-    let Answer { item, children, relationships, fault, .. } = answer;
+fn render_text(answer: &ItemDetails) -> String {
+    let ItemDetails { item, children, relationships, fault, .. } = answer;
     let said = [
         item.status.map(|status| format!("Status: {status}")),
         item.priority.map(|priority| format!("Priority: {priority}")),
@@ -87,9 +87,14 @@ fn text(answer: &Answer) -> String {
         item.description.clone(),
     ];
     parts.extend(children.iter().map(|child| format!("- {}: {}", child.reference_id, child.title)));
-    parts.extend(relationships.outgoing.iter().map(|to| format!("- {} {}", to.kind, end(to))));
     parts.extend(
-        relationships.incoming.iter().map(|from| format!("- {} {} it", end(from), from.kind)),
+        relationships.outgoing.iter().map(|to| format!("- {} {}", to.kind, related_item_text(to))),
+    );
+    parts.extend(
+        relationships
+            .incoming
+            .iter()
+            .map(|from| format!("- {} {} it", related_item_text(from), from.kind)),
     );
     parts.extend(fault.iter().map(|fault| fault_text(fault)));
     parts.retain(|part| !part.is_empty());
@@ -100,6 +105,6 @@ pub(super) fn fault_text(fault: &str) -> String {
     format!("To be mended: {fault}")
 }
 
-fn end(related: &RelatedItem) -> String {
+fn related_item_text(related: &RelatedItem) -> String {
     format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("not there"))
 }

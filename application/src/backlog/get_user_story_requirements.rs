@@ -26,7 +26,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct StoryRequirements {
     user_story: String,
     /// By priority, then the newest first.
     requirements: Vec<ItemRecord>,
@@ -53,7 +53,7 @@ impl Tool for GetUserStoryRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             input_schema: input_schema(),
-            ..read_tool::<Map<String, Value>, Answer>(
+            ..read_tool::<Map<String, Value>, StoryRequirements>(
                 "get_user_story_requirements",
                 "Read a story's requirements",
                 "Get all requirements linked to a specific user story",
@@ -68,13 +68,13 @@ impl Tool for GetUserStoryRequirements {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        backlog.find(story, "user_story").await?;
-        let heads = backlog.children(story, ItemKind::Requirement).await?;
+        let story = given.user_story.parse("user_story")?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        backlog.find_argument(story, "user_story").await?;
+        let metas = backlog.children(story, ItemKind::Requirement).await?;
         let (mut requirements, mut faults) = (Vec::new(), Vec::new());
-        for (head, found) in heads.iter().zip(item_view::all(backlog, &heads).await?) {
-            faults.extend(item_lookup::fault(head));
+        for (meta, found) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
+            faults.extend(item_lookup::fault_with_place(meta));
             // A faulty file affects no other. One may have been removed in between.
             match found {
                 Some(Ok(record)) => requirements.push(record),
@@ -82,15 +82,16 @@ impl Tool for GetUserStoryRequirements {
                 None => {}
             }
         }
-        let text = text(story, &requirements);
-        let mut answer = reply(text, &Answer { user_story: story.to_string(), requirements })?;
+        let text = render_text(story, &requirements);
+        let mut answer =
+            reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
         answer.text.extend(faults.iter().map(|fault| fault_text(fault)));
         Ok(answer)
     }
 }
 
 /// The text that the specification fixes.
-fn text(story: Reference, requirements: &[ItemRecord]) -> String {
+fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
     let mut text = format!("Found {} requirements for user story {story}", requirements.len());
     if requirements.is_empty() {
         text.push_str(". No requirements are currently linked to this user story.");

@@ -53,18 +53,22 @@ pub(crate) struct ItemRecord {
 
 impl ItemRecord {
     /// The record of a document; metadata of the same version saves parsing it.
-    fn of(project: &ProjectKey, head: &DocumentMeta, document: &Document) -> Result<Self> {
-        let text = item_lookup::text(document)?;
-        let item = item_lookup::read(head, document, text);
+    fn from_document(
+        project: &ProjectKey,
+        meta: &DocumentMeta,
+        document: &Document,
+    ) -> Result<Self> {
+        let text = item_lookup::document_text(document)?;
+        let item = item_lookup::parse_item(meta, document, text);
         let name = &document.id.name;
         Ok(Self::new(project, &item, name, document.version, ItemMeta::description(text)))
     }
 
     /// The record of metadata alone; `None` if the description is too long to be part of it.
-    fn of_head(project: &ProjectKey, head: &DocumentMeta) -> Option<Self> {
-        let item = item_lookup::item(head)?;
+    fn from_meta(project: &ProjectKey, meta: &DocumentMeta) -> Option<Self> {
+        let item = item_lookup::item_meta(meta)?;
         let description = item.description.as_deref()?;
-        Some(Self::new(project, item, &head.id.name, head.version, description))
+        Some(Self::new(project, item, &meta.id.name, meta.version, description))
     }
 
     pub(crate) fn new(
@@ -100,47 +104,53 @@ impl ItemRecord {
 
 /// The records of these items in their order; `None` for a document that was removed in between.
 /// Reads the documents of long descriptions only.
-pub(crate) async fn all(
+pub(crate) async fn read_records(
     backlog: BacklogReader<'_>,
-    heads: &[Arc<DocumentMeta>],
+    metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Option<Result<ItemRecord>>>> {
-    let mut records = Vec::with_capacity(heads.len());
+    let mut records = Vec::with_capacity(metas.len());
     let mut long = Vec::new();
-    for (position, head) in heads.iter().enumerate() {
-        let record = ItemRecord::of_head(backlog.project, head);
+    for (position, meta) in metas.iter().enumerate() {
+        let record = ItemRecord::from_meta(backlog.project, meta);
         if record.is_none() {
-            long.push((position, Arc::clone(head)));
+            long.push((position, Arc::clone(meta)));
         }
         records.push(record.map(Ok));
     }
-    let long_heads: Vec<&DocumentMeta> = long.iter().map(|(_, head)| &**head).collect();
-    let documents = backlog.documents(&long_heads).await?;
-    for ((position, head), document) in long.iter().zip(documents) {
-        records[*position] = document.map(|found| ItemRecord::of(backlog.project, head, &found));
+    let long_heads: Vec<&DocumentMeta> = long.iter().map(|(_, meta)| &**meta).collect();
+    let documents = backlog.read_documents(&long_heads).await?;
+    for ((position, meta), document) in long.iter().zip(documents) {
+        records[*position] =
+            document.map(|found| ItemRecord::from_document(backlog.project, meta, &found));
     }
     Ok(records)
 }
 
-pub(crate) fn written(
+pub(crate) fn written_record(
     backlog: BacklogReader<'_>,
     document: &Document,
     kind: ItemKind,
     at: Timestamp,
 ) -> Result<ItemRecord> {
-    let (name, text) = (&document.id.name, item_lookup::text(document)?);
+    let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
     let (item, _) = ItemMeta::read(kind, name, text, at);
     Ok(ItemRecord::new(backlog.project, &item, name, document.version, ItemMeta::description(text)))
 }
 
-pub(crate) async fn one(backlog: BacklogReader<'_>, head: &DocumentMeta) -> Result<ItemRecord> {
-    match ItemRecord::of_head(backlog.project, head) {
+pub(crate) async fn read_record(
+    backlog: BacklogReader<'_>,
+    meta: &DocumentMeta,
+) -> Result<ItemRecord> {
+    match ItemRecord::from_meta(backlog.project, meta) {
         Some(record) => Ok(record),
-        None => ItemRecord::of(backlog.project, head, &backlog.document(head).await?),
+        None => {
+            ItemRecord::from_document(backlog.project, meta, &backlog.read_document(meta).await?)
+        }
     }
 }
 
 /// The first line of an answer to a write.
-pub(crate) fn sentence(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
+pub(crate) fn outcome_line(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
     let ItemRecord { reference_id, title, version, .. } = record;
     let noun = kind.noun().to_lowercase();
     format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
@@ -165,10 +175,10 @@ pub(crate) struct ItemSummary {
 
 impl ItemSummary {
     /// `None` for a document that is not an item.
-    pub(crate) fn of(head: &DocumentMeta) -> Option<Self> {
-        let item = item_lookup::item(head)?;
+    pub(crate) fn from_meta(meta: &DocumentMeta) -> Option<Self> {
+        let item = item_lookup::item_meta(meta)?;
         Some(Self {
-            reference_id: item.display_name(&head.id.name).into_owned(),
+            reference_id: item.display_name(&meta.id.name).into_owned(),
             title: item.title.clone(),
             status: item.status.map(Status::name),
             priority: item.priority.map(Priority::number),
@@ -177,8 +187,8 @@ impl ItemSummary {
         })
     }
 
-    pub(crate) fn all(heads: &[Arc<DocumentMeta>]) -> Vec<Self> {
-        heads.iter().filter_map(|head| Self::of(head)).collect()
+    pub(crate) fn from_metas(metas: &[Arc<DocumentMeta>]) -> Vec<Self> {
+        metas.iter().filter_map(|meta| Self::from_meta(meta)).collect()
     }
 }
 
@@ -247,21 +257,21 @@ pub(crate) struct ItemLink {
 }
 
 impl ItemRelations {
-    pub(crate) async fn of(
+    pub(crate) async fn read(
         backlog: BacklogReader<'_>,
         reference: Reference,
-        head: &DocumentMeta,
+        meta: &DocumentMeta,
     ) -> Result<Self> {
         let mut found = Self::default();
         found.add_incoming(backlog, reference).await?;
-        if let Some(item) = item_lookup::item(head) {
+        if let Some(item) = item_lookup::item_meta(meta) {
             found.add_outgoing(backlog, item).await?;
         }
         Ok(found)
     }
 
     pub(crate) fn children_of_kind(&self, kind: ItemKind) -> Vec<Arc<DocumentMeta>> {
-        let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == DocumentKind::Item(kind);
+        let is_one = |meta: &&Arc<DocumentMeta>| meta.id.kind == DocumentKind::Item(kind);
         self.children.iter().filter(is_one).cloned().collect()
     }
 
@@ -274,27 +284,27 @@ impl ItemRelations {
         let kinds = DocumentKind::ITEMS.into_iter().chain([DocumentKind::Entity]).collect();
         let query = BacklinkQuery { kinds, targets: vec![printed.clone()] };
         let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
-        for head in backlinks.into_iter().flatten() {
-            for (relation, target) in head.links() {
+        for meta in backlinks.into_iter().flatten() {
+            for (relation, target) in meta.links() {
                 if target == printed {
-                    self.add_backlink(reference, &head, relation);
+                    self.add_backlink(reference, &meta, relation);
                 }
             }
         }
-        item_lookup::sort(&mut self.children);
+        item_lookup::sort_items(&mut self.children);
         Ok(())
     }
 
-    fn add_backlink(&mut self, target: Reference, head: &Arc<DocumentMeta>, relation: &str) {
+    fn add_backlink(&mut self, target: Reference, meta: &Arc<DocumentMeta>, relation: &str) {
         let types = RelationshipType::ALL.map(RelationshipType::name);
         let relationship = types.into_iter().find(|name| *name == relation);
-        let (id, kind, title) = match (item_lookup::item(head), &head.entity) {
+        let (id, kind, title) = match (item_lookup::item_meta(meta), &meta.entity) {
             (Some(_), _) if relation == target.kind.name() => {
-                self.children.push(Arc::clone(head));
+                self.children.push(Arc::clone(meta));
                 return;
             }
             (Some(item), _) => {
-                let id = item.display_name(&head.id.name).into_owned();
+                let id = item.display_name(&meta.id.name).into_owned();
                 if let Some(kind) = relationship {
                     self.relationships.incoming.push(RelatedItem::new(kind, id, Some(item)));
                     return;
@@ -313,13 +323,13 @@ impl ItemRelations {
         let known = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
         for related in &item.relationships {
             let target = related.target.to_string();
-            let item = known.get(&target).and_then(|head| item_lookup::item(head));
+            let item = known.get(&target).and_then(|meta| item_lookup::item_meta(meta));
             self.relationships.outgoing.push(RelatedItem::new(related.kind.name(), target, item));
         }
         for mention in &item.mentions {
-            let head = known.get(mention);
-            let entity = head.and_then(|head| head.entity.as_ref());
-            let item = head.and_then(|head| item_lookup::item(head));
+            let meta = known.get(mention);
+            let entity = meta.and_then(|meta| meta.entity.as_ref());
+            let item = meta.and_then(|meta| item_lookup::item_meta(meta));
             let kind = match (Reference::parse(mention), entity) {
                 (Some(reference), _) => reference.kind.name().to_owned(),
                 (None, Some(entity)) => entity.kind.clone(),

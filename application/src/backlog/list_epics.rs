@@ -29,7 +29,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct EpicPage {
     /// By priority, then the newest first.
     epics: Vec<ItemSummary>,
     total: usize,
@@ -40,7 +40,7 @@ struct Answer {
 #[async_trait]
 impl Tool for ListEpics {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, EpicPage>(
             "list_epics",
             "List the epics",
             "Lists the epics of the backlog.",
@@ -57,21 +57,23 @@ impl Tool for ListEpics {
         let status = given.status.map(|status| status.0);
         let pages = PageReader::of(&call.caller.project, &(spec.name, status));
         let offset = pages.offset(given.cursor.as_ref())?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let mut heads = backlog.all(ItemKind::Epic).await?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let mut metas = backlog.all_items(ItemKind::Epic).await?;
         if status.is_some() {
-            heads.retain(|head| item_lookup::item(head).is_some_and(|item| item.status == status));
+            metas.retain(|meta| {
+                item_lookup::item_meta(meta).is_some_and(|item| item.status == status)
+            });
         }
-        let total = heads.len();
+        let total = metas.len();
         let end = (offset + limit(given.limit)).min(total);
-        let epics = ItemSummary::all(heads.get(offset..end).unwrap_or_default());
-        let answer = Answer { epics, total, next_cursor: pages.next(end, total) };
-        reply(text(&answer), &answer)
+        let epics = ItemSummary::from_metas(metas.get(offset..end).unwrap_or_default());
+        let answer = EpicPage { epics, total, next_cursor: pages.next(end, total) };
+        reply(render_text(&answer), &answer)
     }
 }
 
-fn text(answer: &Answer) -> String {
-    let Answer { epics, total, next_cursor } = answer;
+fn render_text(answer: &EpicPage) -> String {
+    let EpicPage { epics, total, next_cursor } = answer;
     let epics_word = if *total == 1 { "epic" } else { "epics" };
     let mut text = format!("{total} {epics_word}");
     if epics.len() < *total {

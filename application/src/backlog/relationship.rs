@@ -28,9 +28,9 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn read(&self) -> Result<RelationshipSpec> {
-        let source = self.source.reference("source")?;
-        let target = self.target.reference("target")?;
+    pub(super) fn parse(&self) -> Result<RelationshipSpec> {
+        let source = self.source.parse("source")?;
+        let target = self.target.parse("target")?;
         Ok(RelationshipSpec { source, kind: self.kind.0, target })
     }
 }
@@ -55,13 +55,13 @@ impl RelationshipSpec {
         let mut relationships = item.relationships.clone();
         let wanted = Relationship { kind, target: reference };
         let is_mirrored = || -> Result<bool> {
-            let (name, text) = (&target.id.name, item_lookup::text(target)?);
+            let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
             let (target, _) = ItemMeta::read(reference.kind, name, text, Timestamp::default());
             let mirrored = Relationship { kind, target: source };
             Ok(kind.is_mutual() && target.relationships.contains(&mirrored))
         };
         if relationships.contains(&wanted) || is_mirrored()? {
-            return Err(refused(format!("There is a relationship already: {self}."), source));
+            return Err(refused_error(format!("There is a relationship already: {self}."), source));
         }
         relationships.push(wanted);
         Ok(relationships)
@@ -84,6 +84,6 @@ impl RelationshipSpec {
     }
 }
 
-pub(super) fn refused(message: String, source: Reference) -> Error {
+pub(super) fn refused_error(message: String, source: Reference) -> Error {
     Error::new(ErrorKind::Refused, message).reference(source.to_string())
 }

@@ -56,37 +56,37 @@ pub(crate) async fn relink(
     act: &WriteContext,
     repairs: &mut RepairReport,
 ) {
-    for (head, moves) in names.moves() {
-        match relink_document(backlog, Arc::clone(head), moves, act).await {
+    for (meta, moves) in names.link_repairs() {
+        match relink_document(backlog, Arc::clone(meta), moves, act).await {
             Ok(done) => repairs.relinked.extend(done),
-            Err(error) => repairs.refused.push(CheckFinding::whole(&head.id, error.message)),
+            Err(error) => repairs.refused.push(CheckFinding::whole(&meta.id, error.message)),
         }
     }
 }
 
 async fn relink_document(
     backlog: BacklogReader<'_>,
-    head: Arc<DocumentMeta>,
+    meta: Arc<DocumentMeta>,
     moves: Vec<LinkRepair>,
     act: &WriteContext,
 ) -> Result<Vec<RepairedLink>> {
-    let mut documents = vec![head.id.clone()];
+    let mut documents = vec![meta.id.clone()];
     documents.extend(moves.iter().map(|to| to.id.clone()));
-    let decide = move |snapshot: &Snapshot| decide_relink(&head, &moves, snapshot);
+    let decide = move |snapshot: &Snapshot| decide_relink(&meta, &moves, snapshot);
     let reads = ReadSet::of(documents);
     Ok(edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?.0)
 }
 
 /// Skips documents that were removed in between, on either end.
 fn decide_relink(
-    head: &DocumentMeta,
+    meta: &DocumentMeta,
     moves: &[LinkRepair],
     snapshot: &Snapshot,
 ) -> Result<(Vec<DocumentChange>, Vec<RepairedLink>)> {
     let mut done = Vec::new();
     let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
-    let mut text = item_lookup::text(document)?.to_owned();
-    let mut item = item_lookup::read(head, document, &text);
+    let mut text = item_lookup::document_text(document)?.to_owned();
+    let mut item = item_lookup::parse_item(meta, document, &text);
     for (LinkRepair { from, to, id }, target) in moves.iter().zip(snapshot.documents.iter().skip(1))
     {
         if target.is_none() {
@@ -112,7 +112,7 @@ fn decide_relink(
 }
 
 /// An item that does not tell its time of creation is older than all that do.
-const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
+const UNKNOWN_CREATION_TIME: Timestamp = Timestamp(i64::MIN / 2);
 
 const MAX_ATTEMPTS: usize = 5;
 
@@ -127,7 +127,7 @@ pub(crate) async fn renumber(
             Ok(done) => repairs.renumbered.extend(done),
             Err(error) => {
                 let message = format!("it keeps {}: {}", twin.from, error.message);
-                repairs.refused.push(CheckFinding::whole(&twin.head.id, message));
+                repairs.refused.push(CheckFinding::whole(&twin.meta.id, message));
             }
         }
     }
@@ -137,9 +137,9 @@ pub(crate) async fn renumber(
 #[derive(Clone)]
 pub(crate) struct DuplicateItem {
     from: Reference,
-    head: Arc<DocumentMeta>,
+    meta: Arc<DocumentMeta>,
     /// Links without a mark mean it, because no other item has the reference now.
-    is_meant_unmarked: bool,
+    owns_unmarked_links: bool,
 }
 
 /// The items whose reference an older one has, or one that another branch deleted, the oldest
@@ -149,20 +149,21 @@ pub(crate) async fn younger(
     names: &ReferenceIndex,
 ) -> Result<Vec<DuplicateItem>> {
     let mut younger = Vec::new();
-    for (from, heads) in names.claims() {
+    for (from, metas) in names.items_by_reference() {
         let mut keeper = None;
         let mut twins = Vec::new();
-        for head in by_age(backlog, heads).await? {
-            if keeper.is_none() && !matches!(names.tomb(&head), Some(TombstoneMatch::OfAnother(_)))
+        for meta in sort_by_age(backlog, metas).await? {
+            if keeper.is_none()
+                && !matches!(names.tombstone_match(&meta), Some(TombstoneMatch::OtherItem(_)))
             {
-                keeper = Some(head);
+                keeper = Some(meta);
             } else {
-                twins.push(DuplicateItem { from, head, is_meant_unmarked: false });
+                twins.push(DuplicateItem { from, meta, owns_unmarked_links: false });
             }
         }
-        let all_marked = heads.iter().all(|head| reference::mark_of(&head.id.name).is_some());
+        let all_marked = metas.iter().all(|meta| reference::mark_of(&meta.id.name).is_some());
         if let Some(eldest) = twins.first_mut().filter(|_| keeper.is_none() && all_marked) {
-            eldest.is_meant_unmarked = true;
+            eldest.owns_unmarked_links = true;
         }
         younger.extend(twins);
     }
@@ -170,28 +171,33 @@ pub(crate) async fn younger(
 }
 
 /// Sorts by the times in the files, never by a file's own time: every clone has the same order.
-async fn by_age(
+async fn sort_by_age(
     backlog: BacklogReader<'_>,
-    heads: &[Arc<DocumentMeta>],
+    metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Arc<DocumentMeta>>> {
-    if heads.len() < 2 {
-        return Ok(heads.to_vec());
+    if metas.len() < 2 {
+        return Ok(metas.to_vec());
     }
-    let mut aged = Vec::with_capacity(heads.len());
-    for (head, document) in heads.iter().zip(backlog.documents(heads).await?) {
-        aged.push((created(head, document.as_ref()), head.id.clone(), Arc::clone(head)));
+    let mut aged = Vec::with_capacity(metas.len());
+    for (meta, document) in metas.iter().zip(backlog.read_documents(metas).await?) {
+        aged.push((creation_key(meta, document.as_ref()), meta.id.clone(), Arc::clone(meta)));
     }
     aged.sort_by(|(one, a, _), (other, b, _)| (one, a).cmp(&(other, b)));
-    Ok(aged.into_iter().map(|(_, _, head)| head).collect())
+    Ok(aged.into_iter().map(|(_, _, meta)| meta).collect())
 }
 
 /// Time of creation and uid, as the file says.
-fn created(
-    head: &DocumentMeta,
+fn creation_key(
+    meta: &DocumentMeta,
     document: Option<&Document>,
 ) -> Option<(Timestamp, Option<String>)> {
     let text = document?.text().ok()?;
-    let (item, _) = ItemMeta::read(item_lookup::item(head)?.kind, &head.id.name, text, UNSAID);
+    let (item, _) = ItemMeta::read(
+        item_lookup::item_meta(meta)?.kind,
+        &meta.id.name,
+        text,
+        UNKNOWN_CREATION_TIME,
+    );
     Some((item.created_at, item.uid))
 }
 
@@ -201,13 +207,13 @@ async fn renumber_item(
     twin: &DuplicateItem,
     act: &WriteContext,
 ) -> Result<Option<RenumberedItem>> {
-    let DuplicateItem { from, head, .. } = twin;
-    let links = item_lookup::links_to(&[*from]);
+    let DuplicateItem { from, meta, .. } = twin;
+    let links = item_lookup::backlink_query(&[*from]);
     for _ in 0..MAX_ATTEMPTS {
         let linking = backlog.ports.documents.backlinks(backlog.project, &links).await?;
         let mut holders: Vec<Arc<DocumentMeta>> = linking.into_iter().flatten().collect();
-        holders.retain(|holder| holder.id != head.id);
-        let mut documents = vec![head.id.clone()];
+        holders.retain(|holder| holder.id != meta.id);
+        let mut documents = vec![meta.id.clone()];
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
         let reads = ReadSet {
             backlinks: links.clone(),
@@ -218,20 +224,20 @@ async fn renumber_item(
         let decide = move |snapshot: &Snapshot| twin.decide(&holders, snapshot);
         let (decided, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
         match decided {
-            Decided::Renumbered(done) => return Ok(Some(done)),
-            Decided::Gone => return Ok(None),
-            Decided::LinkedMeanwhile => {}
+            RenumberOutcome::Renumbered(done) => return Ok(Some(done)),
+            RenumberOutcome::Removed => return Ok(None),
+            RenumberOutcome::NewBacklink => {}
         }
     }
     let message = format!("others kept linking to {from}; run `reqlore check --fix` again");
     Err(Error::new(ErrorKind::Busy, message))
 }
 
-enum Decided {
+enum RenumberOutcome {
     Renumbered(RenumberedItem),
-    Gone,
+    Removed,
     /// Another item links to it since the links were read.
-    LinkedMeanwhile,
+    NewBacklink,
 }
 
 impl DuplicateItem {
@@ -239,15 +245,15 @@ impl DuplicateItem {
         &self,
         holders: &[Arc<DocumentMeta>],
         snapshot: &Snapshot,
-    ) -> Result<(Vec<DocumentChange>, Decided)> {
-        let Self { from, head, is_meant_unmarked } = self;
-        let known: BTreeSet<&DocumentId> = holders.iter().map(|head| &head.id).collect();
-        let mut now = snapshot.backlinks.iter().flatten().filter(|holder| holder.id != head.id);
+    ) -> Result<(Vec<DocumentChange>, RenumberOutcome)> {
+        let Self { from, meta, owns_unmarked_links: is_meant_unmarked } = self;
+        let known: BTreeSet<&DocumentId> = holders.iter().map(|meta| &meta.id).collect();
+        let mut now = snapshot.backlinks.iter().flatten().filter(|holder| holder.id != meta.id);
         let Some(Some(document)) = snapshot.documents.first() else {
-            return Ok((Vec::new(), Decided::Gone));
+            return Ok((Vec::new(), RenumberOutcome::Removed));
         };
-        if now.any(|head| !known.contains(&head.id)) {
-            return Ok((Vec::new(), Decided::LinkedMeanwhile));
+        if now.any(|meta| !known.contains(&meta.id)) {
+            return Ok((Vec::new(), RenumberOutcome::NewBacklink));
         }
         let number = snapshot.next_numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
@@ -266,9 +272,9 @@ impl DuplicateItem {
             DocumentChange::put(id.clone(), document.body.clone()),
             DocumentChange::Delete { id: document.id.clone() },
         ];
-        let mut meant = vec![item_lookup::linked(*from, &document.id.name)];
+        let mut meant = vec![item_lookup::link_target(*from, &document.id.name)];
         meant.extend(is_meant_unmarked.then_some(LinkTarget { reference: *from, mark: None }));
-        let to = item_lookup::linked(to, &id.name);
+        let to = item_lookup::link_target(to, &id.name);
         let mut relinked = Vec::new();
         for (holder, found) in holders.iter().zip(snapshot.documents.iter().skip(1)) {
             let Some(found) = found else { continue };
@@ -283,7 +289,7 @@ impl DuplicateItem {
             to: to.reference.to_string(),
             relinked,
         };
-        Ok((changes, Decided::Renumbered(done)))
+        Ok((changes, RenumberOutcome::Renumbered(done)))
     }
 }
 
@@ -294,8 +300,8 @@ fn relinked_change(
     meant: &[LinkTarget],
     to: &LinkTarget,
 ) -> Result<Option<DocumentChange>> {
-    let text = item_lookup::text(found)?;
-    let item: ItemMeta = item_lookup::read(holder, found, text);
+    let text = item_lookup::document_text(found)?;
+    let item: ItemMeta = item_lookup::parse_item(holder, found, text);
     for from in meant {
         let text = backlog::replace_links(&item, text, from, to).map_err(|fault| {
             let message = format!("its link in {} can't be changed: {fault}", found.id);

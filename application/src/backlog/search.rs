@@ -11,7 +11,7 @@ use crate::pagination::PageReader;
 use crate::tool;
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SearchAnswer {
+pub(super) struct SearchResponse {
     /// Of all pages.
     pub(super) total: usize,
     pub(super) results: Vec<SearchResult>,
@@ -29,7 +29,7 @@ pub(super) struct SearchResult {
     pub(super) reference_id: String,
     /// One of entity_types.
     #[serde(rename = "type")]
-    pub(super) belongs_to: &'static str,
+    pub(super) entity_type: &'static str,
     /// Of knowledge: decision, issue, …
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
@@ -42,24 +42,24 @@ pub(super) struct SearchResult {
     pub(super) snippet: String,
 }
 
-impl SearchAnswer {
+impl SearchResponse {
     /// The page of hits that begins at `offset`.
-    pub(super) fn of(found: SearchHits, offset: usize, pages: &PageReader) -> Self {
+    pub(super) fn from_hits(found: SearchHits, offset: usize, pages: &PageReader) -> Self {
         let SearchHits { hits, total, signals, pending } = found;
         let next_cursor = pages.next(offset + hits.len(), total);
-        let results = hits.into_iter().map(SearchResult::of).collect();
+        let results = hits.into_iter().map(SearchResult::from_hit).collect();
         Self { total, results, next_cursor, signals, pending }
     }
 
     /// A sentence, and a line for each result.
     pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
-        let mut lines = vec![self.sentence(offset)];
-        lines.extend(self.results.iter().map(SearchResult::line));
+        let mut lines = vec![self.summary_line(offset)];
+        lines.extend(self.results.iter().map(SearchResult::text_line));
         lines.extend(self.next_cursor.iter().map(|next| format!("More with cursor {next}")));
         tool::reply(lines.join("\n"), &self)
     }
 
-    fn sentence(&self, offset: usize) -> String {
+    fn summary_line(&self, offset: usize) -> String {
         let (total, shown) = (self.total, self.results.len());
         let items = if total == 1 { "item" } else { "items" };
         let showing = match (offset, shown) {
@@ -73,8 +73,8 @@ impl SearchAnswer {
 }
 
 impl SearchResult {
-    fn of(hit: SearchHit) -> Self {
-        let belongs_to = match hit.document.kind {
+    fn from_hit(hit: SearchHit) -> Self {
+        let entity_type = match hit.document.kind {
             DocumentKind::Section => "section",
             DocumentKind::Entity => "knowledge",
             kind => kind.name(),
@@ -84,15 +84,15 @@ impl SearchResult {
             status: status.map(str::to_owned),
             kind: (hit.document.kind == DocumentKind::Entity).then_some(hit.kind),
             reference_id: hit.reference,
-            belongs_to,
+            entity_type,
             title: hit.title,
             score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
             snippet: hit.snippet,
         }
     }
 
-    fn line(&self) -> String {
-        let what = self.kind.as_deref().unwrap_or(self.belongs_to);
+    fn text_line(&self) -> String {
+        let what = self.kind.as_deref().unwrap_or(self.entity_type);
         let status = self.status.as_ref().map(|status| format!(", {status}")).unwrap_or_default();
         format!("{} ({what}{status}): {}", self.reference_id, self.title)
     }
@@ -114,7 +114,7 @@ mod tests {
         ] {
             let result = |_| SearchResult {
                 reference_id: String::new(),
-                belongs_to: "epic",
+                entity_type: "epic",
                 kind: None,
                 title: String::new(),
                 status: None,
@@ -123,8 +123,8 @@ mod tests {
             };
             let results = (0..shown).map(result).collect();
             let (next_cursor, signals, pending) = (None, Vec::new(), 0);
-            let answer = SearchAnswer { total, results, next_cursor, signals, pending };
-            assert_eq!(answer.sentence(offset), expected);
+            let answer = SearchResponse { total, results, next_cursor, signals, pending };
+            assert_eq!(answer.summary_line(offset), expected);
         }
     }
 }

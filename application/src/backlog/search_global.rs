@@ -9,7 +9,7 @@ use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::search::SearchAnswer;
+use super::search::SearchResponse;
 use crate::ToolContext;
 use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool};
@@ -52,7 +52,7 @@ impl EntityType {
         Self::Knowledge,
     ];
 
-    fn documents(self) -> DocumentKind {
+    fn document_kind(self) -> DocumentKind {
         let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
         match self {
             Self::Epic => epics,
@@ -68,7 +68,7 @@ impl EntityType {
 #[async_trait]
 impl Tool for SearchGlobal {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchAnswer>(
+        read_tool::<Arguments, SearchResponse>(
             "search_global",
             "Search everything",
             "Finds items of the backlog, requirements of the sections and entities \
@@ -95,7 +95,7 @@ impl Tool for SearchGlobal {
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let query = SearchQuery {
             text: query.into_string(),
-            documents: types.iter().map(|entity_type| entity_type.documents()).collect(),
+            documents: types.iter().map(|entity_type| entity_type.document_kind()).collect(),
             kinds: Vec::new(),
             facets: Vec::new(),
             offset,
@@ -104,7 +104,7 @@ impl Tool for SearchGlobal {
         };
         let (ports, observer) = (&context.ports, &*call.observer);
         let found = context.indexes.search(ports, project, &query, observer).await?;
-        SearchAnswer::of(found, offset, &pages).reply(offset)
+        SearchResponse::from_hits(found, offset, &pages).reply(offset)
     }
 }
 

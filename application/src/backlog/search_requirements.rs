@@ -17,7 +17,7 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::item_lookup::{self, BacklogReader};
-use super::search::{SearchAnswer, SearchResult};
+use super::search::{SearchResponse, SearchResult};
 use crate::ToolContext;
 use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool};
@@ -48,7 +48,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for SearchRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchAnswer>(
+        read_tool::<Arguments, SearchResponse>(
             "search_requirements",
             "Search requirements",
             "Finds requirements of the backlog by meaning and words, filtered by \
@@ -64,20 +64,20 @@ impl Tool for SearchRequirements {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let filters = Filters::of(backlog, &arguments).await?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let filters = RequirementFilters::resolve(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
         let pages = PageReader::of(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
-            return filters.list(backlog, offset, limit, &pages).await?.reply(offset);
+            return filters.read_page(backlog, offset, limit, &pages).await?.reply(offset);
         };
         let query = SearchQuery {
             text,
             documents: vec![DocumentKind::Item(ItemKind::Requirement)],
             kinds: Vec::new(),
-            facets: filters.facets(),
+            facets: filters.search_facets(),
             offset,
             limit,
             meaning: SemanticMode::Best,
@@ -85,11 +85,11 @@ impl Tool for SearchRequirements {
         let observer = &*call.observer;
         let found =
             context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
-        SearchAnswer::of(found, offset, &pages).reply(offset)
+        SearchResponse::from_hits(found, offset, &pages).reply(offset)
     }
 }
 
-struct Filters {
+struct RequirementFilters {
     status: Option<Status>,
     priority: Option<Priority>,
     requirement_type: Option<RequirementType>,
@@ -99,10 +99,10 @@ struct Filters {
     stories: Vec<BTreeSet<Reference>>,
 }
 
-impl Filters {
-    async fn of(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
-        let story = arguments.user_story.as_ref().map(|given| given.reference("user_story"));
-        let epic = arguments.epic.as_ref().map(|given| given.reference("epic"));
+impl RequirementFilters {
+    async fn resolve(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
+        let story = arguments.user_story.as_ref().map(|given| given.parse("user_story"));
+        let epic = arguments.epic.as_ref().map(|given| given.parse("epic"));
         let mut filters = Self {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(PriorityArgument::get).and_then(Priority::new),
@@ -112,13 +112,13 @@ impl Filters {
             stories: Vec::new(),
         };
         if let Some(story) = filters.user_story {
-            backlog.find(story, "user_story").await?;
+            backlog.find_argument(story, "user_story").await?;
             filters.stories.push(BTreeSet::from([story]));
         }
         if let Some(epic) = filters.epic {
-            backlog.find(epic, "epic").await?;
+            backlog.find_argument(epic, "epic").await?;
             let stories = backlog.children(epic, ItemKind::UserStory).await?;
-            let stories = stories.iter().filter_map(|head| item_lookup::item(head)?.reference);
+            let stories = stories.iter().filter_map(|meta| item_lookup::item_meta(meta)?.reference);
             filters.stories.push(stories.collect());
         }
         Ok(filters)
@@ -131,7 +131,7 @@ impl Filters {
         (self.status, self.priority, self.requirement_type, references)
     }
 
-    fn facets(&self) -> Vec<Vec<SearchFacet>> {
+    fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
         let (status, priority) = (self.status.map(Status::name), self.priority);
         let requirement_type = self.requirement_type.map(RequirementType::name);
         let own = [
@@ -145,7 +145,7 @@ impl Filters {
         own.into_iter().flatten().map(|facet| vec![facet]).chain(stories).collect()
     }
 
-    fn take(&self, item: &ItemMeta) -> bool {
+    fn matches(&self, item: &ItemMeta) -> bool {
         let of_story = |stories: &BTreeSet<Reference>| {
             item.parent.is_some_and(|story| stories.contains(&story))
         };
@@ -157,33 +157,34 @@ impl Filters {
 
     /// A page of the requirements that match, in the order of all lists: without a query nothing
     /// ranks.
-    async fn list(
+    async fn read_page(
         &self,
         backlog: BacklogReader<'_>,
         offset: usize,
         limit: usize,
         pages: &PageReader,
-    ) -> Result<SearchAnswer> {
-        let mut heads = backlog.all(ItemKind::Requirement).await?;
-        heads.retain(|head| item_lookup::item(head).is_some_and(|item| self.take(item)));
-        let total = heads.len();
-        let heads: Vec<Arc<DocumentMeta>> = heads.into_iter().skip(offset).take(limit).collect();
-        let documents = backlog.documents(&heads).await?;
-        let found = heads.iter().zip(&documents).filter_map(|(head, document)| {
-            let text = document.as_ref().and_then(|document| item_lookup::text(document).ok());
-            Some(listed(head, item_lookup::item(head)?, text.unwrap_or_default()))
+    ) -> Result<SearchResponse> {
+        let mut metas = backlog.all_items(ItemKind::Requirement).await?;
+        metas.retain(|meta| item_lookup::item_meta(meta).is_some_and(|item| self.matches(item)));
+        let total = metas.len();
+        let metas: Vec<Arc<DocumentMeta>> = metas.into_iter().skip(offset).take(limit).collect();
+        let documents = backlog.read_documents(&metas).await?;
+        let found = metas.iter().zip(&documents).filter_map(|(meta, document)| {
+            let text =
+                document.as_ref().and_then(|document| item_lookup::document_text(document).ok());
+            Some(unranked_result(meta, item_lookup::item_meta(meta)?, text.unwrap_or_default()))
         });
         let results: Vec<SearchResult> = found.collect();
         let next_cursor = pages.next(offset + results.len(), total);
-        Ok(SearchAnswer { total, results, next_cursor, signals: Vec::new(), pending: 0 })
+        Ok(SearchResponse { total, results, next_cursor, signals: Vec::new(), pending: 0 })
     }
 }
 
-fn listed(head: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchResult {
+fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchResult {
     let description = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect::<String>();
     SearchResult {
-        reference_id: item.display_name(&head.id.name).into_owned(),
-        belongs_to: item.kind.name(),
+        reference_id: item.display_name(&meta.id.name).into_owned(),
+        entity_type: item.kind.name(),
         kind: None,
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),

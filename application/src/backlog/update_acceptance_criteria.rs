@@ -47,7 +47,7 @@ impl Tool for UpdateAcceptanceCriteria {
         let given: Arguments = decode(&mut call, spec)?;
         let fields =
             ItemEdit { description: Some(given.description.into_string()), ..ItemEdit::default() };
-        let item = given.acceptance_criteria.reference("acceptance_criteria")?;
+        let item = given.acceptance_criteria.parse("acceptance_criteria")?;
         update_fields(context, &call, spec, item, None, fields, given.if_version).await
     }
 }

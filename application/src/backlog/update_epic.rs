@@ -51,7 +51,7 @@ impl Tool for UpdateEpic {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let item = given.epic.reference("epic")?;
+        let item = given.epic.parse("epic")?;
         let fields = ItemFields {
             title: given.title,
             description: given.description,

@@ -58,8 +58,8 @@ impl Tool for UpdateRequirement {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let item = given.requirement.reference("requirement")?;
-        let parent = given.user_story.map(|story| story.reference("user_story")).transpose()?;
+        let item = given.requirement.parse("requirement")?;
+        let parent = given.user_story.map(|story| story.parse("user_story")).transpose()?;
         let fields = ItemFields {
             title: given.title,
             description: given.description,

@@ -53,8 +53,8 @@ impl Tool for UpdateUserStory {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let item = given.user_story.reference("user_story")?;
-        let parent = given.epic.map(|epic| epic.reference("epic")).transpose()?;
+        let item = given.user_story.parse("user_story")?;
+        let parent = given.epic.map(|epic| epic.parse("epic")).transpose()?;
         let fields = ItemFields {
             title: given.title,
             description: given.description,

@@ -48,27 +48,27 @@ pub(super) async fn create_item(
     parent: Option<Reference>,
     fields: ItemEdit,
 ) -> Result<ToolReply> {
-    let backlog = BacklogReader::of(&context.ports, &call.caller);
+    let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
     let act = act(context, call, spec, format!("a new {}", kind.name()));
     let parent = match parent {
-        Some(parent) => Some((parent, backlog.find(parent, parent.kind.name()).await?)),
+        Some(parent) => Some((parent, backlog.find_argument(parent, parent.kind.name()).await?)),
         None => None,
     };
     // The uid orders two items of the same second.
     let uid = backlog.ports.ids.uid(act.at);
     let at = act.at.whole();
-    let documents = parent.iter().map(|(_, head)| head.id.clone()).collect();
+    let documents = parent.iter().map(|(_, meta)| meta.id.clone()).collect();
     let reads = ReadSet { sequences: vec![kind], ..ReadSet::of(documents) };
     let creator = call.caller.name.to_string();
-    let draft = Draft { kind, parent, fields, uid, creator, at };
+    let draft = ItemDraft { kind, parent, fields, uid, creator, at };
     let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
     let (document, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
-    let record = item_view::written(backlog, &document, kind, at)?;
-    reply(item_view::sentence("Created", kind, &record), &record)
+    let record = item_view::written_record(backlog, &document, kind, at)?;
+    reply(item_view::outcome_line("Created", kind, &record), &record)
 }
 
 /// The new item without its reference, which the commit allots.
-struct Draft {
+struct ItemDraft {
     kind: ItemKind,
     parent: Option<(Reference, Arc<DocumentMeta>)>,
     fields: ItemEdit,
@@ -77,11 +77,11 @@ struct Draft {
     at: Timestamp,
 }
 
-impl Draft {
+impl ItemDraft {
     fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Document)> {
         let Self { kind, parent, fields, uid, creator, at } = self;
         if let Some((parent, _)) = parent {
-            item_lookup::still_there(snapshot.documents.first(), *parent)?;
+            item_lookup::require_document(snapshot.documents.first(), *parent)?;
         }
         let number = snapshot.next_numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
@@ -92,7 +92,7 @@ impl Draft {
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let parent =
-            parent.as_ref().map(|(parent, head)| item_lookup::linked(*parent, &head.id.name));
+            parent.as_ref().map(|(parent, meta)| item_lookup::link_target(*parent, &meta.id.name));
         let new = NewItem {
             kind: *kind,
             uid,
@@ -126,7 +126,7 @@ pub(super) async fn update_fields(
     if_version: Option<Version>,
 ) -> Result<ToolReply> {
     if fields == ItemEdit::default() && parent.is_none() {
-        return Err(nothing_to_change(spec));
+        return Err(nothing_to_change_error(spec));
     }
     let update = ItemUpdate {
         item: (item.kind.name(), item),
@@ -140,10 +140,10 @@ pub(super) async fn update_fields(
     let reason = format!("a change of {item}");
     let (record, is_changed) = update.run(context, call, spec, reason, edit_item).await?;
     let done = if is_changed { "Updated" } else { "Nothing to change in" };
-    reply(item_view::sentence(done, item.kind, &record), &record)
+    reply(item_view::outcome_line(done, item.kind, &record), &record)
 }
 
-fn nothing_to_change(spec: &ToolSpec) -> Error {
+fn nothing_to_change_error(spec: &ToolSpec) -> Error {
     let properties = spec.input_schema.get("properties").and_then(|found| found.as_object());
     let required = spec.input_schema.get("required").and_then(|found| found.as_array());
     let is_required =
@@ -178,45 +178,46 @@ impl ItemUpdate {
         reason: String,
         edit_item: impl Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
     ) -> Result<(ItemRecord, bool)> {
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let act = act(context, call, spec, reason);
         let at = act.at.whole();
         let Self { item: (argument, reference), linked, if_version } = self;
-        let head = backlog.find(reference, argument).await?;
-        let mut ids = vec![head.id.clone()];
+        let meta = backlog.find_argument(reference, argument).await?;
+        let mut ids = vec![meta.id.clone()];
         let mut link = None;
         if let Some((argument, linked)) = linked {
-            let found = backlog.find(linked, argument).await?;
-            link = Some(item_lookup::linked(linked, &found.id.name));
+            let found = backlog.find_argument(linked, argument).await?;
+            link = Some(item_lookup::link_target(linked, &found.id.name));
             ids.push(found.id.clone());
         }
         let decide = move |snapshot: &Snapshot| {
             let mut documents = snapshot.documents.iter();
-            let document = item_lookup::still_there(documents.next(), reference)?;
+            let document = item_lookup::require_document(documents.next(), reference)?;
             check_version(if_version, document, reference)?;
             let linked = match &link {
                 Some(link) => {
-                    Some((link, item_lookup::still_there(documents.next(), link.reference)?))
+                    Some((link, item_lookup::require_document(documents.next(), link.reference)?))
                 }
                 None => None,
             };
-            let item = item_lookup::read(&head, document, item_lookup::text(document)?);
-            change(&item, document, &edit_item(&item, linked)?, at)
+            let item =
+                item_lookup::parse_item(&meta, document, item_lookup::document_text(document)?);
+            apply_edit(&item, document, &edit_item(&item, linked)?, at)
         };
         let (document, committed) =
             edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
-        let record = item_view::written(backlog, &document, reference.kind, at)?;
+        let record = item_view::written_record(backlog, &document, reference.kind, at)?;
         Ok((record, !committed.versions.is_empty()))
     }
 }
 
-pub(super) fn change(
+pub(super) fn apply_edit(
     item: &ItemMeta,
     document: &Document,
     wanted: &ItemEdit,
     at: Timestamp,
 ) -> Result<(Vec<DocumentChange>, Document)> {
-    let text = item_lookup::text(document)?;
+    let text = item_lookup::document_text(document)?;
     let edited = reqlore_domain::backlog::edit_item(item, text, wanted, at).map_err(|fault| {
         let message = format!("{}: {fault}. Nothing was changed.", document.id);
         Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
@@ -239,7 +240,7 @@ pub(super) fn check_version(
         "Conflict: {reference} changed since version {expected}; it is now at {}. Nothing was \
          changed. It reads:\n{}",
         document.version,
-        item_lookup::text(document)?
+        item_lookup::document_text(document)?
     );
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");
     Err(error.reference(reference.to_string()))

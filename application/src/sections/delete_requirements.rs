@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct DeletedRequirement {
     /// The project's key; `default` for the server's own root.
     project: String,
     /// The section's key.
@@ -54,7 +54,7 @@ impl Tool for DeleteRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             destructive: true,
-            ..write_tool::<Arguments, Answer>(
+            ..write_tool::<Arguments, DeletedRequirement>(
                 "reqlix_delete_requirements",
                 "Delete a requirement",
                 "\
@@ -72,15 +72,15 @@ Returns the deleted requirement text, or an error if not found.",
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         // Even a deletion that finds nothing creates a missing AGENTS.md.
-        super::read(ports, &project, None, act.clone()).await?;
-        let reads = super::reads_of_write(&key);
+        super::read_documents(ports, &project, None, act.clone()).await?;
+        let reads = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
         let ((deleted, version), _) = edit(ports, &project, reads, act, decide).await?;
-        let answer = Answer {
+        let answer = DeletedRequirement {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             index: deleted.index,
@@ -92,22 +92,22 @@ Returns the deleted requirement text, or an error if not found.",
 }
 
 /// The deleted requirement, and the section's version without it.
-type Outcome = (DeleteOutcome, Option<Version>);
+type SectionDeletion = (DeleteOutcome, Option<Version>);
 
 impl Arguments {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Outcome)> {
-        let (_, section) = super::documents(snapshot);
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
+        let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
         let document = section.ok_or_else(|| {
             let known: Vec<&str> =
-                snapshot.metadata.iter().map(|head| head.id.name.as_str()).collect();
-            not_found(SECTION_NOT_FOUND, "section", key.as_str(), "sections", &known)
+                snapshot.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+            not_found_error(SECTION_NOT_FOUND, "section", key.as_str(), "sections", &known)
         })?;
-        let section = Section::of(super::text(document)?);
+        let section = Section::of(super::document_text(document)?);
         let mut deleted = section.delete(&self.index).ok_or_else(|| {
             let known: Vec<&str> = section.requirements().iter().map(|r| r.index).collect();
-            not_found(REQUIREMENT_NOT_FOUND, "index", self.index.as_str(), "indices", &known)
+            not_found_error(REQUIREMENT_NOT_FOUND, "index", self.index.as_str(), "indices", &known)
         })?;
         let id = DocumentId::section(key.as_str());
         let body = deleted.body.take().map(Bytes::from);
@@ -118,13 +118,13 @@ impl Arguments {
         };
         let version = change.version();
         let mut changes = vec![change];
-        changes.extend(super::list_change(snapshot, key, remains)?);
+        changes.extend(super::section_list_change(snapshot, key, remains)?);
         Ok((changes, (deleted, version)))
     }
 }
 
 /// The specification fixes the message, so the hint names the existing ones.
-fn not_found(message: &str, field: &str, value: &str, what: &str, known: &[&str]) -> Error {
+fn not_found_error(message: &str, field: &str, value: &str, what: &str, known: &[&str]) -> Error {
     const SHOWN: usize = 50;
     let shown = known.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
     let hint = match known.len() {

@@ -24,7 +24,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct InstructionsVersion {
     /// The project's key; `default` for the server's own root.
     project: String,
     /// The version of AGENTS.md: 16 hexadecimal digits of the SHA-256 of its bytes.
@@ -35,7 +35,7 @@ struct Answer {
 impl Tool for GetInstructions {
     fn spec(&self) -> ToolSpec {
         // The space at the end of the first line is the specification's.
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, InstructionsVersion>(
             "reqlix_get_instructions",
             "Read the instructions",
             "\
@@ -53,11 +53,14 @@ This MCP server is the single source of truth for everything related to requirem
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.into_string());
-        let (agents, _) = super::read(ports, &project, None, act).await?;
-        let answer = Answer { project: project.to_string(), version: agents.version.to_string() };
-        reply(super::into_text(agents)?, &answer)
+        let (agents, _) = super::read_documents(ports, &project, None, act).await?;
+        let answer = InstructionsVersion {
+            project: project.to_string(),
+            version: agents.version.to_string(),
+        };
+        reply(super::into_document_text(agents)?, &answer)
     }
 }
 

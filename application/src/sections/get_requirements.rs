@@ -31,7 +31,7 @@ struct CountCache {
 impl CountCache {
     const MAX_ENTRIES: usize = 1_000;
 
-    fn count(&self, version: Version, text: &str) -> usize {
+    fn requirement_count(&self, version: Version, text: &str) -> usize {
         let lock = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(&version).copied();
         if let Some(count) = known {
@@ -62,7 +62,7 @@ struct Arguments {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct SectionDetails {
     /// The project's key; `default` for the server's own root.
     project: String,
     /// The section's key.
@@ -78,7 +78,7 @@ struct Answer {
 #[async_trait]
 impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, SectionDetails>(
             "reqlix_get_requirements",
             "Read a section",
             "Returns all requirements in the specified section.",
@@ -93,11 +93,11 @@ impl Tool for GetRequirements {
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
-        let (_, section) = super::read(ports, &project, Some(&key), act).await?;
-        let mut answer = Answer {
+        let (_, section) = super::read_documents(ports, &project, Some(&key), act).await?;
+        let mut answer = SectionDetails {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             version: None,
@@ -112,8 +112,8 @@ impl Tool for GetRequirements {
         };
         let version = section.version;
         answer.version = Some(version.to_string());
-        let text = super::into_text(section)?;
-        answer.count = self.counts.count(version, &text);
+        let text = super::into_document_text(section)?;
+        answer.count = self.counts.requirement_count(version, &text);
         reply(text, &answer)
     }
 }

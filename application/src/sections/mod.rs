@@ -24,7 +24,7 @@ use crate::transaction::edit;
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
 
-async fn project(
+async fn resolve_project(
     ports: &ApplicationPorts,
     caller: &Caller,
     root: &ProjectRoot,
@@ -34,7 +34,7 @@ async fn project(
 
 /// AGENTS.md and the section as they are stored. Creates a missing AGENTS.md for a caller who may
 /// write.
-async fn read(
+async fn read_documents(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     section: Option<&SectionKey>,
@@ -73,32 +73,32 @@ async fn create_instructions(
 }
 
 /// The reads of a section's write: AGENTS.md, the section, and the list of sections.
-fn reads_of_write(key: &SectionKey) -> ReadSet {
+fn write_read_set(key: &SectionKey) -> ReadSet {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
     ReadSet { documents, metadata_of: Some(DocumentKind::Section), ..ReadSet::default() }
 }
 
 /// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].
-fn documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
+fn snapshot_documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
     let at = |at: usize| snapshot.documents.get(at).and_then(Option::as_ref);
     (at(0), at(1))
 }
 
 /// The change of AGENTS.md's list after the section `key` was added or removed.
-fn list_change(
+fn section_list_change(
     snapshot: &Snapshot,
     key: &SectionKey,
     remains: bool,
 ) -> Result<Option<DocumentChange>> {
-    let heads = snapshot.metadata.iter().map(|head| (head.id.name.clone(), head.title.clone()));
-    let mut titles: SectionTitles = heads.collect();
+    let metas = snapshot.metadata.iter().map(|meta| (meta.id.name.clone(), meta.title.clone()));
+    let mut titles: SectionTitles = metas.collect();
     if remains {
         titles.entry(key.as_str().to_owned()).or_default();
     } else {
         titles.remove(key.as_str());
     }
-    let (agents, _) = documents(snapshot);
-    let source = agents.map_or(Ok(PLACEHOLDER), text)?;
+    let (agents, _) = snapshot_documents(snapshot);
+    let source = agents.map_or(Ok(PLACEHOLDER), document_text)?;
     let edited = instructions::with_sections(source, &titles);
     let body = match (edited, agents) {
         (Some(edited), _) => Bytes::from(edited),
@@ -109,20 +109,20 @@ fn list_change(
 }
 
 /// A document's text, or an error that names it.
-fn text(document: &Document) -> Result<&str> {
-    document.text().map_err(|fault| unreadable(&document.id, &fault))
+fn document_text(document: &Document) -> Result<&str> {
+    document.text().map_err(|fault| unreadable_error(&document.id, &fault))
 }
 
 /// The same without a copy.
-fn into_text(document: Document) -> Result<String> {
+fn into_document_text(document: Document) -> Result<String> {
     let Document { id, body, version } = document;
     String::from_utf8(body.into()).map_err(|error| {
         let document = Document { id, body: error.into_bytes().into(), version };
-        unreadable(&document.id, &document.text().err().unwrap_or_default())
+        unreadable_error(&document.id, &document.text().err().unwrap_or_default())
     })
 }
 
-fn unreadable(id: &DocumentId, fault: &str) -> Error {
+fn unreadable_error(id: &DocumentId, fault: &str) -> Error {
     let message = format!("{id}: {fault} and try again.");
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
 }
@@ -146,7 +146,7 @@ fn check_version(
             "Conflict: section {key} is not there (if_version {expected}). Nothing was changed."
         ),
         Some(document) => {
-            let section = Section::of(text(document)?);
+            let section = Section::of(document_text(document)?);
             let stands = section.find(index).map_or_else(
                 || format!("It holds no requirement {index}."),
                 |requirement| format!("There it reads:\n{}", section.stored(requirement)),

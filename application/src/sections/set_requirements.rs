@@ -38,7 +38,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct SetResult {
     /// The project's key; `default` for the server's own root.
     project: String,
     /// The section's key.
@@ -50,13 +50,13 @@ struct Answer {
     /// The section's version after the change.
     version: String,
     /// Indices that had to change so that the order holds.
-    reindexed: Vec<Reindexed>,
+    reindexed: Vec<IndexChange>,
     /// Policies that the text does not meet; it is stored all the same.
     warnings: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Reindexed {
+struct IndexChange {
     /// The index as it was, or as it was asked for.
     from: String,
     /// The index as it now is.
@@ -69,7 +69,7 @@ impl Tool for SetRequirements {
         ToolSpec {
             destructive: true,
             idempotent: true,
-            ..write_tool::<Arguments, Answer>(
+            ..write_tool::<Arguments, SetResult>(
                 "reqlix_set_requirements",
                 "Add or change a requirement",
                 "\
@@ -87,25 +87,25 @@ Returns the added/modified requirement (text or index may be adjusted according 
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
-        let reads = super::reads_of_write(&key);
+        let reads = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
         let ((set, version), _) = edit(ports, &project, reads, act, decide).await?;
         let renumbered = set.renumbered.into_iter();
-        let answer = Answer {
+        let answer = SetResult {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             index: set.index,
             text: set.text,
             version: version.to_string(),
-            reindexed: renumbered.map(|r| Reindexed { from: r.from, to: r.to }).collect(),
+            reindexed: renumbered.map(|r| IndexChange { from: r.from, to: r.to }).collect(),
             warnings: set.warnings,
         };
         let mut reply = reply(set.requirement, &answer)?;
-        reply.text.extend(in_words(&answer.reindexed));
+        reply.text.extend(render_index_changes(&answer.reindexed));
         Ok(reply)
     }
 }
@@ -116,13 +116,13 @@ impl Arguments {
         snapshot: &Snapshot,
         columns: usize,
     ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version))> {
-        let (_, section) = super::documents(snapshot);
+        let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
         if section.is_none() {
             self.check_new(snapshot)?;
         }
-        let source = section.map_or(Ok(""), super::text)?;
+        let source = section.map_or(Ok(""), super::document_text)?;
         let mut set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
@@ -131,7 +131,7 @@ impl Arguments {
         if section.is_none_or(|section| section.version != version) {
             changes.push(DocumentChange::Put { document });
         }
-        changes.extend(super::list_change(snapshot, key, true)?);
+        changes.extend(super::section_list_change(snapshot, key, true)?);
         Ok((changes, (set, version)))
     }
 
@@ -142,7 +142,7 @@ impl Arguments {
         };
         key.check_new().map_err(refused)?;
         let lower = key.as_str().to_lowercase();
-        match snapshot.metadata.iter().find(|head| head.id.name.to_lowercase() == lower) {
+        match snapshot.metadata.iter().find(|meta| meta.id.name.to_lowercase() == lower) {
             Some(twin) => Err(refused(format!(
                 "{:?} differs only in case from the section {:?}; use that key",
                 key.as_str(),
@@ -154,7 +154,7 @@ impl Arguments {
 }
 
 /// The second text block, about renumbered requirements.
-fn in_words(reindexed: &[Reindexed]) -> Option<String> {
+fn render_index_changes(reindexed: &[IndexChange]) -> Option<String> {
     if reindexed.is_empty() {
         return None;
     }

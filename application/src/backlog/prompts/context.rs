@@ -16,15 +16,15 @@ use crate::backlog::item_view::{
 };
 use crate::backlog::resources::uri::{ItemView, uri};
 
-const MAX_LIST: usize = 50;
+const MAX_LIST_ITEMS: usize = 50;
 /// Descriptions of a list, in bytes.
 const MAX_LIST_BYTES: usize = 64 * 1024;
 /// The description of the item itself, in characters.
-const MAX_OWN_DESCRIPTION: usize = 50_000;
+const MAX_OWN_DESCRIPTION_CHARS: usize = 50_000;
 /// Each other description, in characters.
-const MAX_OTHER_DESCRIPTION: usize = 4_000;
+const MAX_OTHER_DESCRIPTION_CHARS: usize = 4_000;
 /// In characters; tools write no longer titles.
-const MAX_TITLE: usize = 500;
+const MAX_TITLE_CHARS: usize = 500;
 
 /// Fields that the item's kind does not have are left out.
 #[derive(Default, Serialize)]
@@ -39,15 +39,15 @@ pub(super) struct PromptContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     epic: Option<ItemRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user_stories: Option<Part<ItemRecord>>,
+    user_stories: Option<ContextList<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    requirements: Option<Part<ItemRecord>>,
+    requirements: Option<ContextList<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    acceptance_criteria: Option<Part<ItemRecord>>,
+    acceptance_criteria: Option<ContextList<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sibling_user_stories: Option<Part<ItemSummary>>,
+    sibling_user_stories: Option<ContextList<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sibling_requirements: Option<Part<ItemSummary>>,
+    sibling_requirements: Option<ContextList<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     relationships: Option<ItemRelationships>,
     links: ItemLinks,
@@ -56,14 +56,14 @@ pub(super) struct PromptContext {
 }
 
 #[derive(Serialize)]
-struct Part<T> {
+struct ContextList<T> {
     count: usize,
     items: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
 }
 
-impl<T> Part<T> {
+impl<T> ContextList<T> {
     fn new(items: Vec<T>, count: usize, whole: &str) -> Self {
         let more = count.saturating_sub(items.len());
         let left_out = (more > 0).then(|| format!("{more} more; they stand in {whole}"));
@@ -72,53 +72,54 @@ impl<T> Part<T> {
 }
 
 impl PromptContext {
-    pub(super) async fn of(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
-        let (head, mut record) = found(backlog, reference).await?;
+    pub(super) async fn read(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
+        let (meta, mut record) = find_record(backlog, reference).await?;
         let mut stored = Self { version: record.version.clone(), ..Self::default() };
-        stored.notes.extend(item_lookup::fault(&head));
-        stored.cut(&mut record, MAX_OWN_DESCRIPTION);
-        let around = ItemRelations::of(backlog, reference, &head).await?;
-        let parent = item_lookup::item(&head).and_then(|item| item.parent);
+        stored.notes.extend(item_lookup::fault_with_place(&meta));
+        stored.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
+        let around = ItemRelations::read(backlog, reference, &meta).await?;
+        let parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
                 stored.epic = Some(record);
-                let heads = around.children_of_kind(ItemKind::UserStory);
-                stored.user_stories = Some(stored.children(backlog, reference, &heads).await?);
+                let metas = around.children_of_kind(ItemKind::UserStory);
+                stored.user_stories = Some(stored.read_children(backlog, reference, &metas).await?);
             }
             ItemKind::UserStory => {
                 stored.user_story = Some(record);
-                let heads = around.children_of_kind(ItemKind::Requirement);
-                stored.requirements = Some(stored.children(backlog, reference, &heads).await?);
-                let heads = around.children_of_kind(ItemKind::AcceptanceCriteria);
+                let metas = around.children_of_kind(ItemKind::Requirement);
+                stored.requirements = Some(stored.read_children(backlog, reference, &metas).await?);
+                let metas = around.children_of_kind(ItemKind::AcceptanceCriteria);
                 stored.acceptance_criteria =
-                    Some(stored.children(backlog, reference, &heads).await?);
+                    Some(stored.read_children(backlog, reference, &metas).await?);
             }
             ItemKind::Requirement | ItemKind::AcceptanceCriteria => {
                 stored.requirement = Some(record);
-                let heads = match parent {
+                let metas = match parent {
                     Some(story) => backlog.children(story, ItemKind::AcceptanceCriteria).await?,
                     None => Vec::new(),
                 };
                 let story = parent.unwrap_or(reference);
-                stored.acceptance_criteria = Some(stored.children(backlog, story, &heads).await?);
+                stored.acceptance_criteria =
+                    Some(stored.read_children(backlog, story, &metas).await?);
                 let ItemRelationships { outgoing, incoming } = around.relationships;
                 stored.relationships = Some(ItemRelationships {
-                    outgoing: stored.shorten_list("relationships.outgoing", outgoing),
-                    incoming: stored.shorten_list("relationships.incoming", incoming),
+                    outgoing: stored.truncate_list("relationships.outgoing", outgoing),
+                    incoming: stored.truncate_list("relationships.incoming", incoming),
                 });
             }
         }
         stored.links = ItemLinks {
-            outgoing: stored.shorten_list("links.outgoing", around.links.outgoing),
-            incoming: stored.shorten_list("links.incoming", around.links.incoming),
+            outgoing: stored.truncate_list("links.outgoing", around.links.outgoing),
+            incoming: stored.truncate_list("links.incoming", around.links.incoming),
         };
-        stored.siblings(backlog, reference, parent).await?;
-        stored.parents(backlog, reference, parent).await?;
+        stored.add_siblings(backlog, reference, parent).await?;
+        stored.add_parents(backlog, reference, parent).await?;
         Ok(stored)
     }
 
     /// Adds the item's parent, and the parent's.
-    async fn parents(
+    async fn add_parents(
         &mut self,
         backlog: BacklogReader<'_>,
         child: Reference,
@@ -126,21 +127,21 @@ impl PromptContext {
     ) -> Result<()> {
         let (mut child, mut parent) = (child, parent);
         while let Some(reference) = parent {
-            let (head, mut record) = match found(backlog, reference).await {
+            let (meta, mut record) = match find_record(backlog, reference).await {
                 Ok(found) => found,
-                Err(error) if is_gone(error.kind) => {
+                Err(error) if is_item_error(error.kind) => {
                     self.notes.push(format!("parent of {child}: {}", error.message));
                     return Ok(());
                 }
                 Err(error) => return Err(error),
             };
-            self.cut(&mut record, MAX_OTHER_DESCRIPTION);
+            self.truncate_record(&mut record, MAX_OTHER_DESCRIPTION_CHARS);
             match reference.kind {
                 ItemKind::Epic => self.epic = Some(record),
                 _ => self.user_story = Some(record),
             }
             child = reference;
-            parent = item_lookup::item(&head).and_then(|item| item.parent);
+            parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         }
         if let Some(kind) = child.kind.parent() {
             self.notes.push(format!("{child} belongs to no {}", kind.noun().to_lowercase()));
@@ -149,25 +150,25 @@ impl PromptContext {
     }
 
     /// Adds the other children of the parent.
-    async fn siblings(
+    async fn add_siblings(
         &mut self,
         backlog: BacklogReader<'_>,
         reference: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
         let Some(parent) = parent else { return Ok(()) };
-        let mut heads = backlog.children(parent, reference.kind).await?;
-        heads.retain(|head| {
-            item_lookup::item(head).is_some_and(|it| it.reference != Some(reference))
+        let mut metas = backlog.children(parent, reference.kind).await?;
+        metas.retain(|meta| {
+            item_lookup::item_meta(meta).is_some_and(|it| it.reference != Some(reference))
         });
-        let count = heads.len();
-        heads.truncate(MAX_LIST);
+        let count = metas.len();
+        metas.truncate(MAX_LIST_ITEMS);
         let whole = uri(parent, ItemView::Children(reference.kind));
-        let mut briefs = ItemSummary::all(&heads);
+        let mut briefs = ItemSummary::from_metas(&metas);
         for brief in &mut briefs {
-            shorten(&mut brief.title);
+            truncate_title(&mut brief.title);
         }
-        let part = Some(Part::new(briefs, count, &whole));
+        let part = Some(ContextList::new(briefs, count, &whole));
         match reference.kind {
             ItemKind::UserStory => self.sibling_user_stories = part,
             ItemKind::Requirement => self.sibling_requirements = part,
@@ -177,17 +178,18 @@ impl PromptContext {
     }
 
     /// The first children, with their texts.
-    async fn children(
+    async fn read_children(
         &mut self,
         backlog: BacklogReader<'_>,
         parent: Reference,
-        heads: &[Arc<DocumentMeta>],
-    ) -> Result<Part<ItemRecord>> {
-        let kind = heads.first().and_then(|head| item_lookup::item(head)).map(|item| item.kind);
+        metas: &[Arc<DocumentMeta>],
+    ) -> Result<ContextList<ItemRecord>> {
+        let kind =
+            metas.first().and_then(|meta| item_lookup::item_meta(meta)).map(|item| item.kind);
         let whole = kind.map_or_else(String::new, |kind| uri(parent, ItemView::Children(kind)));
-        let first = &heads[..heads.len().min(MAX_LIST)];
+        let first = &metas[..metas.len().min(MAX_LIST_ITEMS)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for found in item_view::all(backlog, first).await?.into_iter().flatten() {
+        for found in item_view::read_records(backlog, first).await?.into_iter().flatten() {
             let mut record = match found {
                 Ok(record) => record,
                 Err(error) => {
@@ -195,18 +197,18 @@ impl PromptContext {
                     continue;
                 }
             };
-            self.cut(&mut record, MAX_OTHER_DESCRIPTION);
+            self.truncate_record(&mut record, MAX_OTHER_DESCRIPTION_CHARS);
             bytes += record.description.len();
             if bytes > MAX_LIST_BYTES {
                 break;
             }
             records.push(record);
         }
-        Ok(Part::new(records, heads.len(), &whole))
+        Ok(ContextList::new(records, metas.len(), &whole))
     }
 
-    fn cut(&mut self, record: &mut ItemRecord, most: usize) {
-        shorten(&mut record.title);
+    fn truncate_record(&mut self, record: &mut ItemRecord, most: usize) {
+        truncate_title(&mut record.title);
         let Some((at, _)) = record.description.char_indices().nth(most) else { return };
         record.description.truncate(at);
         let reference = &record.reference_id;
@@ -215,33 +217,33 @@ impl PromptContext {
         ));
     }
 
-    fn shorten_list<T>(&mut self, name: &str, mut list: Vec<T>) -> Vec<T> {
-        if list.len() > MAX_LIST {
-            self.notes.push(format!("{name}: the first {MAX_LIST} of {}", list.len()));
-            list.truncate(MAX_LIST);
+    fn truncate_list<T>(&mut self, name: &str, mut list: Vec<T>) -> Vec<T> {
+        if list.len() > MAX_LIST_ITEMS {
+            self.notes.push(format!("{name}: the first {MAX_LIST_ITEMS} of {}", list.len()));
+            list.truncate(MAX_LIST_ITEMS);
         }
         list
     }
 }
 
 /// A file made by hand may have a title of any length.
-fn shorten(title: &mut String) {
-    if let Some((at, _)) = title.char_indices().nth(MAX_TITLE) {
+fn truncate_title(title: &mut String) {
+    if let Some((at, _)) = title.char_indices().nth(MAX_TITLE_CHARS) {
         title.truncate(at);
         title.push('…');
     }
 }
 
 /// True for an error that concerns one item alone.
-fn is_gone(kind: ErrorKind) -> bool {
+fn is_item_error(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }
 
-async fn found(
+async fn find_record(
     backlog: BacklogReader<'_>,
     reference: Reference,
 ) -> Result<(Arc<DocumentMeta>, ItemRecord)> {
-    let head = backlog.head(reference).await?;
-    let record = item_view::one(backlog, &head).await?;
-    Ok((head, record))
+    let meta = backlog.find_item(reference).await?;
+    let record = item_view::read_record(backlog, &meta).await?;
+    Ok((meta, record))
 }

@@ -29,7 +29,7 @@ use super::item_lookup::BacklogReader;
 use crate::ToolContext;
 use context::PromptContext;
 
-pub(crate) struct OnePrompt {
+pub(crate) struct PromptTemplate {
     pub(crate) spec: PromptSpec,
     /// The kind of its item; the kind's name is the required argument.
     kind: ItemKind,
@@ -40,8 +40,8 @@ pub(crate) struct OnePrompt {
 }
 
 /// Sorted by name.
-pub(crate) static ALL: [OnePrompt; 5] = [
-    OnePrompt {
+pub(crate) static ALL: [PromptTemplate; 5] = [
+    PromptTemplate {
         spec: PromptSpec {
             name: "analyze_requirement_quality",
             title: "Analyze a requirement's quality",
@@ -53,7 +53,7 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         description: "Review of the quality of requirement {reference}",
         template: include_str!("analyze_requirement_quality.md"),
     },
-    OnePrompt {
+    PromptTemplate {
         spec: PromptSpec {
             name: "decompose_epic",
             title: "Decompose an epic",
@@ -65,7 +65,7 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         description: "User stories for epic {reference}",
         template: include_str!("decompose_epic.md"),
     },
-    OnePrompt {
+    PromptTemplate {
         spec: PromptSpec {
             name: "generate_user_story",
             title: "Generate a user story",
@@ -86,7 +86,7 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         description: "A new user story for epic {reference}",
         template: include_str!("generate_user_story.md"),
     },
-    OnePrompt {
+    PromptTemplate {
         spec: PromptSpec {
             name: "suggest_acceptance_criteria",
             title: "Suggest acceptance criteria",
@@ -98,7 +98,7 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         description: "Acceptance criteria for user story {reference}",
         template: include_str!("suggest_acceptance_criteria.md"),
     },
-    OnePrompt {
+    PromptTemplate {
         spec: PromptSpec {
             name: "suggest_test_scenarios",
             title: "Suggest test scenarios",
@@ -116,12 +116,12 @@ pub(crate) static ALL: [OnePrompt; 5] = [
 const IDEA: &str = "idea";
 
 const REQUIREMENT: ArgumentSpec =
-    required("requirement", "Requirement", "Reference of the requirement, like REQ-048");
+    required_argument("requirement", "Requirement", "Reference of the requirement, like REQ-048");
 const USER_STORY: ArgumentSpec =
-    required("user_story", "User story", "Reference of the user story, like US-047");
-const EPIC: ArgumentSpec = required("epic", "Epic", "Reference of the epic, like EP-001");
+    required_argument("user_story", "User story", "Reference of the user story, like US-047");
+const EPIC: ArgumentSpec = required_argument("epic", "Epic", "Reference of the epic, like EP-001");
 
-const fn required(
+const fn required_argument(
     name: &'static str,
     title: &'static str,
     description: &'static str,
@@ -136,26 +136,26 @@ pub(crate) async fn get(
     mut asked: ResourceRequest,
 ) -> Result<PromptContent> {
     let found = ALL.iter().find(|prompt| prompt.spec.name == asked.name);
-    let prompt = found.filter(|_| is_on).ok_or_else(|| unknown(is_on, &asked.name))?;
+    let prompt = found.filter(|_| is_on).ok_or_else(|| unknown_prompt_error(is_on, &asked.name))?;
     let arguments = read_arguments(&prompt.spec, std::mem::take(&mut asked.arguments))?;
     let field = prompt.kind.name();
     let given = arguments.get(field).map_or("", String::as_str);
     let reference = parse_reference(&[prompt.kind], given, field)?;
-    let backlog = BacklogReader::of(&context.ports, &asked.caller);
-    let stored = PromptContext::of(backlog, reference).await?;
+    let backlog = BacklogReader::for_caller(&context.ports, &asked.caller);
+    let stored = PromptContext::read(backlog, reference).await?;
     let idea = arguments.get(IDEA).map(String::as_str);
-    let text = text(prompt, reference, &stored, idea)?;
+    let text = render_message(prompt, reference, &stored, idea)?;
     let description = prompt.description.replace("{reference}", &reference.to_string());
     Ok(PromptContent { description, messages: vec![PromptPart::Text(text)] })
 }
 
 /// The kind of items that an argument of a prompt names.
-pub(crate) fn kind(prompt: &str, argument: &str) -> Option<ItemKind> {
+pub(crate) fn argument_item_kind(prompt: &str, argument: &str) -> Option<ItemKind> {
     let found = ALL.iter().find(|found| found.spec.name == prompt)?;
     (argument == found.kind.name()).then_some(found.kind)
 }
 
-fn unknown(is_on: bool, name: &str) -> Error {
+fn unknown_prompt_error(is_on: bool, name: &str) -> Error {
     let shown: String = name.chars().take(100).collect();
     let names: Vec<&str> = ALL.iter().map(|prompt| prompt.spec.name).collect();
     let way_out = if is_on {
@@ -216,9 +216,9 @@ fn read_arguments(
     Err(Error::new(ErrorKind::InvalidArgument, message).field(field))
 }
 
-const DATA: &str = include_str!("stored_content.md");
+const DATA_NOTICE: &str = include_str!("stored_content.md");
 
-const AFTER: &str =
+const END_OF_DATA: &str =
     "The stored content ended with that marker. What follows are your instructions again.";
 
 const EARS: &str = include_str!("ears.md");
@@ -226,19 +226,19 @@ const EARS: &str = include_str!("ears.md");
 const NO_IDEA: &str = "The user gave no idea. Take the most valuable thing that the epic promises \
                        and none of its stories delivers; say why it is that one.";
 
-fn text(
-    prompt: &OnePrompt,
+fn render_message(
+    prompt: &PromptTemplate,
     reference: Reference,
     stored: &PromptContext,
     idea: Option<&str>,
 ) -> Result<String> {
-    let content = line(stored)?;
+    let content = json_line(stored)?;
     let digest = Version::of(content.as_bytes());
     let idea = match idea {
         Some(idea) => format!(
             "The user's idea, as a JSON string: {}\nMake the story of this idea, as far as it \
              belongs to the epic.",
-            line(&idea)?
+            json_line(&idea)?
         ),
         None => NO_IDEA.to_owned(),
     };
@@ -249,15 +249,15 @@ fn text(
     };
     let (task, answer) =
         prompt.template.trim_end().split_once("\n\n{stored_content}\n\n").unwrap_or_default();
-    let (task, answer, data) = (fill(task), fill(answer), DATA.trim_end());
+    let (task, answer, data) = (fill(task), fill(answer), DATA_NOTICE.trim_end());
     Ok(format!(
         "{task}\n\n{data}\n\n<<<STORED CONTENT {digest}>>>\n{content}\n<<<END OF STORED CONTENT \
-         {digest}>>>\n\n{AFTER}\n\n{answer}"
+         {digest}>>>\n\n{END_OF_DATA}\n\n{answer}"
     ))
 }
 
 /// JSON that stays on its line and shows everything that it holds.
-fn line(value: &impl Serialize) -> Result<String> {
+fn json_line(value: &impl Serialize) -> Result<String> {
     let json = serde_json::to_string(value).map_err(|error| {
         Error::new(ErrorKind::Internal, "The prompt could not be written.").caused_by(error)
     })?;

@@ -191,7 +191,7 @@ async fn no_stored_text_can_know_the_markers() {
 fn words_are_few() {
     for prompt in &ALL {
         let words = |text: &str| text.split_whitespace().count();
-        let all = [prompt.template, super::DATA, super::AFTER];
+        let all = [prompt.template, super::DATA_NOTICE, super::END_OF_DATA];
         let ears = if prompt.template.contains("{ears}") { words(super::EARS) } else { 0 };
         let count = all.map(words).iter().sum::<usize>() + ears;
         assert!((400..=950).contains(&count), "{}: {count}", prompt.spec.name);

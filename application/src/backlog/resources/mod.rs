@@ -24,7 +24,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::ToolContext;
-use crate::backlog::epic_hierarchy::hierarchy;
+use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
@@ -37,13 +37,13 @@ use uri::{
 const MAX_LIST_BYTES: usize = 1024 * 1024;
 
 /// Documents read at a time.
-const BATCH: usize = 100;
+const READ_BATCH_DOCUMENTS: usize = 100;
 
 /// Characters of a title in a description.
 const MAX_TITLE_CHARS: usize = 200;
 
 /// Resources of a page.
-const PAGE: usize = 100;
+const MAX_PAGE_RESOURCES: usize = 100;
 
 /// The cursors of the server are shorter: a kind, and the name of a file.
 const MAX_CURSOR_BYTES: usize = 1_000;
@@ -61,14 +61,14 @@ pub(crate) async fn read(
     caller: &Caller,
     uri: &str,
 ) -> Result<ResourceContent> {
-    let found = uri::read(uri)?;
+    let found = uri::parse_uri(uri)?;
     if !is_on {
         let message = format!(
             "There is no resource {uri}: this server runs without the backlog (`--toolsets`)."
         );
         return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
     }
-    let backlog = BacklogReader::of(&context.ports, caller);
+    let backlog = BacklogReader::for_caller(&context.ports, caller);
     match found {
         ResourceUri::Item(reference, view) => item_content(backlog, reference, view).await,
         ResourceUri::Collection(collection) => collection_content(backlog, collection).await,
@@ -76,7 +76,7 @@ pub(crate) async fn read(
 }
 
 #[derive(Serialize)]
-struct Envelope<'a, T> {
+struct ResourceEnvelope<'a, T> {
     uri: &'a str,
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ struct Envelope<'a, T> {
     body: &'a T,
 }
 
-struct Label {
+struct ResourceLabel {
     uri: String,
     name: String,
     description: String,
@@ -93,11 +93,11 @@ struct Label {
     is_item: bool,
 }
 
-impl Label {
-    fn content(self, body: &impl Serialize) -> Result<ResourceContent> {
+impl ResourceLabel {
+    fn into_content(self, body: &impl Serialize) -> Result<ResourceContent> {
         let Self { uri, name, description, is_item } = self;
         let shown = (!is_item).then_some(description.as_str());
-        let envelope = Envelope { uri: &uri, name: &name, description: shown, body };
+        let envelope = ResourceEnvelope { uri: &uri, name: &name, description: shown, body };
         let text = serde_json::to_string(&envelope).map_err(|error| {
             Error::new(ErrorKind::Internal, "The resource could not be written.").caused_by(error)
         })?;
@@ -106,7 +106,7 @@ impl Label {
 }
 
 /// Records under the plural name of their kind.
-struct Records {
+struct RecordList {
     key: &'static str,
     items: Vec<ItemRecord>,
     /// Counts those that were cut too.
@@ -117,21 +117,21 @@ struct Records {
     warnings: Vec<String>,
 }
 
-impl Records {
-    async fn of(
+impl RecordList {
+    async fn read(
         backlog: BacklogReader<'_>,
         kind: ItemKind,
-        heads: &[Arc<DocumentMeta>],
+        metas: &[Arc<DocumentMeta>],
         hint: &'static str,
     ) -> Result<Self> {
         let (items, warnings) = (Vec::new(), Vec::new());
-        let mut list = Self { key: plural(kind), items, count: heads.len(), hint, warnings };
+        let mut list = Self { key: plural_name(kind), items, count: metas.len(), hint, warnings };
         let mut bytes = 0;
-        for heads in heads.chunks(BATCH) {
-            for (head, found) in heads.iter().zip(item_view::all(backlog, heads).await?) {
+        for metas in metas.chunks(READ_BATCH_DOCUMENTS) {
+            for (meta, found) in metas.iter().zip(item_view::read_records(backlog, metas).await?) {
                 // It may have been removed in between.
                 let Some(record) =
-                    found.and_then(|found| list.record(backlog.project, head, found))
+                    found.and_then(|found| list.record_or_warning(backlog.project, meta, found))
                 else {
                     list.count -= 1;
                     continue;
@@ -147,24 +147,24 @@ impl Records {
     }
 
     /// A file that cannot be read is a warning.
-    fn record(
+    fn record_or_warning(
         &mut self,
         project: &ProjectKey,
-        head: &DocumentMeta,
+        meta: &DocumentMeta,
         found: Result<ItemRecord>,
     ) -> Option<ItemRecord> {
         match found {
             Ok(record) => Some(record),
             Err(error) => {
                 self.warnings.push(error.message);
-                let item = item_lookup::item(head)?;
-                Some(ItemRecord::new(project, item, &head.id.name, head.version, ""))
+                let item = item_lookup::item_meta(meta)?;
+                Some(ItemRecord::new(project, item, &meta.id.name, meta.version, ""))
             }
         }
     }
 }
 
-impl Serialize for Records {
+impl Serialize for RecordList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(self.key, &self.items)?;
@@ -195,59 +195,60 @@ async fn item_content(
     reference: Reference,
     view: ItemView,
 ) -> Result<ResourceContent> {
-    let head = backlog.head(reference).await?;
-    let title = item_lookup::item(&head).map_or("", |item| &item.title);
+    let meta = backlog.find_item(reference).await?;
+    let title = item_lookup::item_meta(&meta).map_or("", |item| &item.title);
     match view {
         ItemView::Item => {
-            let record = item_view::one(backlog, &head).await?;
-            let label = label(reference, view, &record.title, contains(reference.kind));
-            label.content(&whole(backlog, reference, &head, record).await?)
+            let record = item_view::read_record(backlog, &meta).await?;
+            let label = item_label(reference, view, &record.title, content_summary(reference.kind));
+            label.into_content(&item_with_relations(backlog, reference, &meta, record).await?)
         }
         ItemView::Hierarchy => {
-            let hierarchy = hierarchy(backlog, reference, &head).await?;
-            label(reference, view, title, "with everything below it").content(&hierarchy)
+            let hierarchy = read_hierarchy(backlog, reference, &meta).await?;
+            item_label(reference, view, title, "with everything below it").into_content(&hierarchy)
         }
         ItemView::Children(kind) => {
-            let heads = backlog.children(reference, kind).await?;
+            let metas = backlog.children(reference, kind).await?;
             let hint = "search_requirements and search_global find the others, get_item reads one";
-            let records = Records::of(backlog, kind, &heads, hint).await?;
+            let records = RecordList::read(backlog, kind, &metas, hint).await?;
             let what = format!("its {}", records.key.replace('_', " "));
-            label(reference, view, title, &what).content(&records)
+            item_label(reference, view, title, &what).into_content(&records)
         }
         ItemView::Relationships => {
-            let relationships = ItemRelations::of(backlog, reference, &head).await?.relationships;
+            let relationships = ItemRelations::read(backlog, reference, &meta).await?.relationships;
             let count = relationships.outgoing.len() + relationships.incoming.len();
             let body = json!({ "count": count, "relationships": relationships });
-            label(reference, view, title, "its relationships to other requirements").content(&body)
+            item_label(reference, view, title, "its relationships to other requirements")
+                .into_content(&body)
         }
     }
 }
 
 /// An item with its children, relationships, links and the fault of its file.
-async fn whole(
+async fn item_with_relations(
     backlog: BacklogReader<'_>,
     reference: Reference,
-    head: &DocumentMeta,
+    meta: &DocumentMeta,
     record: ItemRecord,
 ) -> Result<WholeItem> {
-    let around = ItemRelations::of(backlog, reference, head).await?;
+    let around = ItemRelations::read(backlog, reference, meta).await?;
     let mut relations = Map::new();
     for kind in ItemKind::ALL.into_iter().filter(|kind| kind.parent() == Some(reference.kind)) {
-        let children = ItemSummary::all(&around.children_of_kind(kind));
-        relations.insert(plural(kind).to_owned(), json!(children));
+        let children = ItemSummary::from_metas(&around.children_of_kind(kind));
+        relations.insert(plural_name(kind).to_owned(), json!(children));
     }
     if reference.kind == ItemKind::Requirement {
         relations.insert("relationships".to_owned(), json!(around.relationships));
     }
     relations.insert("links".to_owned(), json!(around.links));
-    if let Some(fault) = item_lookup::fault(head) {
+    if let Some(fault) = item_lookup::fault_with_place(meta) {
         relations.insert("warnings".to_owned(), json!([fault]));
     }
     Ok(WholeItem { record, relations })
 }
 
 /// The parts of an item's own resource, for its description.
-fn contains(kind: ItemKind) -> &'static str {
+fn content_summary(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Epic => "with its user stories",
         ItemKind::UserStory => "with its requirements and acceptance criteria",
@@ -256,7 +257,7 @@ fn contains(kind: ItemKind) -> &'static str {
     }
 }
 
-fn plural(kind: ItemKind) -> &'static str {
+fn plural_name(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Epic => "epics",
         ItemKind::UserStory => "user_stories",
@@ -265,16 +266,16 @@ fn plural(kind: ItemKind) -> &'static str {
     }
 }
 
-fn label(reference: Reference, view: ItemView, title: &str, what: &str) -> Label {
-    Label {
+fn item_label(reference: Reference, view: ItemView, title: &str, what: &str) -> ResourceLabel {
+    ResourceLabel {
         uri: uri(reference, view),
         name: reference.to_string(),
-        description: described(reference, title, what),
+        description: describe_item(reference, title, what),
         is_item: view == ItemView::Item,
     }
 }
 
-fn described(reference: Reference, title: &str, what: &str) -> String {
+fn describe_item(reference: Reference, title: &str, what: &str) -> String {
     let mut short: String = title.chars().take(MAX_TITLE_CHARS).collect();
     if short.len() < title.len() {
         short.push('…');
@@ -286,29 +287,29 @@ async fn collection_content(
     backlog: BacklogReader<'_>,
     collection: &ProjectCollection,
 ) -> Result<ResourceContent> {
-    let label = Label {
-        uri: collection.uri(),
+    let label = ResourceLabel {
+        uri: collection.item_uri(),
         name: collection.name.to_owned(),
         description: collection.description.to_owned(),
         is_item: false,
     };
     match collection.contents {
         CollectionContents::Items(kind, hint) => {
-            let heads = backlog.all(kind).await?;
-            label.content(&Records::of(backlog, kind, &heads, hint).await?)
+            let metas = backlog.all_items(kind).await?;
+            label.into_content(&RecordList::read(backlog, kind, &metas, hint).await?)
         }
         CollectionContents::RequirementTypes => {
             let all = RequirementType::ALL.map(|t| (t.name(), t.description()));
-            label.content(&types("requirement_types", &all))
+            label.into_content(&type_list("requirement_types", &all))
         }
         CollectionContents::RelationshipTypes => {
             let all = RelationshipType::ALL.map(|t| (t.name(), t.description()));
-            label.content(&types("relationship_types", &all))
+            label.into_content(&type_list("relationship_types", &all))
         }
     }
 }
 
-fn types(key: &str, all: &[(&str, &str)]) -> Value {
+fn type_list(key: &str, all: &[(&str, &str)]) -> Value {
     let as_json =
         |(name, description): &(&str, &str)| json!({ "name": name, "description": description });
     let types: Vec<Value> = all.iter().map(as_json).collect();
@@ -321,17 +322,17 @@ pub(crate) async fn list(
     caller: &Caller,
     cursor: Option<String>,
 ) -> Result<ResourcePage> {
-    let backlog = BacklogReader::of(&context.ports, caller);
+    let backlog = BacklogReader::for_caller(&context.ports, caller);
     let (mut position, mut after, mut resources) = match cursor.as_deref() {
         None => (0, None, COLLECTIONS.iter().map(collection_resource).collect()),
         Some(cursor) => {
             let found = read_cursor(backlog.project, cursor);
-            let (position, after) = found.ok_or_else(|| unknown_cursor(cursor))?;
+            let (position, after) = found.ok_or_else(|| unknown_cursor_error(cursor))?;
             (position, Some(after), Vec::new())
         }
     };
     while let Some(kind) = ItemKind::ALL.get(position) {
-        let room = PAGE - resources.len();
+        let room = MAX_PAGE_RESOURCES - resources.len();
         let limit = Some(room.max(1));
         let filter = DocumentFilter { kind: DocumentKind::Item(*kind), after: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
@@ -339,7 +340,7 @@ pub(crate) async fn list(
             let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
             return Ok(ResourcePage { resources, next_cursor });
         }
-        resources.extend(page.metadata.iter().filter_map(|head| item_resource(head)));
+        resources.extend(page.metadata.iter().filter_map(|meta| item_resource(meta)));
         // Two files may claim one reference; it is one resource.
         resources.dedup_by(|a, b| a.uri == b.uri);
         if let Some(next) = page.next {
@@ -353,7 +354,7 @@ pub(crate) async fn list(
 
 fn collection_resource(collection: &ProjectCollection) -> ResourceInfo {
     ResourceInfo {
-        uri: collection.uri(),
+        uri: collection.item_uri(),
         name: collection.name.to_owned(),
         title: collection.title.to_owned(),
         description: collection.description.to_owned(),
@@ -362,14 +363,14 @@ fn collection_resource(collection: &ProjectCollection) -> ResourceInfo {
 }
 
 /// `None` for a file without a reference, which no URI can name.
-fn item_resource(head: &DocumentMeta) -> Option<ResourceInfo> {
-    let item = item_lookup::item(head)?;
+fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
+    let item = item_lookup::item_meta(meta)?;
     let reference = item.reference?;
     Some(ResourceInfo {
         uri: uri(reference, ItemView::Item),
         name: reference.to_string(),
         title: item.title.clone(),
-        description: described(reference, &item.title, contains(reference.kind)),
+        description: describe_item(reference, &item.title, content_summary(reference.kind)),
         mime_type: JSON,
     })
 }
@@ -395,7 +396,7 @@ fn cursor_digest(project: &ProjectKey, place: &str) -> String {
     Version::of(format!("resources\n{project}\n{place}").as_bytes()).to_string()
 }
 
-fn unknown_cursor(cursor: &str) -> Error {
+fn unknown_cursor_error(cursor: &str) -> Error {
     let shown: String = cursor.chars().take(100).collect();
     let message = format!(
         "`cursor` {shown:?} is none of this list; take it from `nextCursor` of the page before, or \
@@ -412,19 +413,19 @@ pub(crate) async fn complete(
     begun: &CompletionRequest,
 ) -> Result<CompletionValues> {
     let typed = begun.value.trim().to_lowercase();
-    let Some(kind) = completed_kind(begun).filter(|_| typed.len() <= MAX_TYPED_BYTES) else {
+    let Some(kind) = completion_kind(begun).filter(|_| typed.len() <= MAX_TYPED_BYTES) else {
         return Ok(CompletionValues::default());
     };
-    let heads = BacklogReader::of(&context.ports, caller).all(kind).await?;
-    let ranked = |head: &Arc<DocumentMeta>| {
-        let item = item_lookup::item(head)?;
+    let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?;
+    let ranked = |meta: &Arc<DocumentMeta>| {
+        let item = item_lookup::item_meta(meta)?;
         let reference = item.reference?;
-        Some((rank(item, reference, &typed)?, reference))
+        Some((match_rank(item, reference, &typed)?, reference))
     };
-    let mut found: Vec<(u8, Reference)> = heads.iter().filter_map(ranked).collect();
+    let mut found: Vec<(u8, Reference)> = metas.iter().filter_map(ranked).collect();
     // Words of titles keep the one order; references count up.
     found.sort_by_key(|(rank, reference)| {
-        (*rank, if *rank == BY_TITLE { 0 } else { reference.number })
+        (*rank, if *rank == TITLE_RANK { 0 } else { reference.number })
     });
     found.dedup_by_key(|(_, reference)| *reference);
     let total = found.len();
@@ -433,20 +434,20 @@ pub(crate) async fn complete(
 }
 
 /// The kind of items that the argument names.
-fn completed_kind(begun: &CompletionRequest) -> Option<ItemKind> {
+fn completion_kind(begun: &CompletionRequest) -> Option<ItemKind> {
     match &begun.of {
         CompletionTarget::Template(uri) => {
             let form = TEMPLATES.iter().find(|form| form.spec.uri_template == uri)?;
             (begun.argument == VARIABLE).then_some(form.kind)
         }
-        CompletionTarget::Prompt(name) => prompts::kind(name, &begun.argument),
+        CompletionTarget::Prompt(name) => prompts::argument_item_kind(name, &begun.argument),
     }
 }
 
-const BY_TITLE: u8 = 3;
+const TITLE_RANK: u8 = 3;
 
 /// The rank of an item, the best first; `None` if it does not match.
-fn rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
+fn match_rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
     let printed = reference.to_string().to_lowercase();
     let number = reference.number.to_string();
     let bare = format!("{}-{number}", reference.kind.prefix().to_lowercase());
@@ -457,7 +458,7 @@ fn rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
     } else if number.starts_with(typed) || printed.ends_with(&format!("-{typed}")) {
         Some(2)
     } else {
-        has_words(&item.title, typed).then_some(BY_TITLE)
+        has_words(&item.title, typed).then_some(TITLE_RANK)
     }
 }
 

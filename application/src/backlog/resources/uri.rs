@@ -6,7 +6,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::TemplateSpec;
 
-use crate::backlog::arguments::not_found;
+use crate::backlog::arguments::not_found_error;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -48,7 +48,7 @@ pub(super) enum CollectionContents {
 }
 
 impl ProjectCollection {
-    pub(super) fn uri(&self) -> String {
+    pub(super) fn item_uri(&self) -> String {
         format!("{COLLECTION_SCHEME}{}", self.name)
     }
 }
@@ -211,7 +211,7 @@ pub(crate) fn uri(reference: Reference, view: ItemView) -> String {
     template.replace(PLACEHOLDER, &reference.to_string())
 }
 
-pub(super) fn read(text: &str) -> Result<ResourceUri> {
+pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
     if let Some(name) = text.strip_prefix(COLLECTION_SCHEME)
         && let Some(collection) = COLLECTIONS.iter().find(|known| known.name == name)
     {
@@ -224,18 +224,21 @@ pub(super) fn read(text: &str) -> Result<ResourceUri> {
             Some((_, ParsedReference::Reference(reference))) => {
                 return Ok(ResourceUri::Item(reference, form.view));
             }
-            Some((given, ParsedReference::TooLarge)) => return Err(not_found(form.kind, given)),
+            Some((given, ParsedReference::TooLarge)) => {
+                return Err(not_found_error(form.kind, given));
+            }
             Some((_, ParsedReference::Malformed)) | None => {}
         }
     }
-    Err(unknown(text))
+    Err(unknown_uri_error(text))
 }
 
-fn unknown(text: &str) -> Error {
+fn unknown_uri_error(text: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     let first = |kind: ItemKind| Reference { kind, number: 1 };
     let forms = TEMPLATES.iter().map(|form| uri(first(form.kind), form.view));
-    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(ProjectCollection::uri)).collect();
+    let forms: Vec<String> =
+        forms.chain(COLLECTIONS.iter().map(ProjectCollection::item_uri)).collect();
     let hint = format!("the forms are: {}", forms.join(", "));
     let message = format!("There is no resource of the form {shown:?}; {hint}.");
     Error::new(ErrorKind::InvalidArgument, message).field("uri").reference(shown).hint(hint)
@@ -252,15 +255,22 @@ mod tests {
             let reference = Reference { kind: form.kind, number: 47 };
             let printed = uri(reference, form.view);
             assert_eq!(
-                read(&printed).unwrap(),
+                parse_uri(&printed).unwrap(),
                 ResourceUri::Item(reference, form.view),
                 "{printed}"
             );
             let short = printed.replace("047", "47");
-            assert_eq!(read(&short).unwrap(), ResourceUri::Item(reference, form.view), "{short}");
+            assert_eq!(
+                parse_uri(&short).unwrap(),
+                ResourceUri::Item(reference, form.view),
+                "{short}"
+            );
         }
         for collection in &COLLECTIONS {
-            assert_eq!(read(&collection.uri()).unwrap(), ResourceUri::Collection(collection));
+            assert_eq!(
+                parse_uri(&collection.item_uri()).unwrap(),
+                ResourceUri::Collection(collection)
+            );
         }
     }
 
@@ -283,21 +293,21 @@ mod tests {
             requirements://REQ-001|requirements://acceptance-criteria|file:///etc/passwd|\
             http://127.0.0.1/|javascript:alert(1)";
         for wrong in all.split('|') {
-            let error = read(wrong).expect_err(wrong);
+            let error = parse_uri(wrong).expect_err(wrong);
             assert_eq!(error.kind, ErrorKind::InvalidArgument, "{wrong:?}");
             assert_eq!(error.field.as_deref(), Some("uri"), "{wrong:?}");
             for form in ["epic://EP-001/hierarchy", "requirements://requirements-types"] {
                 assert!(error.message.contains(form), "{wrong:?}: {}", error.message);
             }
         }
-        let long = read(&format!("epic://{}", "x".repeat(100_000))).unwrap_err();
+        let long = parse_uri(&format!("epic://{}", "x".repeat(100_000))).unwrap_err();
         assert!(long.message.len() < 1_000, "{}", long.message.len());
     }
 
     // S5: 6.4
     #[test]
     fn a_number_that_no_item_has_is_not_found() {
-        let error = read("epic://EP-99999999999/hierarchy").unwrap_err();
+        let error = parse_uri("epic://EP-99999999999/hierarchy").unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
         assert_eq!(error.message, "Epic not found: EP-99999999999");
     }
