@@ -120,22 +120,21 @@ fn local_user_has_the_name_of_git_else_the_login() {
 }
 
 #[test]
-fn the_demo_shows_the_main_job_and_its_files() {
+fn demo_shows_one_session_and_keeps_its_files() {
     let scratch = project();
     let (code, shown, errors) = output(reqlore().arg("demo").env("TMPDIR", scratch.path()));
     assert_eq!((code, errors.as_str()), (0, ""), "{shown}");
     for part in [
-        "→ reqlix_get_instructions",
-        "← **1.** A password has at least 12 characters.",
-        "✗ Invalid arguments. section:",
-        "── docs/development/requirements/accounts.md",
-        "\\**9.** This line belongs to requirement 2.",
+        "← Created epic EP-001: Checkout",
+        "dec-4f1a20 (decision, accepted)",
+        "← **1.** No step requires an account.",
         "\"mcpServers\"",
     ] {
         assert!(shown.contains(part), "{part} is missing in:\n{shown}");
     }
-    let kept = std::fs::read_dir(scratch.path()).unwrap().next().unwrap().unwrap().path();
-    assert!(kept.join(DIRECTORY).join("accounts.md").is_file(), "its files can be looked at");
+    assert!(!shown.contains('✗') && shown.lines().count() <= 45, "{shown}");
+    let folder = std::fs::read_dir(scratch.path()).unwrap().next().unwrap().unwrap().path();
+    assert!(folder.join(DIRECTORY).join("checkout.md").is_file());
 }
 
 #[test]

@@ -217,6 +217,55 @@ fn every_rule_of_the_storages_ports_names_a_case_of_the_contract() {
     }
 }
 
+/// Pages that name files and folders of the repository in code spans.
+const PAGES_WITH_PATHS: [&str; 3] = ["ARCHITECTURE.md", "docs/promises.md", "docs/request-walk.md"];
+
+#[test]
+fn pages_about_the_code_name_existing_paths() {
+    const FOLDERS: [&str; 9] = [
+        ".ci/",
+        "adapters/",
+        "app/",
+        "application/",
+        "benches/",
+        "docs/",
+        "domain/",
+        "fuzz/",
+        "tests/",
+    ];
+    let mut missing = Vec::new();
+    for page in PAGES_WITH_PATHS {
+        let text = read(page);
+        for span in text.split('`').skip(1).step_by(2) {
+            let is_path = FOLDERS.iter().any(|folder| span.starts_with(folder))
+                && !span.contains(char::is_whitespace);
+            if is_path && repository().join(span).symlink_metadata().is_err() {
+                missing.push(format!("{page}: {span}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "these paths do not exist:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn decisions_are_listed_and_short() {
+    const MAX_WORDS: usize = 250;
+    let index = read("docs/decisions/README.md");
+    for entry in std::fs::read_dir(repository().join("docs/decisions")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name == "README.md" {
+            continue;
+        }
+        assert!(index.contains(&format!("]({name})")), "docs/decisions/README.md omits {name}");
+        let text = read(&format!("docs/decisions/{name}"));
+        let words = text.split_whitespace().count();
+        assert!(words <= MAX_WORDS, "{name} has {words} words; {MAX_WORDS} are the limit");
+        for heading in ["\n## Context\n", "\n## Decision\n", "\n## Consequences\n"] {
+            assert!(text.contains(heading), "{name} has no section {}", heading.trim());
+        }
+    }
+}
+
 #[test]
 fn every_dependency_has_its_reason() {
     let manifest = read("Cargo.toml");

@@ -205,11 +205,11 @@ async fn item_content(
         }
         ItemView::Hierarchy => {
             let hierarchy = read_hierarchy(backlog, reference, &meta).await?;
-            item_label(reference, view, title, "with everything below it").into_content(&hierarchy)
+            item_label(reference, view, title, "with all items below it").into_content(&hierarchy)
         }
         ItemView::Children(kind) => {
             let metas = backlog.children(reference, kind).await?;
-            let hint = "search_requirements and search_global find the others, get_item reads one";
+            let hint = "search_requirements and search_global find the rest, get_item reads one";
             let records = RecordList::read(backlog, kind, &metas, hint).await?;
             let what = format!("its {}", records.key.replace('_', " "));
             item_label(reference, view, title, &what).into_content(&records)
@@ -399,8 +399,8 @@ fn cursor_digest(project: &ProjectKey, place: &str) -> String {
 fn unknown_cursor_error(cursor: &str) -> Error {
     let shown: String = cursor.chars().take(100).collect();
     let message = format!(
-        "`cursor` {shown:?} is none of this list; take it from `nextCursor` of the page before, or \
-         leave it out to begin"
+        "`cursor` {shown:?} does not belong to this list; pass `nextCursor` of the previous page, \
+         or omit it to start"
     );
     Error::new(ErrorKind::InvalidArgument, message).field("cursor")
 }
