@@ -28,24 +28,25 @@ impl Tool for CreateRelationship {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let wanted = given.parse()?;
-        let RelationshipSpec { source, target, .. } = wanted;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let relationship = arguments.parse()?;
+        let RelationshipSpec { source, target, .. } = relationship;
         if source == target {
-            let message = format!("{source} can't have a relationship with itself.");
+            let message = format!("{source} cannot have a relationship with itself");
             return Err(refused_error(message, source).field("target"));
         }
         let update = ItemUpdate {
             item: ("source", source),
             linked: Some(("target", target)),
-            if_version: given.if_version,
+            if_version: arguments.if_version,
         };
         let edit_item = move |item: &ItemMeta, target: Option<LinkedDocument<'_>>| {
             let Some((link, target)) = target else { return Ok(ItemEdit::default()) };
-            let relationships = Some(wanted.add(item, target)?);
+            let relationships = Some(relationship.add(item, target)?);
             Ok(ItemEdit { relationships, linked: vec![link.clone()], ..ItemEdit::default() })
         };
-        let (record, _) = update.run(context, &call, spec, wanted.to_string(), edit_item).await?;
-        wanted.reply("Related", &record)
+        let (record, _) =
+            update.run(context, &call, spec, relationship.to_string(), edit_item).await?;
+        relationship.reply("Relationship created", &record)
     }
 }

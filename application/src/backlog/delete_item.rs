@@ -1,7 +1,7 @@
-//! `delete_item`: replaces an item by a tombstone, so that its reference still answers.
+//! `delete_item`: replaces an item by a tombstone, so that its reference is never issued again.
 //!
-//! A commit names the documents that it changes, so children and relationships are read before it.
-//! The decision reads them again. If another one was added in between, the deletion starts over.
+//! Children and relationships are read before the commit, because a commit names its documents. The
+//! decision reads them again. If another one was added meanwhile, the deletion starts over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::transaction::{act, edit};
 pub(crate) struct DeleteItem;
 
 const MAX_ATTEMPTS: usize = 5;
-const MAX_NAMED: usize = 10;
+const MAX_LISTED_DEPENDENTS: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -73,27 +73,32 @@ impl Tool for DeleteItem {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let reference = given.reference.parse("reference")?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let reference = arguments.reference.parse("reference")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let act = act(context, &call, spec, format!("{reference} is deleted"));
+        let write_context = act(context, &call, spec, format!("deletion of {reference}"));
         for _ in 0..MAX_ATTEMPTS {
-            let deletion = ItemDeletion::plan(backlog, reference, &given).await?;
-            if let Some(answer) = deletion.commit(backlog, act.clone()).await? {
-                return reply(render_text(reference, &answer), &answer);
+            let deletion = ItemDeletion::plan(backlog, reference, &arguments).await?;
+            if let Some(deleted) = deletion.commit(backlog, write_context.clone()).await? {
+                return reply(render_text(reference, &deleted), &deleted);
             }
         }
-        let message = "Others kept adding to it. Nothing was deleted; try again.";
+        let message = format!(
+            "{reference}: other calls keep adding items to it; nothing was deleted, try again"
+        );
         Err(Error::new(ErrorKind::Busy, message).reference(reference.to_string()))
     }
 }
 
-fn render_text(reference: Reference, answer: &DeletedItem) -> String {
-    let DeletedItem { title, version, deleted, unlinked, .. } = answer;
+fn render_text(reference: Reference, item: &DeletedItem) -> String {
+    let DeletedItem { title, version, deleted, unlinked, .. } = item;
     let noun = reference.kind.noun().to_lowercase();
     let mut text = format!("Deleted {noun} {reference}: {title} (version {})", &version[..8]);
-    let with_it = deleted.get(1..).unwrap_or_default();
-    for (label, references) in [("With it", with_it), ("No longer related", unlinked.as_slice())] {
+    // The first one is the item itself.
+    let descendants = deleted.get(1..).unwrap_or_default();
+    for (label, references) in
+        [("Also deleted", descendants), ("Relationships removed from", unlinked.as_slice())]
+    {
         if !references.is_empty() {
             text = format!("{text}\n{label}: {}", references.join(", "));
         }
@@ -101,15 +106,15 @@ fn render_text(reference: Reference, answer: &DeletedItem) -> String {
     text
 }
 
-type Items = Vec<(Reference, Arc<DocumentMeta>)>;
+type ReferencedItems = Vec<(Reference, Arc<DocumentMeta>)>;
 
 /// An item, its descendants, and the requirements that relate to any of them.
 #[derive(Clone)]
 struct ItemDeletion {
     project: ProjectKey,
     /// The item itself first.
-    deleted: Items,
-    unlinked: Items,
+    deleted: ReferencedItems,
+    unlinked: ReferencedItems,
     cascade: bool,
     if_version: Option<Version>,
 }
@@ -118,15 +123,15 @@ impl ItemDeletion {
     async fn plan(
         backlog: BacklogReader<'_>,
         reference: Reference,
-        given: &Arguments,
+        arguments: &Arguments,
     ) -> Result<Self> {
         let meta = backlog.find_argument(reference, "reference").await?;
         let mut deletion = Self {
             project: backlog.project.clone(),
             deleted: vec![(reference, meta)],
             unlinked: Vec::new(),
-            cascade: given.cascade,
-            if_version: given.if_version,
+            cascade: arguments.cascade,
+            if_version: arguments.if_version,
         };
         if deletion.cascade {
             deletion.add_descendants(backlog, reference).await?;
@@ -137,27 +142,32 @@ impl ItemDeletion {
     async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
         let mut level = vec![root];
         while !level.is_empty() {
-            let links = backlink_query(&level);
-            let found = backlog.ports.documents.backlinks(backlog.project, &links).await?;
-            // By id, because one item may link to several of them.
-            let found = found.into_iter().flatten().map(|meta| (meta.id.clone(), meta));
-            let found: BTreeMap<DocumentId, Arc<DocumentMeta>> = found.collect();
-            let known = self.deleted_ids();
-            let mut below = Vec::new();
-            for meta in found.into_values().filter(|meta| !known.contains(&meta.id)) {
+            let query = backlink_query(&level);
+            let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
+            // Keyed by id, because one item may link to several items of the level.
+            let mut linking_items: BTreeMap<DocumentId, Arc<DocumentMeta>> = BTreeMap::new();
+            for meta in backlinks.into_iter().flatten() {
+                linking_items.insert(meta.id.clone(), meta);
+            }
+            let already_deleted = self.deleted_ids();
+            let mut next_level = Vec::new();
+            for (id, meta) in linking_items {
+                if already_deleted.contains(&id) {
+                    continue;
+                }
                 let Some(item) = item_lookup::item_meta(&meta) else { continue };
-                let (Some(own), parent) = (item.reference, item.parent) else { continue };
-                if parent.is_some_and(|parent| level.contains(&parent)) {
-                    below.push(own);
-                    self.deleted.push((own, meta));
+                let Some(reference) = item.reference else { continue };
+                if item.parent.is_some_and(|parent| level.contains(&parent)) {
+                    next_level.push(reference);
+                    self.deleted.push((reference, meta));
                 } else if item.relationships.iter().any(|link| level.contains(&link.target)) {
-                    self.unlinked.push((own, meta));
+                    self.unlinked.push((reference, meta));
                 }
             }
-            level = below;
+            level = next_level;
         }
         self.check_unambiguous(backlog).await?;
-        // An item may relate to one part and belong to another.
+        // An item may relate to one deleted item and be a child of another.
         let deleted = self.deleted_ids();
         self.unlinked.retain(|(_, meta)| !deleted.contains(&meta.id));
         self.unlinked.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
@@ -165,13 +175,17 @@ impl ItemDeletion {
         Ok(())
     }
 
-    /// Two items with one reference cannot tell their children apart.
+    /// Rejects duplicate references: the children of such items cannot be distinguished.
     async fn check_unambiguous(&self, backlog: BacklogReader<'_>) -> Result<()> {
         for kind in ItemKind::ALL {
-            let of_kind = self.deleted.iter().filter(|(reference, _)| reference.kind == kind);
-            let references: Vec<Reference> = of_kind.map(|(reference, _)| *reference).collect();
-            for found in backlog.find_items(&references).await? {
-                found?;
+            let mut references = Vec::new();
+            for (reference, _) in &self.deleted {
+                if reference.kind == kind {
+                    references.push(*reference);
+                }
+            }
+            for item in backlog.find_items(&references).await? {
+                item?;
             }
         }
         Ok(())
@@ -181,74 +195,97 @@ impl ItemDeletion {
         self.deleted.iter().map(|(_, meta)| meta.id.clone()).collect()
     }
 
-    /// Returns `None` if another item was added in between.
+    /// Returns `None` if another item was added after the plan was made.
     async fn commit(
         &self,
         backlog: BacklogReader<'_>,
-        act: WriteContext,
+        write_context: WriteContext,
     ) -> Result<Option<DeletedItem>> {
-        let involved = self.deleted.iter().chain(&self.unlinked);
-        let mut documents: Vec<DocumentId> = involved.map(|(_, meta)| meta.id.clone()).collect();
+        let mut references = Vec::with_capacity(self.deleted.len());
+        // `decide` relies on this order of documents: deleted items, unlinked items, tombstones.
+        let mut documents = Vec::new();
+        for (reference, meta) in &self.deleted {
+            references.push(*reference);
+            documents.push(meta.id.clone());
+        }
+        documents.extend(self.unlinked.iter().map(|(_, meta)| meta.id.clone()));
         documents.extend(self.deleted.iter().map(|(_, meta)| tombstone_id(&meta.id)));
-        let references: Vec<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
         let reads = ReadSet { backlinks: backlink_query(&references), ..ReadSet::of(documents) };
-        let (deletion, by, at) = (self.clone(), Arc::clone(&act.caller), act.at.whole());
-        let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &by.name, at);
-        let (answer, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
-        Ok(answer)
+        let deletion = self.clone();
+        let (caller, at) = (Arc::clone(&write_context.caller), write_context.at.whole());
+        let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &caller.name, at);
+        let (deleted, _) =
+            edit(backlog.ports, backlog.project, reads, write_context, decide).await?;
+        Ok(deleted)
     }
 
     fn decide(
         &self,
         snapshot: &Snapshot,
-        by: &str,
+        user: &str,
         at: Timestamp,
     ) -> Result<(Vec<DocumentChange>, Option<DeletedItem>)> {
-        let gone: BTreeSet<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
-        let known: BTreeSet<&DocumentId> =
-            self.deleted.iter().chain(&self.unlinked).map(|(_, meta)| &meta.id).collect();
-        let holders = snapshot.backlinks.iter().flatten().filter(|meta| depends_on(meta, &gone));
-        let holders: Vec<&Arc<DocumentMeta>> =
-            holders.filter(|meta| !known.contains(&meta.id)).collect();
         let (reference, meta) = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
-        let first = item_lookup::require_document(snapshot.documents.first(), *reference)?;
-        check_version(self.if_version, first, *reference)?;
-        let first = item_lookup::parse_item(meta, first, item_lookup::document_text(first)?);
-        if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
-            return Err(still_referenced_error(*reference, &holders, &first));
+        let document = item_lookup::require_document(snapshot.documents.first(), *reference)?;
+        check_version(self.if_version, document, *reference)?;
+        let text = item_lookup::document_text(document)?;
+        let item = item_lookup::parse_item(meta, document, text);
+        let deleted: BTreeSet<Reference> =
+            self.deleted.iter().map(|(reference, _)| *reference).collect();
+        let dependents = self.unplanned_dependents(snapshot, &deleted);
+        if !self.cascade && (!dependents.is_empty() || !item.relationships.is_empty()) {
+            return Err(still_referenced_error(*reference, &dependents, &item));
         }
-        if !holders.is_empty() {
+        if !dependents.is_empty() {
             return Ok((Vec::new(), None));
         }
         let mut changes = Vec::new();
         for ((reference, meta), document) in self.deleted.iter().zip(documents.by_ref()) {
             let document = item_lookup::require_document(Some(document), *reference)?;
             let text = item_lookup::document_text(document)?;
-            let kept = tombstone_text(&item_lookup::parse_item(meta, document, text), text, at, by);
-            changes.push(DocumentChange::put(tombstone_id(&document.id), kept));
+            let item = item_lookup::parse_item(meta, document, text);
+            let tombstone = tombstone_text(&item, text, at, user);
+            changes.push(DocumentChange::put(tombstone_id(&document.id), tombstone));
             changes.push(DocumentChange::Delete { id: document.id.clone() });
         }
         for ((_, meta), document) in self.unlinked.iter().zip(documents) {
-            // A document that was removed in between relates to nothing.
+            // A document that was removed meanwhile has no relationship to end.
             let Some(document) = document else { continue };
-            let item =
-                item_lookup::parse_item(meta, document, item_lookup::document_text(document)?);
+            let text = item_lookup::document_text(document)?;
+            let item = item_lookup::parse_item(meta, document, text);
             let mut relationships = item.relationships.clone();
-            relationships.retain(|link| !gone.contains(&link.target));
-            let wanted = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
-            changes.extend(apply_edit(&item, document, &wanted, at)?.0);
+            relationships.retain(|link| !deleted.contains(&link.target));
+            let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
+            changes.extend(apply_edit(&item, document, &item_edit, at)?.0);
         }
         let version = changes.first().and_then(DocumentChange::version);
-        let answer = DeletedItem {
+        let deleted_item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
-            title: first.title,
+            title: item.title,
             version: version.map(|version| version.to_string()).unwrap_or_default(),
             deleted: self.deleted.iter().map(|(reference, _)| reference.to_string()).collect(),
             unlinked: self.unlinked.iter().map(|(reference, _)| reference.to_string()).collect(),
         };
-        Ok((changes, Some(answer)))
+        Ok((changes, Some(deleted_item)))
+    }
+
+    /// The items that depend on a deleted one and are not part of this deletion.
+    fn unplanned_dependents<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        deleted: &BTreeSet<Reference>,
+    ) -> Vec<&'a DocumentMeta> {
+        let planned: BTreeSet<&DocumentId> =
+            self.deleted.iter().chain(&self.unlinked).map(|(_, meta)| &meta.id).collect();
+        let mut dependents: Vec<&DocumentMeta> = Vec::new();
+        for meta in snapshot.backlinks.iter().flatten() {
+            if depends_on(meta, deleted) && !planned.contains(&meta.id) {
+                dependents.push(meta);
+            }
+        }
+        dependents
     }
 }
 
@@ -256,40 +293,43 @@ fn tombstone_id(id: &DocumentId) -> DocumentId {
     DocumentId { kind: DocumentKind::Deleted, name: id.name.clone() }
 }
 
-/// True for an item that belongs or relates to any of these. A mention does not count.
-fn depends_on(meta: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
-    item_lookup::item_meta(meta).is_some_and(|item| {
-        item.parent.is_some_and(|parent| gone.contains(&parent))
-            || item.relationships.iter().any(|link| gone.contains(&link.target))
-    })
+/// True for a child of any of these items and for a requirement that relates to one. False for an
+/// item that only mentions one.
+fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
+    let Some(item) = item_lookup::item_meta(meta) else { return false };
+    item.parent.is_some_and(|parent| references.contains(&parent))
+        || item.relationships.iter().any(|link| references.contains(&link.target))
 }
 
 fn still_referenced_error(
     reference: Reference,
-    holders: &[&Arc<DocumentMeta>],
+    dependents: &[&DocumentMeta],
     item: &ItemMeta,
 ) -> Error {
-    let mut by = Vec::new();
-    for (meta, holder) in
-        holders.iter().filter_map(|meta| Some((meta, item_lookup::item_meta(meta)?)))
-    {
-        let called = holder.display_name(&meta.id.name);
-        let related = holder.relationships.iter().find(|link| link.target == reference);
-        match related.map(|link| link.kind.name()) {
-            Some(kind) => by.push(format!("{called} {kind} it")),
-            None => by.push(format!("{called} belongs to it")),
+    let mut reasons = Vec::new();
+    for meta in dependents {
+        let Some(dependent) = item_lookup::item_meta(meta) else { continue };
+        let name = dependent.display_name(&meta.id.name);
+        let relationship = dependent.relationships.iter().find(|link| link.target == reference);
+        match relationship {
+            Some(link) => reasons.push(format!("{name} {} it", link.kind.name())),
+            None => reasons.push(format!("{name} belongs to it")),
         }
     }
-    let own = item.relationships.iter();
-    by.extend(own.map(|link| format!("it {} {}", link.kind.name(), link.target)));
-    let all = by.len();
-    by.truncate(MAX_NAMED);
-    let more =
-        if all > MAX_NAMED { format!(" and {} more", all - MAX_NAMED) } else { String::new() };
+    for link in &item.relationships {
+        reasons.push(format!("it {} {}", link.kind.name(), link.target));
+    }
+    let count = reasons.len();
+    reasons.truncate(MAX_LISTED_DEPENDENTS);
+    let more = if count > MAX_LISTED_DEPENDENTS {
+        format!(" and {} more", count - MAX_LISTED_DEPENDENTS)
+    } else {
+        String::new()
+    };
     let message = format!(
-        "{reference} can't be deleted yet: {}{more}. Delete these, or end them with \
-         delete_relationship, or do all of that with cascade: true. Nothing was deleted.",
-        by.join(", ")
+        "{reference} cannot be deleted: {}{more}. Delete these items and relationships first, or \
+         pass cascade: true. Nothing was deleted.",
+        reasons.join(", ")
     );
     Error::new(ErrorKind::Refused, message).field("cascade").reference(reference.to_string())
 }

@@ -52,25 +52,25 @@ impl Tool for GetItem {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let reference = given.reference.parse("reference")?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let reference = arguments.reference.parse("reference")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(reference, "reference").await?;
-        let around = ItemRelations::read(backlog, reference, &meta).await?;
-        let answer = ItemDetails {
+        let relations = ItemRelations::read(backlog, reference, &meta).await?;
+        let details = ItemDetails {
             item: item_view::read_record(backlog, &meta).await?,
-            children: ItemSummary::from_metas(&around.children),
-            relationships: around.relationships,
-            links: around.links,
+            children: ItemSummary::from_metas(&relations.children),
+            relationships: relations.relationships,
+            links: relations.links,
             fault: item_lookup::fault_with_place(&meta),
         };
-        reply(render_text(&answer), &answer)
+        reply(render_text(&details), &details)
     }
 }
 
-fn render_text(answer: &ItemDetails) -> String {
-    let ItemDetails { item, children, relationships, fault, .. } = answer;
-    let said = [
+fn render_text(details: &ItemDetails) -> String {
+    let ItemDetails { item, children, relationships, fault, .. } = details;
+    let fields = [
         item.status.map(|status| format!("Status: {status}")),
         item.priority.map(|priority| format!("Priority: {priority}")),
         item.type_name.map(|name| format!("Type: {name}")),
@@ -78,22 +78,21 @@ fn render_text(answer: &ItemDetails) -> String {
         item.user_story.as_ref().map(|story| format!("User story: {story}")),
         item.assignee_username.as_ref().map(|name| format!("Assignee: {name}")),
     ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
+    let fields: Vec<String> = fields.into_iter().flatten().collect();
     let mut parts = vec![
         format!("{}: {} (version {})", item.reference_id, item.title, &item.version[..8]),
-        said.join(", "),
+        fields.join(", "),
         item.description.clone(),
     ];
-    parts.extend(children.iter().map(|child| format!("- {}: {}", child.reference_id, child.title)));
-    parts.extend(
-        relationships.outgoing.iter().map(|to| format!("- {} {}", to.kind, related_item_text(to))),
-    );
-    parts.extend(
-        relationships
-            .incoming
-            .iter()
-            .map(|from| format!("- {} {} it", related_item_text(from), from.kind)),
-    );
+    for child in children {
+        parts.push(format!("- {}: {}", child.reference_id, child.title));
+    }
+    for target in &relationships.outgoing {
+        parts.push(format!("- {} {}", target.kind, related_item_text(target)));
+    }
+    for source in &relationships.incoming {
+        parts.push(format!("- {} {} it", related_item_text(source), source.kind));
+    }
     parts.extend(fault.iter().map(|fault| fault_text(fault)));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
@@ -104,5 +103,5 @@ pub(super) fn fault_text(fault: &str) -> String {
 }
 
 fn related_item_text(related: &RelatedItem) -> String {
-    format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("not there"))
+    format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("(missing)"))
 }

@@ -32,7 +32,7 @@ struct StoryRequirements {
     requirements: Vec<ItemRecord>,
 }
 
-/// The specification fixes these words and allows no other keys.
+/// Must match the specification word for word, without further keys.
 fn input_schema() -> Map<String, Value> {
     let schema = json!({
         "type": "object",
@@ -67,30 +67,30 @@ impl Tool for GetUserStoryRequirements {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.parse("user_story")?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let story = arguments.user_story.parse("user_story")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;
         let metas = backlog.children(story, ItemKind::Requirement).await?;
         let (mut requirements, mut faults) = (Vec::new(), Vec::new());
-        for (meta, found) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
+        for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
             faults.extend(item_lookup::fault_with_place(meta));
-            // A faulty file affects no other. One may have been removed in between.
-            match found {
+            // A faulty file does not fail the call. A removed one is skipped.
+            match record {
                 Some(Ok(record)) => requirements.push(record),
                 Some(Err(error)) => faults.push(error.message),
                 None => {}
             }
         }
         let text = render_text(story, &requirements);
-        let mut answer =
+        let mut reply =
             reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
-        answer.text.extend(faults.iter().map(|fault| fault_text(fault)));
-        Ok(answer)
+        reply.text.extend(faults.iter().map(|fault| fault_text(fault)));
+        Ok(reply)
     }
 }
 
-/// The text that the specification fixes.
+/// Must match the specification word for word.
 fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
     let mut text = format!("Found {} requirements for user story {story}", requirements.len());
     if requirements.is_empty() {
@@ -99,8 +99,10 @@ fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
     }
     text.push(':');
     for requirement in requirements {
-        let assignee = requirement.assignee_username.as_ref();
-        let assignee = assignee.map(|name| format!(", Assignee: {name}")).unwrap_or_default();
+        let assignee = match &requirement.assignee_username {
+            Some(name) => format!(", Assignee: {name}"),
+            None => String::new(),
+        };
         // Writing to a string does not fail.
         let _ = write!(
             text,

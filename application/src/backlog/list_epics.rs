@@ -48,10 +48,10 @@ impl Tool for ListEpics {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let status = given.status.map(|status| status.0);
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let status = arguments.status.map(|status| status.0);
         let pages = PageReader::of(&call.caller.project, &(spec.name, status));
-        let offset = pages.offset(given.cursor.as_ref())?;
+        let offset = pages.offset(arguments.cursor.as_ref())?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let mut metas = backlog.all_items(ItemKind::Epic).await?;
         if status.is_some() {
@@ -60,24 +60,24 @@ impl Tool for ListEpics {
             });
         }
         let total = metas.len();
-        let end = (offset + limit(given.limit)).min(total);
+        let end = (offset + limit(arguments.limit)).min(total);
         let epics = ItemSummary::from_metas(metas.get(offset..end).unwrap_or_default());
-        let answer = EpicPage { epics, total, next_cursor: pages.next(end, total) };
-        reply(render_text(&answer), &answer)
+        let page = EpicPage { epics, total, next_cursor: pages.next(end, total) };
+        reply(render_text(&page), &page)
     }
 }
 
-fn render_text(answer: &EpicPage) -> String {
-    let EpicPage { epics, total, next_cursor } = answer;
+fn render_text(page: &EpicPage) -> String {
+    let EpicPage { epics, total, next_cursor } = page;
     let epics_word = if *total == 1 { "epic" } else { "epics" };
     let mut text = format!("{total} {epics_word}");
     if epics.len() < *total {
-        let _ = write!(text, ", {} of them here", epics.len());
+        // Writing to a string does not fail.
+        let _ = write!(text, ", showing {}", epics.len());
     }
     for epic in epics {
         let status = epic.status.unwrap_or_default();
         let priority = epic.priority.unwrap_or_default();
-        // Writing to a string does not fail.
         let _ = write!(
             text,
             "\n- {}: {} (Priority: {priority}, Status: {status})",
@@ -85,7 +85,7 @@ fn render_text(answer: &EpicPage) -> String {
         );
     }
     if let Some(cursor) = next_cursor {
-        let _ = write!(text, "\nThe list goes on with cursor {cursor}.");
+        let _ = write!(text, "\nNext page: cursor {cursor}");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! The answer of `search_global` and `search_requirements`.
+//! The response of `search_global` and `search_requirements`.
 
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
@@ -41,7 +41,7 @@ pub(super) struct SearchResult {
 }
 
 impl SearchResponse {
-    /// The page of hits that begins at `offset`.
+    /// `offset` is the position of the first hit of the page.
     pub(super) fn from_hits(found: SearchHits, offset: usize, pages: &PageReader) -> Self {
         let SearchHits { hits, total, signals, pending } = found;
         let next_cursor = pages.next(offset + hits.len(), total);
@@ -49,11 +49,11 @@ impl SearchResponse {
         Self { total, results, next_cursor, signals, pending }
     }
 
-    /// A sentence, and a line for each result.
+    /// The text has a summary and a line for each result.
     pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
         let mut lines = vec![self.summary_line(offset)];
         lines.extend(self.results.iter().map(SearchResult::text_line));
-        lines.extend(self.next_cursor.iter().map(|next| format!("More with cursor {next}")));
+        lines.extend(self.next_cursor.iter().map(|next| format!("Next page: cursor {next}")));
         tool::reply(lines.join("\n"), &self)
     }
 
@@ -90,9 +90,9 @@ impl SearchResult {
     }
 
     fn text_line(&self) -> String {
-        let what = self.kind.as_deref().unwrap_or(self.entity_type);
+        let kind = self.kind.as_deref().unwrap_or(self.entity_type);
         let status = self.status.as_ref().map(|status| format!(", {status}")).unwrap_or_default();
-        format!("{} ({what}{status}): {}", self.reference_id, self.title)
+        format!("{} ({kind}{status}): {}", self.reference_id, self.title)
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentence_tells_which_part_is_shown() {
+    fn search_summary_of_a_page_states_its_range() {
         for (total, offset, shown, expected) in [
             (0, 0, 0, "Found 0 items"),
             (1, 0, 1, "Found 1 item"),

@@ -116,7 +116,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn an_edit_and_a_deletion_show_at_the_next_search() {
+    async fn search_after_an_edit_or_deletion_returns_the_new_state() {
         let testing = TestApplication::new();
         testing.write_item("REQ-001", "---\ntitle: Password\n---\nAbout logging in.\n").await;
         let application = testing.application();
@@ -137,7 +137,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn a_cursor_leads_through_all_results_of_one_query() {
+    async fn search_pages_by_cursor_return_all_results_of_the_query() {
         let testing = TestApplication::new();
         for number in 1..=6 {
             let text = format!("---\ntitle: Story {number}\n---\nAbout logging in.\n");

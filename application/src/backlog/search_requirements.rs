@@ -1,7 +1,6 @@
 //! `search_requirements`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, ItemMeta, Priority, Reference, RequirementType, Status};
@@ -24,7 +23,7 @@ use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct SearchRequirements;
 
-/// Characters of a description that a list without a query shows.
+/// Characters of a description in a list without a query.
 const SNIPPET_CHARS: usize = 240;
 
 #[derive(Deserialize, JsonSchema)]
@@ -94,18 +93,18 @@ struct RequirementFilters {
     requirement_type: Option<RequirementType>,
     user_story: Option<Reference>,
     epic: Option<Reference>,
-    /// The requirement's story is in each of these.
+    /// The requirement's story must be in each of these sets.
     stories: Vec<BTreeSet<Reference>>,
 }
 
 impl RequirementFilters {
     async fn resolve(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
-        let story = arguments.user_story.as_ref().map(|given| given.parse("user_story"));
-        let epic = arguments.epic.as_ref().map(|given| given.parse("epic"));
+        let story = arguments.user_story.as_ref().map(|story| story.parse("user_story"));
+        let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic"));
         let mut filters = Self {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(PriorityArgument::get).and_then(Priority::new),
-            requirement_type: arguments.requirement_type.map(|found| found.0),
+            requirement_type: arguments.requirement_type.map(|argument| argument.0),
             user_story: story.transpose()?,
             epic: epic.transpose()?,
             stories: Vec::new(),
@@ -116,46 +115,57 @@ impl RequirementFilters {
         }
         if let Some(epic) = filters.epic {
             backlog.find_argument(epic, "epic").await?;
-            let stories = backlog.children(epic, ItemKind::UserStory).await?;
-            let stories = stories.iter().filter_map(|meta| item_lookup::item_meta(meta)?.reference);
-            filters.stories.push(stories.collect());
+            let mut epic_stories = BTreeSet::new();
+            for meta in backlog.children(epic, ItemKind::UserStory).await? {
+                epic_stories.extend(item_lookup::item_meta(&meta).and_then(|item| item.reference));
+            }
+            filters.stories.push(epic_stories);
         }
         Ok(filters)
     }
 
-    /// Identifies the list of results for its cursor. Without `stories`, which may change between
-    /// two pages.
+    /// Identifies the list of results for its cursor. Omits `stories`, which may change between two
+    /// pages.
     fn fingerprint(&self) -> impl Serialize {
         let references = [self.user_story, self.epic];
         (self.status, self.priority, self.requirement_type, references)
     }
 
+    /// A hit must have one facet of each group.
     fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
-        let (status, priority) = (self.status.map(Status::name), self.priority);
-        let requirement_type = self.requirement_type.map(RequirementType::name);
-        let own = [
-            status.map(|status| SearchFacet::new(SearchFacet::STATUS, status)),
-            priority.map(|priority| SearchFacet::new(SearchFacet::PRIORITY, priority.number())),
-            requirement_type.map(|name| SearchFacet::new(SearchFacet::TYPE, name)),
-        ];
-        let stories = self.stories.iter().map(|stories| {
-            stories.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story)).collect()
-        });
-        own.into_iter().flatten().map(|facet| vec![facet]).chain(stories).collect()
+        let mut groups = Vec::new();
+        if let Some(status) = self.status {
+            groups.push(vec![SearchFacet::new(SearchFacet::STATUS, status.name())]);
+        }
+        if let Some(priority) = self.priority {
+            groups.push(vec![SearchFacet::new(SearchFacet::PRIORITY, priority.number())]);
+        }
+        if let Some(requirement_type) = self.requirement_type {
+            groups.push(vec![SearchFacet::new(SearchFacet::TYPE, requirement_type.name())]);
+        }
+        for stories in &self.stories {
+            let parents = stories.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story));
+            groups.push(parents.collect());
+        }
+        groups
     }
 
     fn matches(&self, item: &ItemMeta) -> bool {
-        let of_story = |stories: &BTreeSet<Reference>| {
-            item.parent.is_some_and(|story| stories.contains(&story))
-        };
-        self.status.is_none_or(|status| item.status == Some(status))
-            && self.priority.is_none_or(|priority| item.priority == Some(priority))
-            && self.requirement_type.is_none_or(|found| item.requirement_type == Some(found))
-            && self.stories.iter().all(of_story)
+        if self.status.is_some() && item.status != self.status
+            || self.priority.is_some() && item.priority != self.priority
+            || self.requirement_type.is_some() && item.requirement_type != self.requirement_type
+        {
+            return false;
+        }
+        for stories in &self.stories {
+            if !item.parent.is_some_and(|story| stories.contains(&story)) {
+                return false;
+            }
+        }
+        true
     }
 
-    /// A page of the requirements that match, in the order of all lists: without a query nothing
-    /// ranks.
+    /// A page of the matching requirements without ranking, sorted like all lists.
     async fn read_page(
         &self,
         backlog: BacklogReader<'_>,
@@ -166,21 +176,22 @@ impl RequirementFilters {
         let mut metas = backlog.all_items(ItemKind::Requirement).await?;
         metas.retain(|meta| item_lookup::item_meta(meta).is_some_and(|item| self.matches(item)));
         let total = metas.len();
-        let metas: Vec<Arc<DocumentMeta>> = metas.into_iter().skip(offset).take(limit).collect();
-        let documents = backlog.read_documents(&metas).await?;
-        let found = metas.iter().zip(&documents).filter_map(|(meta, document)| {
-            let text =
-                document.as_ref().and_then(|document| item_lookup::document_text(document).ok());
-            Some(unranked_result(meta, item_lookup::item_meta(meta)?, text.unwrap_or_default()))
-        });
-        let results: Vec<SearchResult> = found.collect();
+        let end = offset.saturating_add(limit).min(total);
+        let metas = metas.get(offset..end).unwrap_or_default();
+        let documents = backlog.read_documents(metas).await?;
+        let mut results = Vec::with_capacity(metas.len());
+        for (meta, document) in metas.iter().zip(&documents) {
+            let Some(item) = item_lookup::item_meta(meta) else { continue };
+            let text = document.as_ref().and_then(|document| document.text().ok());
+            results.push(unranked_result(meta, item, text.unwrap_or_default()));
+        }
         let next_cursor = pages.next(offset + results.len(), total);
         Ok(SearchResponse { total, results, next_cursor, signals: Vec::new(), pending: 0 })
     }
 }
 
 fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchResult {
-    let description = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect::<String>();
+    let excerpt: String = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect();
     SearchResult {
         reference_id: item.display_name(&meta.id.name).into_owned(),
         entity_type: item.kind.name(),
@@ -188,7 +199,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),
         score: None,
-        snippet: description.split_whitespace().collect::<Vec<_>>().join(" "),
+        snippet: excerpt.split_whitespace().collect::<Vec<_>>().join(" "),
     }
 }
 
@@ -219,7 +230,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn filters_hold_with_a_query_and_without() {
+    async fn search_filters_with_or_without_query_select_the_same_items() {
         let testing = requirements().await;
         for (filters, expected) in [
             (json!({}), vec!["REQ-001", "REQ-002", "REQ-003", "REQ-004"]),
@@ -247,7 +258,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn without_a_query_it_is_a_list_in_the_one_order() {
+    async fn search_without_query_lists_in_the_common_order() {
         let testing = requirements().await;
         let first = testing.call("search_requirements", json!({ "limit": 3 })).await.unwrap();
         assert_eq!(references(&first.data["results"]), ["REQ-003", "REQ-001", "REQ-002"]);
@@ -264,7 +275,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn a_filter_that_names_nothing_is_an_error_that_names_it() {
+    async fn search_with_an_invalid_filter_names_the_argument() {
         let testing = requirements().await;
         for (arguments, field, kind) in [
             (json!({ "epic": "EP-009" }), "epic", ErrorKind::NotFound),

@@ -1,4 +1,4 @@
-//! Creates and updates items: one commit each, decided on the newest state.
+//! Creates and updates items, each in one commit that is decided on the newest state.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
+use serde_json::Value;
 
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::{self, ItemRecord};
@@ -17,11 +18,11 @@ use crate::ToolContext;
 use crate::tool::{reply, write_tool};
 use crate::transaction::{act, edit};
 
-/// Characters of the uid at the end of a file's name.
+/// Characters of the uid that become the suffix of the file name.
 const SUFFIX_CHARS: usize = 6;
 
-// The promised part of the answer to a change; the answer is the whole record. Naming every key at
-// each of nine tools would cost models more than it tells. (A doc comment would enter the schema.)
+// The guaranteed part of a write tool's result, which is the whole record. A schema with every key
+// in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema")]
 pub(super) struct WriteOutcome {
@@ -30,7 +31,6 @@ pub(super) struct WriteOutcome {
     version: String,
 }
 
-/// The spec of a tool that updates items of one kind.
 pub(super) fn update_tool<Arguments: JsonSchema>(
     name: &'static str,
     title: &'static str,
@@ -39,7 +39,7 @@ pub(super) fn update_tool<Arguments: JsonSchema>(
     ToolSpec { idempotent: true, ..write_tool::<Arguments, WriteOutcome>(name, title, description) }
 }
 
-/// Creates an item of this kind; tools give only the fields that the kind has.
+/// Creates an item. `fields` must hold only fields that the kind has.
 pub(super) async fn create_item(
     context: &ToolContext,
     call: &ToolCall,
@@ -67,7 +67,7 @@ pub(super) async fn create_item(
     reply(item_view::outcome_line("Created", kind, &record), &record)
 }
 
-/// The new item without its reference, which the commit allots.
+/// A new item without its reference, which the commit issues.
 struct ItemDraft {
     kind: ItemKind,
     parent: Option<(Reference, Arc<DocumentMeta>)>,
@@ -86,7 +86,7 @@ impl ItemDraft {
         let number = snapshot.next_numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
             let message = format!(
-                "There are no references left: {} is the highest. Nothing was written.",
+                "{}: this is the highest possible reference; nothing was written",
                 Reference { kind: *kind, number: MAX_NUMBER }
             );
             return Err(Error::new(ErrorKind::Refused, message));
@@ -115,7 +115,7 @@ impl ItemDraft {
     }
 }
 
-/// Updates the given fields of an item, and moves it to another parent if one is given.
+/// Updates the given fields of an item. A given parent replaces the current one.
 pub(super) async fn update_fields(
     context: &ToolContext,
     call: &ToolCall,
@@ -139,37 +139,41 @@ pub(super) async fn update_fields(
     };
     let reason = format!("a change of {item}");
     let (record, is_changed) = update.run(context, call, spec, reason, edit_item).await?;
-    let done = if is_changed { "Updated" } else { "Nothing to change in" };
-    reply(item_view::outcome_line(done, item.kind, &record), &record)
+    let outcome = if is_changed { "Updated" } else { "No change in" };
+    reply(item_view::outcome_line(outcome, item.kind, &record), &record)
 }
 
 fn nothing_to_change_error(spec: &ToolSpec) -> Error {
-    let properties = spec.input_schema.get("properties").and_then(|found| found.as_object());
-    let required = spec.input_schema.get("required").and_then(|found| found.as_array());
-    let is_required =
-        |name: &str| required.into_iter().flatten().any(|found| found.as_str() == Some(name));
-    let names = properties.into_iter().flatten().map(|(name, _)| name.as_str());
-    let names: Vec<&str> =
-        names.filter(|name| !is_required(name) && *name != "if_version").collect();
-    let message = format!("Nothing to change was given. Give one of {}.", names.join(", "));
+    let mut optional_fields = Vec::new();
+    if let Some(Value::Object(properties)) = spec.input_schema.get("properties") {
+        let required = spec.input_schema.get("required").and_then(Value::as_array);
+        for name in properties.keys() {
+            let is_required = required.is_some_and(|names| names.iter().any(|key| key == name));
+            if !is_required && name != "if_version" {
+                optional_fields.push(name.as_str());
+            }
+        }
+    }
+    let names = optional_fields.join(", ");
+    let message = format!("No field to change was given; pass at least one of {names}");
     Error::new(ErrorKind::InvalidArgument, message)
-        .field(names.first().copied().unwrap_or_default())
+        .field(optional_fields.first().copied().unwrap_or_default())
 }
 
-/// A document that an updated item links to, and the link.
+/// A link target and its document.
 pub(super) type LinkedDocument<'a> = (&'a LinkTarget, &'a Document);
 
-/// An update of one item, with the names of the arguments that gave the references.
+/// An update of one item. References come with the names of their arguments, for errors.
 pub(super) struct ItemUpdate {
     pub(super) item: (&'static str, Reference),
-    /// An item that it links to afterwards. It must exist.
+    /// An item that the updated item links to; it must exist.
     pub(super) linked: Option<(&'static str, Reference)>,
     pub(super) if_version: Option<Version>,
 }
 
 impl ItemUpdate {
-    /// Commits what `edit` makes of the newest state. Returns the item's record, and whether it
-    /// changed.
+    /// Applies `edit_item` to the newest state and commits the result. Returns the item's record and
+    /// true if the item changed.
     pub(super) async fn run(
         self,
         context: &ToolContext,
@@ -227,18 +231,19 @@ pub(super) fn apply_edit(
     Ok((vec![DocumentChange::Put { document: document.clone() }], document))
 }
 
-/// Rejects a document whose version is not the one that the caller expects.
+/// Returns a conflict with the current text if the document is not at the expected version.
 pub(super) fn check_version(
     expected: Option<Version>,
     document: &Document,
     reference: Reference,
 ) -> Result<()> {
-    let Some(expected) = expected.filter(|expected| *expected != document.version) else {
+    let Some(expected) = expected else { return Ok(()) };
+    if expected == document.version {
         return Ok(());
-    };
+    }
     let message = format!(
-        "Conflict: {reference} changed since version {expected}; it is now at {}. Nothing was \
-         changed. It reads:\n{}",
+        "Conflict: {reference} changed since version {expected}; it is now at version {}. Nothing \
+         was changed. Current text:\n{}",
         document.version,
         item_lookup::document_text(document)?
     );

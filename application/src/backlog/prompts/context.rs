@@ -14,7 +14,7 @@ use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{
     self, ItemLinks, ItemRecord, ItemRelations, ItemRelationships, ItemSummary,
 };
-use crate::backlog::resources::uri::{ItemView, uri};
+use crate::backlog::resources::uri::{ItemView, item_uri};
 
 const MAX_LIST_ITEMS: usize = 50;
 /// Descriptions of a list, in bytes.
@@ -163,7 +163,7 @@ impl PromptContext {
         });
         let count = metas.len();
         metas.truncate(MAX_LIST_ITEMS);
-        let whole = uri(parent, ItemView::Children(reference.kind));
+        let whole = item_uri(parent, ItemView::Children(reference.kind));
         let mut briefs = ItemSummary::from_metas(&metas);
         for brief in &mut briefs {
             truncate_title(&mut brief.title);
@@ -186,7 +186,8 @@ impl PromptContext {
     ) -> Result<ContextList<ItemRecord>> {
         let kind =
             metas.first().and_then(|meta| item_lookup::item_meta(meta)).map(|item| item.kind);
-        let whole = kind.map_or_else(String::new, |kind| uri(parent, ItemView::Children(kind)));
+        let whole =
+            kind.map_or_else(String::new, |kind| item_uri(parent, ItemView::Children(kind)));
         let first = &metas[..metas.len().min(MAX_LIST_ITEMS)];
         let (mut records, mut bytes) = (Vec::new(), 0);
         for found in item_view::read_records(backlog, first).await?.into_iter().flatten() {

@@ -30,7 +30,8 @@ use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
 pub(crate) use uri::TEMPLATES;
 use uri::{
-    COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE, uri,
+    COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
+    item_uri,
 };
 
 /// A list is cut when its records are longer than this, in bytes.
@@ -268,7 +269,7 @@ fn plural_name(kind: ItemKind) -> &'static str {
 
 fn item_label(reference: Reference, view: ItemView, title: &str, what: &str) -> ResourceLabel {
     ResourceLabel {
-        uri: uri(reference, view),
+        uri: item_uri(reference, view),
         name: reference.to_string(),
         description: describe_item(reference, title, what),
         is_item: view == ItemView::Item,
@@ -288,7 +289,7 @@ async fn collection_content(
     collection: &ProjectCollection,
 ) -> Result<ResourceContent> {
     let label = ResourceLabel {
-        uri: collection.item_uri(),
+        uri: collection.uri(),
         name: collection.name.to_owned(),
         description: collection.description.to_owned(),
         is_item: false,
@@ -354,7 +355,7 @@ pub(crate) async fn list(
 
 fn collection_resource(collection: &ProjectCollection) -> ResourceInfo {
     ResourceInfo {
-        uri: collection.item_uri(),
+        uri: collection.uri(),
         name: collection.name.to_owned(),
         title: collection.title.to_owned(),
         description: collection.description.to_owned(),
@@ -367,7 +368,7 @@ fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
     let item = item_lookup::item_meta(meta)?;
     let reference = item.reference?;
     Some(ResourceInfo {
-        uri: uri(reference, ItemView::Item),
+        uri: item_uri(reference, ItemView::Item),
         name: reference.to_string(),
         title: item.title.clone(),
         description: describe_item(reference, &item.title, content_summary(reference.kind)),

@@ -48,7 +48,7 @@ pub(super) enum CollectionContents {
 }
 
 impl ProjectCollection {
-    pub(super) fn item_uri(&self) -> String {
+    pub(super) fn uri(&self) -> String {
         format!("{COLLECTION_SCHEME}{}", self.name)
     }
 }
@@ -205,7 +205,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
 ];
 
 /// The URI of an item's view; empty if items of this kind have no such view.
-pub(crate) fn uri(reference: Reference, view: ItemView) -> String {
+pub(crate) fn item_uri(reference: Reference, view: ItemView) -> String {
     let mut forms = TEMPLATES.iter();
     let form = forms.find(|form| form.kind == reference.kind && form.view == view);
     let template = form.map_or("", |form| form.spec.uri_template);
@@ -237,9 +237,8 @@ pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
 fn unknown_uri_error(text: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     let first = |kind: ItemKind| Reference { kind, number: 1 };
-    let forms = TEMPLATES.iter().map(|form| uri(first(form.kind), form.view));
-    let forms: Vec<String> =
-        forms.chain(COLLECTIONS.iter().map(ProjectCollection::item_uri)).collect();
+    let forms = TEMPLATES.iter().map(|form| item_uri(first(form.kind), form.view));
+    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(ProjectCollection::uri)).collect();
     let hint = format!("the forms are: {}", forms.join(", "));
     let message = format!("There is no resource of the form {shown:?}; {hint}.");
     Error::new(ErrorKind::InvalidArgument, message).field("uri").reference(shown).hint(hint)
@@ -254,7 +253,7 @@ mod tests {
     fn every_uri_is_parsed_as_it_is_printed() {
         for form in &TEMPLATES {
             let reference = Reference { kind: form.kind, number: 47 };
-            let printed = uri(reference, form.view);
+            let printed = item_uri(reference, form.view);
             assert_eq!(
                 parse_uri(&printed).unwrap(),
                 ResourceUri::Item(reference, form.view),
@@ -268,10 +267,7 @@ mod tests {
             );
         }
         for collection in &COLLECTIONS {
-            assert_eq!(
-                parse_uri(&collection.item_uri()).unwrap(),
-                ResourceUri::Collection(collection)
-            );
+            assert_eq!(parse_uri(&collection.uri()).unwrap(), ResourceUri::Collection(collection));
         }
     }
 
