@@ -16,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 /// Characters of an invalid argument that an error message repeats.
-const MAX_SHOWN_CHARS: usize = 100;
+pub(super) const MAX_SHOWN_CHARS: usize = 100;
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]

@@ -53,11 +53,11 @@ pub struct RenumberedItem {
 pub(crate) async fn relink(
     backlog: BacklogReader<'_>,
     index: &ReferenceIndex,
-    act: &WriteContext,
+    write_context: &WriteContext,
     report: &mut RepairReport,
 ) {
     for (meta, repairs) in index.link_repairs() {
-        match relink_document(backlog, Arc::clone(meta), repairs, act).await {
+        match relink_document(backlog, Arc::clone(meta), repairs, write_context).await {
             Ok(relinked) => report.relinked.extend(relinked),
             Err(error) => report.refused.push(CheckFinding::whole(&meta.id, error.message)),
         }
@@ -68,16 +68,19 @@ async fn relink_document(
     backlog: BacklogReader<'_>,
     meta: Arc<DocumentMeta>,
     repairs: Vec<LinkRepair>,
-    act: &WriteContext,
+    write_context: &WriteContext,
 ) -> Result<Vec<RepairedLink>> {
     let mut documents = vec![meta.id.clone()];
     documents.extend(repairs.iter().map(|repair| repair.target_id.clone()));
     let reads = ReadSet::of(documents);
-    let (relinked, _) =
-        edit(backlog.ports, backlog.project, reads, act.clone(), move |snapshot: &Snapshot| {
-            decide_relink(&meta, &repairs, snapshot)
-        })
-        .await?;
+    let (relinked, _) = edit(
+        backlog.ports,
+        backlog.project,
+        reads,
+        write_context.clone(),
+        move |snapshot: &Snapshot| decide_relink(&meta, &repairs, snapshot),
+    )
+    .await?;
     Ok(relinked)
 }
 
@@ -126,11 +129,11 @@ const MAX_ATTEMPTS: usize = 5;
 pub(crate) async fn renumber(
     backlog: BacklogReader<'_>,
     duplicates: Vec<DuplicateItem>,
-    act: &WriteContext,
+    write_context: &WriteContext,
     report: &mut RepairReport,
 ) {
     for duplicate in duplicates {
-        match renumber_item(backlog, &duplicate, act).await {
+        match renumber_item(backlog, &duplicate, write_context).await {
             Ok(renumbered) => report.renumbered.extend(renumbered),
             Err(error) => {
                 let message = format!("{} was not renumbered: {}", duplicate.from, error.message);
@@ -211,7 +214,7 @@ fn creation_key(
 async fn renumber_item(
     backlog: BacklogReader<'_>,
     duplicate: &DuplicateItem,
-    act: &WriteContext,
+    write_context: &WriteContext,
 ) -> Result<Option<RenumberedItem>> {
     let DuplicateItem { from, meta, .. } = duplicate;
     let query = item_lookup::backlink_query(&[*from]);
@@ -228,7 +231,8 @@ async fn renumber_item(
         };
         let duplicate = duplicate.clone();
         let decide = move |snapshot: &Snapshot| duplicate.decide(&holders, snapshot);
-        let (outcome, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
+        let (outcome, _) =
+            edit(backlog.ports, backlog.project, reads, write_context.clone(), decide).await?;
         match outcome {
             RenumberOutcome::Renumbered(item) => return Ok(Some(item)),
             RenumberOutcome::Removed => return Ok(None),

@@ -49,20 +49,20 @@ pub(super) async fn create_item(
     fields: ItemEdit,
 ) -> Result<ToolReply> {
     let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-    let act = act(context, call, spec, format!("a new {}", kind.name()));
+    let write_context = act(context, call, spec, format!("a new {}", kind.name()));
     let parent = match parent {
         Some(parent) => Some((parent, backlog.find_argument(parent, parent.kind.name()).await?)),
         None => None,
     };
     // The uid orders two items of the same second.
-    let uid = backlog.ports.ids.uid(act.at);
-    let at = act.at.whole();
+    let uid = backlog.ports.ids.uid(write_context.at);
+    let at = write_context.at.whole();
     let documents = parent.iter().map(|(_, meta)| meta.id.clone()).collect();
     let reads = ReadSet { sequences: vec![kind], ..ReadSet::of(documents) };
     let creator = call.caller.name.to_string();
     let draft = ItemDraft { kind, parent, fields, uid, creator, at };
     let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
-    let (document, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
+    let (document, _) = edit(backlog.ports, backlog.project, reads, write_context, decide).await?;
     let record = item_view::written_record(backlog, &document, kind, at)?;
     reply(item_view::outcome_line("Created", kind, &record), &record)
 }
@@ -183,8 +183,8 @@ impl ItemUpdate {
         edit_item: impl Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
     ) -> Result<(ItemRecord, bool)> {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let act = act(context, call, spec, reason);
-        let at = act.at.whole();
+        let write_context = act(context, call, spec, reason);
+        let at = write_context.at.whole();
         let Self { item: (argument, reference), linked, if_version } = self;
         let meta = backlog.find_argument(reference, argument).await?;
         let mut ids = vec![meta.id.clone()];
@@ -209,7 +209,7 @@ impl ItemUpdate {
             apply_edit(&item, document, &edit_item(&item, linked)?, at)
         };
         let (document, committed) =
-            edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
+            edit(backlog.ports, backlog.project, ReadSet::of(ids), write_context, decide).await?;
         let record = item_view::written_record(backlog, &document, reference.kind, at)?;
         Ok((record, !committed.versions.is_empty()))
     }

@@ -1,7 +1,8 @@
 //! The stored content of a prompt: an item with its parents, siblings, children, relationships and
 //! links.
 //!
-//! Long lists and texts are cut, and say so. A missing parent is noted; a missing item is an error.
+//! `left_out` and `notes` describe truncated lists and texts. A missing parent becomes a note, but a
+//! missing item is an error.
 
 use std::sync::Arc;
 
@@ -17,19 +18,19 @@ use crate::backlog::item_view::{
 use crate::backlog::resources::uri::{ItemView, item_uri};
 
 const MAX_LIST_ITEMS: usize = 50;
-/// Descriptions of a list, in bytes.
+/// All descriptions of a list together.
 const MAX_LIST_BYTES: usize = 64 * 1024;
-/// The description of the item itself, in characters.
+/// The description of the prompt's item.
 const MAX_OWN_DESCRIPTION_CHARS: usize = 50_000;
-/// Each other description, in characters.
+/// The description of any other item.
 const MAX_OTHER_DESCRIPTION_CHARS: usize = 4_000;
-/// In characters; tools write no longer titles.
+/// Also the limit for titles that tools write.
 const MAX_TITLE_CHARS: usize = 500;
 
-/// Fields that the item's kind does not have are left out.
+/// The stored content of one prompt; which fields are set depends on the kind of the item.
 #[derive(Default, Serialize)]
 pub(super) struct PromptContext {
-    /// The item's; for `if_version`.
+    /// The version of the item, for `if_version`.
     #[serde(skip)]
     pub(super) version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,9 +65,12 @@ struct ContextList<T> {
 }
 
 impl<T> ContextList<T> {
-    fn new(items: Vec<T>, count: usize, whole: &str) -> Self {
-        let more = count.saturating_sub(items.len());
-        let left_out = (more > 0).then(|| format!("{more} more; read {whole}"));
+    /// `full_list_uri` is the resource with all `count` items.
+    fn new(items: Vec<T>, count: usize, full_list_uri: &str) -> Self {
+        let left_out = match count.saturating_sub(items.len()) {
+            0 => None,
+            more => Some(format!("{more} more; read {full_list_uri}")),
+        };
         Self { count, items, left_out }
     }
 }
@@ -74,51 +78,53 @@ impl<T> ContextList<T> {
 impl PromptContext {
     pub(super) async fn read(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
         let (meta, mut record) = find_record(backlog, reference).await?;
-        let mut stored = Self { version: record.version.clone(), ..Self::default() };
-        stored.notes.extend(item_lookup::fault_with_place(&meta));
-        stored.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
-        let around = ItemRelations::read(backlog, reference, &meta).await?;
+        let mut content = Self { version: record.version.clone(), ..Self::default() };
+        content.notes.extend(item_lookup::fault_with_place(&meta));
+        content.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
+        let relations = ItemRelations::read(backlog, reference, &meta).await?;
         let parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
-                stored.epic = Some(record);
-                let metas = around.children_of_kind(ItemKind::UserStory);
-                stored.user_stories = Some(stored.read_children(backlog, reference, &metas).await?);
+                content.epic = Some(record);
+                let metas = relations.children_of_kind(ItemKind::UserStory);
+                content.user_stories =
+                    Some(content.read_children(backlog, reference, &metas).await?);
             }
             ItemKind::UserStory => {
-                stored.user_story = Some(record);
-                let metas = around.children_of_kind(ItemKind::Requirement);
-                stored.requirements = Some(stored.read_children(backlog, reference, &metas).await?);
-                let metas = around.children_of_kind(ItemKind::AcceptanceCriteria);
-                stored.acceptance_criteria =
-                    Some(stored.read_children(backlog, reference, &metas).await?);
+                content.user_story = Some(record);
+                let metas = relations.children_of_kind(ItemKind::Requirement);
+                content.requirements =
+                    Some(content.read_children(backlog, reference, &metas).await?);
+                let metas = relations.children_of_kind(ItemKind::AcceptanceCriteria);
+                content.acceptance_criteria =
+                    Some(content.read_children(backlog, reference, &metas).await?);
             }
             ItemKind::Requirement | ItemKind::AcceptanceCriteria => {
-                stored.requirement = Some(record);
+                content.requirement = Some(record);
                 let metas = match parent {
                     Some(story) => backlog.children(story, ItemKind::AcceptanceCriteria).await?,
                     None => Vec::new(),
                 };
                 let story = parent.unwrap_or(reference);
-                stored.acceptance_criteria =
-                    Some(stored.read_children(backlog, story, &metas).await?);
-                let ItemRelationships { outgoing, incoming } = around.relationships;
-                stored.relationships = Some(ItemRelationships {
-                    outgoing: stored.truncate_list("relationships.outgoing", outgoing),
-                    incoming: stored.truncate_list("relationships.incoming", incoming),
+                content.acceptance_criteria =
+                    Some(content.read_children(backlog, story, &metas).await?);
+                let ItemRelationships { outgoing, incoming } = relations.relationships;
+                content.relationships = Some(ItemRelationships {
+                    outgoing: content.truncate_list("relationships.outgoing", outgoing),
+                    incoming: content.truncate_list("relationships.incoming", incoming),
                 });
             }
         }
-        stored.links = ItemLinks {
-            outgoing: stored.truncate_list("links.outgoing", around.links.outgoing),
-            incoming: stored.truncate_list("links.incoming", around.links.incoming),
+        content.links = ItemLinks {
+            outgoing: content.truncate_list("links.outgoing", relations.links.outgoing),
+            incoming: content.truncate_list("links.incoming", relations.links.incoming),
         };
-        stored.add_siblings(backlog, reference, parent).await?;
-        stored.add_parents(backlog, reference, parent).await?;
-        Ok(stored)
+        content.add_siblings(backlog, reference, parent).await?;
+        content.add_parents(backlog, reference, parent).await?;
+        Ok(content)
     }
 
-    /// Adds the item's parent, and the parent's.
+    /// Adds the item's parent and the parent's parent.
     async fn add_parents(
         &mut self,
         backlog: BacklogReader<'_>,
@@ -128,7 +134,7 @@ impl PromptContext {
         let (mut child, mut parent) = (child, parent);
         while let Some(reference) = parent {
             let (meta, mut record) = match find_record(backlog, reference).await {
-                Ok(found) => found,
+                Ok(parent) => parent,
                 Err(error) if is_item_error(error.kind) => {
                     self.notes.push(format!("parent of {child}: {}", error.message));
                     return Ok(());
@@ -159,39 +165,39 @@ impl PromptContext {
         let Some(parent) = parent else { return Ok(()) };
         let mut metas = backlog.children(parent, reference.kind).await?;
         metas.retain(|meta| {
-            item_lookup::item_meta(meta).is_some_and(|it| it.reference != Some(reference))
+            item_lookup::item_meta(meta).is_some_and(|item| item.reference != Some(reference))
         });
         let count = metas.len();
         metas.truncate(MAX_LIST_ITEMS);
-        let whole = item_uri(parent, ItemView::Children(reference.kind));
-        let mut briefs = ItemSummary::from_metas(&metas);
-        for brief in &mut briefs {
-            truncate_title(&mut brief.title);
+        let full_list_uri = item_uri(parent, ItemView::Children(reference.kind));
+        let mut summaries = ItemSummary::from_metas(&metas);
+        for summary in &mut summaries {
+            truncate_title(&mut summary.title);
         }
-        let part = Some(ContextList::new(briefs, count, &whole));
+        let siblings = Some(ContextList::new(summaries, count, &full_list_uri));
         match reference.kind {
-            ItemKind::UserStory => self.sibling_user_stories = part,
-            ItemKind::Requirement => self.sibling_requirements = part,
+            ItemKind::UserStory => self.sibling_user_stories = siblings,
+            ItemKind::Requirement => self.sibling_requirements = siblings,
             ItemKind::Epic | ItemKind::AcceptanceCriteria => {}
         }
         Ok(())
     }
 
-    /// The first children, with their texts.
+    /// Reads the first children with their descriptions. All children must have the same kind.
     async fn read_children(
         &mut self,
         backlog: BacklogReader<'_>,
         parent: Reference,
         metas: &[Arc<DocumentMeta>],
     ) -> Result<ContextList<ItemRecord>> {
-        let kind =
-            metas.first().and_then(|meta| item_lookup::item_meta(meta)).map(|item| item.kind);
-        let whole =
-            kind.map_or_else(String::new, |kind| item_uri(parent, ItemView::Children(kind)));
+        let full_list_uri = match metas.first().and_then(|meta| item_lookup::item_meta(meta)) {
+            Some(item) => item_uri(parent, ItemView::Children(item.kind)),
+            None => String::new(),
+        };
         let first = &metas[..metas.len().min(MAX_LIST_ITEMS)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for found in item_view::read_records(backlog, first).await?.into_iter().flatten() {
-            let mut record = match found {
+        for record in item_view::read_records(backlog, first).await?.into_iter().flatten() {
+            let mut record = match record {
                 Ok(record) => record,
                 Err(error) => {
                     self.notes.push(error.message);
@@ -205,16 +211,16 @@ impl PromptContext {
             }
             records.push(record);
         }
-        Ok(ContextList::new(records, metas.len(), &whole))
+        Ok(ContextList::new(records, metas.len(), &full_list_uri))
     }
 
-    fn truncate_record(&mut self, record: &mut ItemRecord, most: usize) {
+    fn truncate_record(&mut self, record: &mut ItemRecord, max_chars: usize) {
         truncate_title(&mut record.title);
-        let Some((at, _)) = record.description.char_indices().nth(most) else { return };
-        record.description.truncate(at);
+        let Some((end, _)) = record.description.char_indices().nth(max_chars) else { return };
+        record.description.truncate(end);
         let reference = &record.reference_id;
         self.notes.push(format!(
-            "the description of {reference} ends here after {most} characters; get_item reads all"
+            "the description of {reference} is cut after {max_chars} characters; get_item returns all"
         ));
     }
 
@@ -229,8 +235,8 @@ impl PromptContext {
 
 /// A file made by hand may have a title of any length.
 fn truncate_title(title: &mut String) {
-    if let Some((at, _)) = title.char_indices().nth(MAX_TITLE_CHARS) {
-        title.truncate(at);
+    if let Some((end, _)) = title.char_indices().nth(MAX_TITLE_CHARS) {
+        title.truncate(end);
         title.push('…');
     }
 }

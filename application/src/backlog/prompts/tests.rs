@@ -132,7 +132,7 @@ async fn what_is_too_much_is_cut_and_says_so() {
     assert_eq!((&siblings["count"], references(&siblings["items"]).len()), (&json!(79), 50));
     let more = "29 more; read user-story://US-001/requirements";
     assert_eq!(siblings["left_out"], more);
-    let cut = "the description of US-001 ends here after 4000 characters; get_item reads all";
+    let cut = "the description of US-001 is cut after 4000 characters; get_item returns all";
     assert_eq!(of_requirement["notes"], json!([cut]));
     let given = json!({ "user_story": "US-001" });
     let whole = text(&testing, "suggest_acceptance_criteria", given).await;

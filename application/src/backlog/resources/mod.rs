@@ -1,5 +1,4 @@
-//! Resources: the backlog's items and collections as JSON, read by URI, listed in pages, and
-//! completed while a user types.
+//! Resources: the backlog's items and collections as JSON, with lists and completions of their URIs.
 
 #[cfg(test)]
 mod tests;
@@ -34,25 +33,25 @@ use uri::{
     item_uri,
 };
 
-/// A list is cut when its records are longer than this, in bytes.
+/// All records of a list together.
 const MAX_LIST_BYTES: usize = 1024 * 1024;
 
-/// Documents read at a time.
 const READ_BATCH_DOCUMENTS: usize = 100;
 
-/// Characters of a title in a description.
+/// The part of a title in a description.
 const MAX_TITLE_CHARS: usize = 200;
 
-/// Resources of a page.
 const MAX_PAGE_RESOURCES: usize = 100;
 
-/// The cursors of the server are shorter: a kind, and the name of a file.
+/// Longer than any cursor of the server, which holds a kind and a file name.
 const MAX_CURSOR_BYTES: usize = 1_000;
 
-/// The protocol allows no more values.
+const CURSOR_DIGEST_CHARS: usize = 16;
+
+/// The limit of the protocol.
 const MAX_COMPLETIONS: usize = 100;
 
-/// A longer text completes nothing.
+/// A longer text has no completions.
 const MAX_TYPED_BYTES: usize = 500;
 
 /// Reads a resource; `is_on` is false on a server without the backlog.
@@ -62,15 +61,15 @@ pub(crate) async fn read(
     caller: &Caller,
     uri: &str,
 ) -> Result<ResourceContent> {
-    let found = uri::parse_uri(uri)?;
+    let resource = uri::parse_uri(uri)?;
     if !is_on {
         let message = format!(
-            "There is no resource {uri}: this server runs without the backlog (`--toolsets`)."
+            "Resource not found: {uri}; this server runs without the backlog (`--toolsets`)"
         );
         return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
     }
     let backlog = BacklogReader::for_caller(&context.ports, caller);
-    match found {
+    match resource {
         ResourceUri::Item(reference, view) => item_content(backlog, reference, view).await,
         ResourceUri::Collection(collection) => collection_content(backlog, collection).await,
     }
@@ -90,17 +89,19 @@ struct ResourceLabel {
     uri: String,
     name: String,
     description: String,
-    /// The body of an item has a description of its own.
+    /// True for an item, whose body has its own description.
     is_item: bool,
 }
 
 impl ResourceLabel {
     fn into_content(self, body: &impl Serialize) -> Result<ResourceContent> {
         let Self { uri, name, description, is_item } = self;
-        let shown = (!is_item).then_some(description.as_str());
-        let envelope = ResourceEnvelope { uri: &uri, name: &name, description: shown, body };
+        let envelope_description = if is_item { None } else { Some(description.as_str()) };
+        let envelope =
+            ResourceEnvelope { uri: &uri, name: &name, description: envelope_description, body };
         let text = serde_json::to_string(&envelope).map_err(|error| {
-            Error::new(ErrorKind::Internal, "The resource could not be written.").caused_by(error)
+            Error::new(ErrorKind::Internal, "The resource could not be serialized.")
+                .caused_by(error)
         })?;
         Ok(ResourceContent { uri, name, description, mime_type: JSON, text })
     }
@@ -110,11 +111,11 @@ impl ResourceLabel {
 struct RecordList {
     key: &'static str,
     items: Vec<ItemRecord>,
-    /// Counts those that were cut too.
+    /// Includes the records that were cut.
     count: usize,
-    /// Tells how to find the others.
+    /// How to find the records that were cut.
     hint: &'static str,
-    /// Files that cannot be read.
+    /// Problems of unreadable files.
     warnings: Vec<String>,
 }
 
@@ -129,11 +130,13 @@ impl RecordList {
         let mut list = Self { key: plural_name(kind), items, count: metas.len(), hint, warnings };
         let mut bytes = 0;
         for metas in metas.chunks(READ_BATCH_DOCUMENTS) {
-            for (meta, found) in metas.iter().zip(item_view::read_records(backlog, metas).await?) {
-                // It may have been removed in between.
-                let Some(record) =
-                    found.and_then(|found| list.record_or_warning(backlog.project, meta, found))
-                else {
+            for (meta, record) in metas.iter().zip(item_view::read_records(backlog, metas).await?) {
+                let record = match record {
+                    Some(record) => list.record_or_warning(backlog.project, meta, record),
+                    // The document was removed after the metadata was read.
+                    None => None,
+                };
+                let Some(record) = record else {
                     list.count -= 1;
                     continue;
                 };
@@ -147,14 +150,14 @@ impl RecordList {
         Ok(list)
     }
 
-    /// A file that cannot be read is a warning.
+    /// Adds a warning for an unreadable file, whose record has no description.
     fn record_or_warning(
         &mut self,
         project: &ProjectKey,
         meta: &DocumentMeta,
-        found: Result<ItemRecord>,
+        record: Result<ItemRecord>,
     ) -> Option<ItemRecord> {
-        match found {
+        match record {
             Ok(record) => Some(record),
             Err(error) => {
                 self.warnings.push(error.message);
@@ -172,8 +175,8 @@ impl Serialize for RecordList {
         map.serialize_entry("count", &self.count)?;
         if self.items.len() < self.count {
             map.serialize_entry("truncated", &true)?;
-            let (here, count) = (self.items.len(), self.count);
-            let hint = format!("the first {here} of {count} are here; {}", self.hint);
+            let hint =
+                format!("the first {} of {} items; {}", self.items.len(), self.count, self.hint);
             map.serialize_entry("hint", &hint)?;
         }
         if !self.warnings.is_empty() {
@@ -212,8 +215,8 @@ async fn item_content(
             let metas = backlog.children(reference, kind).await?;
             let hint = "search_requirements and search_global find the rest, get_item reads one";
             let records = RecordList::read(backlog, kind, &metas, hint).await?;
-            let what = format!("its {}", records.key.replace('_', " "));
-            item_label(reference, view, title, &what).into_content(&records)
+            let summary = format!("its {}", records.key.replace('_', " "));
+            item_label(reference, view, title, &summary).into_content(&records)
         }
         ItemView::Relationships => {
             let relationships = ItemRelations::read(backlog, reference, &meta).await?.relationships;
@@ -225,30 +228,32 @@ async fn item_content(
     }
 }
 
-/// An item with its children, relationships, links and the fault of its file.
+/// Adds the children, relationships and links of an item and the fault of its file.
 async fn item_with_relations(
     backlog: BacklogReader<'_>,
     reference: Reference,
     meta: &DocumentMeta,
     record: ItemRecord,
 ) -> Result<WholeItem> {
-    let around = ItemRelations::read(backlog, reference, meta).await?;
-    let mut relations = Map::new();
-    for kind in ItemKind::ALL.into_iter().filter(|kind| kind.parent() == Some(reference.kind)) {
-        let children = ItemSummary::from_metas(&around.children_of_kind(kind));
-        relations.insert(plural_name(kind).to_owned(), json!(children));
+    let relations = ItemRelations::read(backlog, reference, meta).await?;
+    let mut fields = Map::new();
+    for kind in ItemKind::ALL {
+        if kind.parent() == Some(reference.kind) {
+            let children = ItemSummary::from_metas(&relations.children_of_kind(kind));
+            fields.insert(plural_name(kind).to_owned(), json!(children));
+        }
     }
     if reference.kind == ItemKind::Requirement {
-        relations.insert("relationships".to_owned(), json!(around.relationships));
+        fields.insert("relationships".to_owned(), json!(relations.relationships));
     }
-    relations.insert("links".to_owned(), json!(around.links));
+    fields.insert("links".to_owned(), json!(relations.links));
     if let Some(fault) = item_lookup::fault_with_place(meta) {
-        relations.insert("warnings".to_owned(), json!([fault]));
+        fields.insert("warnings".to_owned(), json!([fault]));
     }
-    Ok(WholeItem { record, relations })
+    Ok(WholeItem { record, relations: fields })
 }
 
-/// The parts of an item's own resource, for its description.
+/// The relations in an item's resource, for its description.
 fn content_summary(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Epic => "with its user stories",
@@ -267,21 +272,21 @@ fn plural_name(kind: ItemKind) -> &'static str {
     }
 }
 
-fn item_label(reference: Reference, view: ItemView, title: &str, what: &str) -> ResourceLabel {
+fn item_label(reference: Reference, view: ItemView, title: &str, summary: &str) -> ResourceLabel {
     ResourceLabel {
         uri: item_uri(reference, view),
         name: reference.to_string(),
-        description: describe_item(reference, title, what),
+        description: describe_item(reference, title, summary),
         is_item: view == ItemView::Item,
     }
 }
 
-fn describe_item(reference: Reference, title: &str, what: &str) -> String {
-    let mut short: String = title.chars().take(MAX_TITLE_CHARS).collect();
-    if short.len() < title.len() {
-        short.push('…');
+fn describe_item(reference: Reference, title: &str, summary: &str) -> String {
+    let mut short_title: String = title.chars().take(MAX_TITLE_CHARS).collect();
+    if short_title.len() < title.len() {
+        short_title.push('…');
     }
-    format!("{} {reference}: {short}, {what}", reference.kind.noun())
+    format!("{} {reference}: {short_title}, {summary}", reference.kind.noun())
 }
 
 async fn collection_content(
@@ -311,13 +316,14 @@ async fn collection_content(
 }
 
 fn type_list(key: &str, all: &[(&str, &str)]) -> Value {
-    let as_json =
-        |(name, description): &(&str, &str)| json!({ "name": name, "description": description });
-    let types: Vec<Value> = all.iter().map(as_json).collect();
+    let mut types = Vec::with_capacity(all.len());
+    for (name, description) in all {
+        types.push(json!({ "name": name, "description": description }));
+    }
     json!({ key: types, "count": all.len() })
 }
 
-/// A page of all resources: the collections, then every item, kind by kind.
+/// A page of the resources: the collections first, then all items, sorted by kind.
 pub(crate) async fn list(
     context: &ToolContext,
     caller: &Caller,
@@ -327,22 +333,24 @@ pub(crate) async fn list(
     let (mut position, mut after, mut resources) = match cursor.as_deref() {
         None => (0, None, COLLECTIONS.iter().map(collection_resource).collect()),
         Some(cursor) => {
-            let found = read_cursor(backlog.project, cursor);
-            let (position, after) = found.ok_or_else(|| unknown_cursor_error(cursor))?;
+            let Some((position, after)) = read_cursor(backlog.project, cursor) else {
+                return Err(unknown_cursor_error(cursor));
+            };
             (position, Some(after), Vec::new())
         }
     };
     while let Some(kind) = ItemKind::ALL.get(position) {
-        let room = MAX_PAGE_RESOURCES - resources.len();
-        let limit = Some(room.max(1));
+        let remaining = MAX_PAGE_RESOURCES - resources.len();
+        // A full page reads one item of the next kind, to decide if a cursor is needed.
+        let limit = Some(remaining.max(1));
         let filter = DocumentFilter { kind: DocumentKind::Item(*kind), after: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
-        if room == 0 && !page.metadata.is_empty() {
+        if remaining == 0 && !page.metadata.is_empty() {
             let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
             return Ok(ResourcePage { resources, next_cursor });
         }
         resources.extend(page.metadata.iter().filter_map(|meta| item_resource(meta)));
-        // Two files may claim one reference; it is one resource.
+        // Two files with the same reference are one resource.
         resources.dedup_by(|a, b| a.uri == b.uri);
         if let Some(next) = page.next {
             let next_cursor = Some(write_cursor(backlog.project, *kind, &next));
@@ -363,7 +371,7 @@ fn collection_resource(collection: &ProjectCollection) -> ResourceInfo {
     }
 }
 
-/// `None` for a file without a reference, which no URI can name.
+/// `None` for a file without a reference, because it has no URI.
 fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
     let item = item_lookup::item_meta(meta)?;
     let reference = item.reference?;
@@ -376,25 +384,29 @@ fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
     })
 }
 
-/// The cursor of the page after this name. Its digest tells it from other texts.
+/// The cursor of the page after the file `name`. Its digest detects cursors of other lists.
 fn write_cursor(project: &ProjectKey, kind: ItemKind, name: &str) -> String {
-    let place = format!("{}\n{name}", kind.name());
-    URL_SAFE_NO_PAD.encode(format!("{}{place}", cursor_digest(project, &place)))
+    let position = format!("{}\n{name}", kind.name());
+    URL_SAFE_NO_PAD.encode(format!("{}{position}", cursor_digest(project, &position)))
 }
 
+/// The position of the kind in `ItemKind::ALL`, and the name of the last file.
 fn read_cursor(project: &ProjectKey, cursor: &str) -> Option<(usize, String)> {
     if cursor.len() > MAX_CURSOR_BYTES {
         return None;
     }
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-    let (found, place) = text.split_at_checked(16)?;
-    let (kind, name) = place.split_once('\n').filter(|_| found == cursor_digest(project, place))?;
-    let kind = ItemKind::ALL.iter().position(|known| known.name() == kind)?;
-    Some((kind, name.to_owned()))
+    let (digest, position) = text.split_at_checked(CURSOR_DIGEST_CHARS)?;
+    if digest != cursor_digest(project, position) {
+        return None;
+    }
+    let (kind_name, name) = position.split_once('\n')?;
+    let kind_position = ItemKind::ALL.iter().position(|kind| kind.name() == kind_name)?;
+    Some((kind_position, name.to_owned()))
 }
 
-fn cursor_digest(project: &ProjectKey, place: &str) -> String {
-    Version::of(format!("resources\n{project}\n{place}").as_bytes()).to_string()
+fn cursor_digest(project: &ProjectKey, position: &str) -> String {
+    Version::of(format!("resources\n{project}\n{position}").as_bytes()).to_string()
 }
 
 fn unknown_cursor_error(cursor: &str) -> Error {
@@ -406,68 +418,77 @@ fn unknown_cursor_error(cursor: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field("cursor")
 }
 
-/// References that begin with the typed text, or whose titles have its words. A completion is only
-/// a hint, so an unknown argument has none.
+/// Completes references by number or by words of their titles.
+///
+/// A completion is only a hint, so an unknown argument has an empty list instead of an error.
 pub(crate) async fn complete(
     context: &ToolContext,
     caller: &Caller,
-    begun: &CompletionRequest,
+    request: &CompletionRequest,
 ) -> Result<CompletionValues> {
-    let typed = begun.value.trim().to_lowercase();
-    let Some(kind) = completion_kind(begun).filter(|_| typed.len() <= MAX_TYPED_BYTES) else {
+    let typed = request.value.trim().to_lowercase();
+    let Some(kind) = completion_kind(request) else { return Ok(CompletionValues::default()) };
+    if typed.len() > MAX_TYPED_BYTES {
         return Ok(CompletionValues::default());
-    };
+    }
     let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?;
-    let ranked = |meta: &Arc<DocumentMeta>| {
-        let item = item_lookup::item_meta(meta)?;
-        let reference = item.reference?;
-        Some((match_rank(item, reference, &typed)?, reference))
-    };
-    let mut found: Vec<(u8, Reference)> = metas.iter().filter_map(ranked).collect();
-    // Words of titles keep the one order; references count up.
-    found.sort_by_key(|(rank, reference)| {
+    let mut matches: Vec<(u8, Reference)> = Vec::new();
+    for meta in &metas {
+        let Some(item) = item_lookup::item_meta(meta) else { continue };
+        let Some(reference) = item.reference else { continue };
+        if let Some(rank) = match_rank(item, reference, &typed) {
+            matches.push((rank, reference));
+        }
+    }
+    // Matches by title keep the order of all lists; the others are sorted by number.
+    matches.sort_by_key(|(rank, reference)| {
         (*rank, if *rank == TITLE_RANK { 0 } else { reference.number })
     });
-    found.dedup_by_key(|(_, reference)| *reference);
-    let total = found.len();
-    let values = found.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
+    matches.dedup_by_key(|(_, reference)| *reference);
+    let total = matches.len();
+    let values = matches.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
     Ok(CompletionValues { values: values.collect(), total })
 }
 
-/// The kind of items that the argument names.
-fn completion_kind(begun: &CompletionRequest) -> Option<ItemKind> {
-    match &begun.of {
+/// The kind of items that the argument takes.
+fn completion_kind(request: &CompletionRequest) -> Option<ItemKind> {
+    match &request.of {
         CompletionTarget::Template(uri) => {
             let form = TEMPLATES.iter().find(|form| form.spec.uri_template == uri)?;
-            (begun.argument == VARIABLE).then_some(form.kind)
+            if request.argument == VARIABLE { Some(form.kind) } else { None }
         }
-        CompletionTarget::Prompt(name) => prompts::argument_item_kind(name, &begun.argument),
+        CompletionTarget::Prompt(name) => prompts::argument_item_kind(name, &request.argument),
     }
 }
 
 const TITLE_RANK: u8 = 3;
 
-/// The rank of an item, the best first; `None` if it does not match.
+/// The rank of a match, 0 for the best; `None` if the item does not match.
 fn match_rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
-    let printed = reference.to_string().to_lowercase();
+    let padded = reference.to_string().to_lowercase();
     let number = reference.number.to_string();
-    let bare = format!("{}-{number}", reference.kind.prefix().to_lowercase());
-    if typed == printed || typed == bare || typed == number {
+    let unpadded = format!("{}-{number}", reference.kind.prefix().to_lowercase());
+    if typed == padded || typed == unpadded || typed == number {
         Some(0)
-    } else if printed.starts_with(typed) || bare.starts_with(typed) {
+    } else if padded.starts_with(typed) || unpadded.starts_with(typed) {
         Some(1)
-    } else if number.starts_with(typed) || printed.ends_with(&format!("-{typed}")) {
+    } else if number.starts_with(typed) || padded.ends_with(&format!("-{typed}")) {
         Some(2)
     } else {
-        has_words(&item.title, typed).then_some(TITLE_RANK)
+        if has_words(&item.title, typed) { Some(TITLE_RANK) } else { None }
     }
 }
 
-/// True if each typed word begins a word of the title.
+/// True if `typed` has a word, and each of its words is the prefix of a word of the title.
 fn has_words(title: &str, typed: &str) -> bool {
+    if !typed.contains(char::is_alphanumeric) {
+        return false;
+    }
     let title = title.to_lowercase();
-    let of_title = || title.split(|c: char| !c.is_alphanumeric());
-    let mut words = typed.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let has_any = typed.contains(char::is_alphanumeric);
-    has_any && words.all(|word| of_title().any(|other| other.starts_with(word)))
+    let title_words = words(&title);
+    words(typed).all(|typed| title_words.clone().any(|word| word.starts_with(typed)))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }

@@ -1,16 +1,16 @@
-//! URIs of the backlog's resources. Any text that is not exactly one of their forms is an error
-//! that names them. Nothing is ever fetched.
+//! URIs of the backlog's resources. A text that does not match a form exactly is an error that lists
+//! the forms. The server never fetches a URI.
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::TemplateSpec;
 
-use crate::backlog::arguments::not_found_error;
+use crate::backlog::arguments::{MAX_SHOWN_CHARS, not_found_error};
 
 pub(super) const JSON: &str = "application/json";
 
-/// The variable of every template.
+/// The variable in each template.
 pub(super) const VARIABLE: &str = "reference";
 const PLACEHOLDER: &str = "{reference}";
 
@@ -25,7 +25,7 @@ pub(super) enum ResourceUri {
 pub(crate) enum ItemView {
     Item,
     Hierarchy,
-    /// The children of a kind, with their whole texts.
+    /// The children of a kind as full records.
     Children(ItemKind),
     Relationships,
 }
@@ -41,7 +41,7 @@ pub(super) struct ProjectCollection {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CollectionContents {
-    /// The hint tells how to find the others if the list is cut.
+    /// All items of a kind, and the hint for a list that is cut.
     Items(ItemKind, &'static str),
     RequirementTypes,
     RelationshipTypes,
@@ -99,7 +99,7 @@ pub(super) static COLLECTIONS: [ProjectCollection; 5] = [
     },
 ];
 
-/// One form of items' URIs.
+/// A form of item URIs.
 pub(crate) struct UriForm {
     pub(super) kind: ItemKind,
     pub(super) view: ItemView,
@@ -114,7 +114,6 @@ impl UriForm {
     }
 }
 
-/// All forms of items' URIs.
 pub(crate) static TEMPLATES: [UriForm; 9] = [
     UriForm::new(
         ItemKind::Epic,
@@ -204,43 +203,46 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
     ),
 ];
 
-/// The URI of an item's view; empty if items of this kind have no such view.
+/// The URI of an item's view; empty if its kind does not have the view.
 pub(crate) fn item_uri(reference: Reference, view: ItemView) -> String {
-    let mut forms = TEMPLATES.iter();
-    let form = forms.find(|form| form.kind == reference.kind && form.view == view);
-    let template = form.map_or("", |form| form.spec.uri_template);
-    template.replace(PLACEHOLDER, &reference.to_string())
+    for form in &TEMPLATES {
+        if form.kind == reference.kind && form.view == view {
+            return form.spec.uri_template.replace(PLACEHOLDER, &reference.to_string());
+        }
+    }
+    String::new()
 }
 
 pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
     if let Some(name) = text.strip_prefix(COLLECTION_SCHEME)
-        && let Some(collection) = COLLECTIONS.iter().find(|known| known.name == name)
+        && let Some(collection) = COLLECTIONS.iter().find(|collection| collection.name == name)
     {
         return Ok(ResourceUri::Collection(collection));
     }
     for form in &TEMPLATES {
         let (scheme, suffix) = form.spec.uri_template.split_once(PLACEHOLDER).unwrap_or_default();
-        let given = text.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(suffix));
-        match given.map(|given| (given, Reference::read(form.kind, given))) {
-            Some((_, ParsedReference::Reference(reference))) => {
+        let Some(rest) = text.strip_prefix(scheme) else { continue };
+        let Some(reference) = rest.strip_suffix(suffix) else { continue };
+        match Reference::read(form.kind, reference) {
+            ParsedReference::Reference(reference) => {
                 return Ok(ResourceUri::Item(reference, form.view));
             }
-            Some((given, ParsedReference::TooLarge)) => {
-                return Err(not_found_error(form.kind, given));
-            }
-            Some((_, ParsedReference::Malformed)) | None => {}
+            ParsedReference::TooLarge => return Err(not_found_error(form.kind, reference)),
+            ParsedReference::Malformed => {}
         }
     }
     Err(unknown_uri_error(text))
 }
 
 fn unknown_uri_error(text: &str) -> Error {
-    let shown: String = text.chars().take(100).collect();
-    let first = |kind: ItemKind| Reference { kind, number: 1 };
-    let forms = TEMPLATES.iter().map(|form| item_uri(first(form.kind), form.view));
-    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(ProjectCollection::uri)).collect();
-    let hint = format!("the forms are: {}", forms.join(", "));
-    let message = format!("There is no resource of the form {shown:?}; {hint}.");
+    let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+    let mut examples = Vec::new();
+    for form in &TEMPLATES {
+        examples.push(item_uri(Reference { kind: form.kind, number: 1 }, form.view));
+    }
+    examples.extend(COLLECTIONS.iter().map(ProjectCollection::uri));
+    let hint = format!("valid URIs are: {}", examples.join(", "));
+    let message = format!("Unknown resource URI {shown:?}; {hint}");
     Error::new(ErrorKind::InvalidArgument, message).field("uri").reference(shown).hint(hint)
 }
 
