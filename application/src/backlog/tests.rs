@@ -1,7 +1,9 @@
-//! The tools of the backlog, as their callers see them.
+//! The backlog tools through the application service.
 
 mod check;
-mod fix;
+mod delete_item;
+mod project_scope;
+mod repair;
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
@@ -10,12 +12,9 @@ use serde_json::{Value, json};
 
 use crate::test_support::{TestApplication, item_id};
 
-mod deleting;
-mod projects;
-
 const GET: &str = "get_user_story_requirements";
 
-/// An epic and a story.
+/// A project with an epic and a story.
 async fn story() -> TestApplication {
     let testing = TestApplication::new();
     testing.data("create_epic", json!({ "title": "Accounts", "priority": 1 })).await;
@@ -32,7 +31,7 @@ async fn requirement(testing: &TestApplication, title: &str, priority: u8) -> Va
 }
 
 #[tokio::test]
-async fn a_stale_version_is_a_conflict_that_shows_what_is_there() {
+async fn write_at_a_stale_version_returns_the_current_text() {
     let testing = story().await;
     let made = requirement(&testing, "First", 1).await;
     let version = made["version"].clone();
@@ -50,7 +49,7 @@ async fn a_stale_version_is_a_conflict_that_shows_what_is_there() {
 
 // S5: 7.6
 #[tokio::test]
-async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself() {
+async fn relationship_duplicate_or_to_itself_is_refused() {
     let testing = story().await;
     requirement(&testing, "A", 1).await;
     requirement(&testing, "B", 1).await;
@@ -59,8 +58,8 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "relates_to")).await;
     testing.data("create_relationship", relate("REQ-002", "REQ-001", "depends_on")).await;
     for (given, says) in [
-        (relate("REQ-001", "REQ-002", "depends_on"), "There is a relationship already"),
-        (relate("REQ-002", "REQ-001", "relates_to"), "There is a relationship already"),
+        (relate("REQ-001", "REQ-002", "depends_on"), "This relationship already exists"),
+        (relate("REQ-002", "REQ-001", "relates_to"), "This relationship already exists"),
         (relate("REQ-001", "REQ-001", "blocks"), "with itself"),
         (relate("REQ-001", "REQ-009", "blocks"), "Requirement not found: REQ-009"),
         (relate("US-001", "REQ-001", "blocks"), "Invalid requirement reference ID format"),
@@ -84,7 +83,7 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
 
 // S2: 1.9, 4.1
 #[tokio::test]
-async fn type_names_are_those_of_the_resource() {
+async fn requirement_types_match_the_types_resource() {
     let testing = story().await;
     let types = testing.read("requirements://requirements-types").await.unwrap();
     let types: Value = serde_json::from_str(&types.text).unwrap();
@@ -98,8 +97,8 @@ async fn type_names_are_those_of_the_resource() {
         testing.data("create_requirement", given).await;
     }
     let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
-    let mut told = texts(&reply.data["requirements"], "type_name");
-    told.reverse();
-    assert_eq!(told, names);
+    let mut returned = texts(&reply.data["requirements"], "type_name");
+    returned.reverse();
+    assert_eq!(returned, names);
     assert!(names.iter().all(|name| reply.text[0].contains(&format!("Type: {name},"))));
 }

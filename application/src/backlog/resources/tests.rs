@@ -28,13 +28,13 @@ async fn error(testing: &TestApplication, uri: &str) -> Error {
 
 // S5: 6.7
 #[tokio::test]
-async fn a_storage_that_fails_is_no_missing_item() {
+async fn read_with_a_failed_storage_is_unavailable() {
     let error = error(&unavailable(), "epic://EP-001").await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
 }
 
 #[tokio::test]
-async fn two_files_of_one_reference_are_told_apart_by_nobody() {
+async fn read_of_a_duplicate_reference_is_refused() {
     let testing = project().await;
     testing.write_item("EP-001-cccccc", "---\ntitle: Twin\n---\n").await;
     let error = error(&testing, "epic://EP-001").await;
@@ -45,7 +45,7 @@ async fn two_files_of_one_reference_are_told_apart_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_long_collection_is_cut_and_says_so() {
+async fn collection_over_the_size_limit_is_truncated_with_a_hint() {
     let testing = TestApplication::new();
     for number in 1..=30 {
         let text = format!("---\ntitle: T\n---\n{}", "x".repeat(50_000));
@@ -57,11 +57,11 @@ async fn a_long_collection_is_cut_and_says_so() {
     let here = found["requirements"].as_array().unwrap().len();
     assert_eq!((here, &found["count"], &found["truncated"]), (20, &json!(30), &json!(true)));
     let hint = found["hint"].as_str().unwrap();
-    assert!(hint.starts_with("the first 20 of 30 are here; use search_requirements"), "{hint}");
+    assert!(hint.starts_with("the first 20 of 30 items; use search_requirements"), "{hint}");
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_text_harms_no_other() {
+async fn collection_with_an_unreadable_file_has_a_warning() {
     let testing = project().await;
     testing.write_item("EP-002", &b"\xff\xfe"[..]).await;
     let found = json(&testing, "requirements://epics").await;
@@ -72,7 +72,7 @@ async fn a_file_that_is_no_text_harms_no_other() {
 }
 
 #[tokio::test]
-async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
+async fn item_with_a_fault_has_a_warning_with_its_line() {
     let testing = TestApplication::new();
     testing.write_item("REQ-001", "---\ntitle: T\nstatus: Doing\n---\n").await;
     let found = json(&testing, "requirement://REQ-001").await;
@@ -83,7 +83,7 @@ async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
 
 // S5: 6.6
 #[tokio::test]
-async fn the_list_pages_through_everything_once() {
+async fn list_pages_contain_each_resource_once() {
     let testing = TestApplication::new();
     let mut expected = BTreeSet::new();
     for (prefix, scheme, many) in [
@@ -124,7 +124,7 @@ async fn the_list_pages_through_everything_once() {
 }
 
 #[tokio::test]
-async fn a_full_page_with_nothing_behind_it_is_the_last() {
+async fn list_with_a_full_last_page_has_no_cursor() {
     let testing = TestApplication::new();
     for number in 1..=95 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
@@ -134,7 +134,7 @@ async fn a_full_page_with_nothing_behind_it_is_the_last() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_somebody_else_is_refused() {
+async fn list_with_a_forged_cursor_is_refused() {
     let testing = TestApplication::new();
     for number in 1..=101 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
@@ -157,7 +157,7 @@ async fn completed(testing: &TestApplication, template: &str, value: &str) -> Ve
 }
 
 #[tokio::test]
-async fn completion_knows_references_numbers_and_words_of_titles() {
+async fn completion_matches_references_numbers_and_title_words() {
     let testing = TestApplication::new();
     for (number, title) in [
         (1, "Login by password"),
@@ -192,7 +192,7 @@ async fn completion_knows_references_numbers_and_words_of_titles() {
 }
 
 #[tokio::test]
-async fn completion_gives_a_hundred_and_the_true_number() {
+async fn completion_over_the_limit_returns_the_total() {
     let testing = TestApplication::new();
     for number in 1..=130 {
         testing.write_item(&format!("US-{number:03}"), "---\ntitle: T\n---\n").await;
@@ -204,7 +204,7 @@ async fn completion_gives_a_hundred_and_the_true_number() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_has_no_completion() {
+async fn completion_of_an_unknown_argument_is_empty() {
     let testing = project().await;
     for (of, argument) in [
         (CompletionTarget::Template("epic://{id}".to_owned()), "reference"),

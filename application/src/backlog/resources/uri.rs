@@ -252,7 +252,7 @@ mod tests {
 
     // S5: 6.1, 6.5
     #[test]
-    fn every_uri_is_parsed_as_it_is_printed() {
+    fn uri_of_each_form_round_trips() {
         for form in &TEMPLATES {
             let reference = Reference { kind: form.kind, number: 47 };
             let printed = item_uri(reference, form.view);
@@ -275,7 +275,7 @@ mod tests {
 
     // S5: 6.1, 6.7; catalogue 40
     #[test]
-    fn any_other_text_is_refused_with_the_forms_that_exist() {
+    fn uri_of_an_unknown_form_is_refused_with_examples() {
         let all = "\
             |epic|epic://|epic://../1|epic://1/hierarchy/..|epic://EP-001/hierarchy/..|\
             epic://EP-001/..|epic://EP-001/|epic://EP-001//hierarchy|\
@@ -305,7 +305,7 @@ mod tests {
 
     // S5: 6.4
     #[test]
-    fn a_number_that_no_item_has_is_not_found() {
+    fn uri_with_a_too_large_number_is_not_found() {
         let error = parse_uri("epic://EP-99999999999/hierarchy").unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
         assert_eq!(error.message, "Epic not found: EP-99999999999");

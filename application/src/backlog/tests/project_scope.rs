@@ -19,7 +19,7 @@ fn two_projects() -> [TestApplication; 2] {
     })
 }
 
-/// The same with an epic, its story and a requirement, all called `alpha` or `beta`.
+/// Two projects with an epic, a story and a requirement each, titled `alpha` or `beta`.
 async fn filled() -> [TestApplication; 2] {
     let projects = two_projects();
     for (testing, word) in projects.iter().zip(["alpha", "beta"]) {
@@ -41,7 +41,7 @@ async fn filled() -> [TestApplication; 2] {
 
 // S5: 4.3
 #[tokio::test]
-async fn tools_of_two_projects_have_numbers_and_items_of_their_own() {
+async fn tools_in_two_projects_have_separate_items_and_numbers() {
     let [one, two] = filled().await;
     let further = json!({ "title": "gamma", "priority": 1 });
     assert_eq!(one.data("create_epic", further).await["reference_id"], "EP-002");
@@ -64,7 +64,7 @@ async fn tools_of_two_projects_have_numbers_and_items_of_their_own() {
 
 // S5: 4.3, 6.4
 #[tokio::test]
-async fn searches_lists_and_completions_show_the_caller_s_project() {
+async fn searches_lists_and_completions_stay_in_the_project() {
     let [one, two] = filled().await;
     one.data("create_epic", json!({ "title": "alpha", "priority": 1 })).await;
     for (testing, own, other, epics) in [(&one, "alpha", "beta", 2), (&two, "beta", "alpha", 1)] {
@@ -88,7 +88,7 @@ async fn searches_lists_and_completions_show_the_caller_s_project() {
 }
 
 #[tokio::test]
-async fn a_cursor_is_valid_in_its_own_project_alone() {
+async fn cursor_of_another_project_is_refused() {
     let [one, two] = two_projects();
     for testing in [&one, &two] {
         for number in 1..=101 {
@@ -106,14 +106,14 @@ async fn a_cursor_is_valid_in_its_own_project_alone() {
 }
 
 #[tokio::test]
-async fn a_change_in_one_project_is_none_in_another() {
+async fn revision_of_other_projects_is_unchanged_by_a_write() {
     let [one, two] = two_projects();
     let application = one.application();
     let count = async |testing: &TestApplication| {
         application.resources_changed(&testing.caller()).await.unwrap()
     };
     let before = (count(&one).await, count(&two).await);
-    assert_ne!(before.0, before.1, "one series: no project shows another one's count");
+    assert_ne!(before.0, before.1, "projects have different revisions");
     one.data("create_epic", json!({ "title": "E", "priority": 1 })).await;
     assert!(count(&one).await > before.0);
     assert_eq!(count(&two).await, before.1);
@@ -121,7 +121,7 @@ async fn a_change_in_one_project_is_none_in_another() {
 
 // S5: 4.3; catalogue 90
 #[tokio::test]
-async fn another_s_project_and_an_unknown_one_are_answered_alike() {
+async fn error_for_a_foreign_project_equals_an_unknown_one() {
     let [one, _] = two_projects();
     for (tool, argument, rest) in [
         ("reqlix_get_requirements", "project_root", json!({ "section": "general" })),
@@ -133,17 +133,17 @@ async fn another_s_project_and_an_unknown_one_are_answered_alike() {
             arguments[argument] = json!(name);
             arguments
         };
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         for name in ["two", "unknown", "/etc", "/project"] {
             let error = one.error(tool, asked(name)).await;
             assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::NotFound, Some(argument)));
             assert!(error.message.ends_with("can use are: one."), "{tool}: {error}");
-            // The key stands for the default project's folder.
+            // The error replaces the default project's folder by its key.
             let name = if name == "/project" { "default" } else { name };
-            told.push(error.message.replace(name, "NAME"));
+            messages.push(error.message.replace(name, "NAME"));
         }
-        told.dedup();
-        assert_eq!(told.len(), 1, "{tool}: {told:?}");
+        messages.dedup();
+        assert_eq!(messages.len(), 1, "{tool}: {messages:?}");
         one.call(tool, asked("one")).await.unwrap();
     }
     let reader = TestApplication { access: Access::Read, ..one };

@@ -1,9 +1,9 @@
-//! What a deletion takes away, what it leaves, and what it refuses.
+//! `delete_item`: cascades, tombstones and refused deletions.
 
 use super::*;
 
 #[tokio::test]
-async fn what_others_hold_is_deleted_only_with_cascade_and_leaves_tombstones() {
+async fn delete_of_a_referenced_item_requires_cascade() {
     let testing = story().await;
     requirement(&testing, "A", 1).await;
     let story = json!({ "epic": "EP-001", "title": "Other", "priority": 2 });
@@ -32,7 +32,7 @@ async fn what_others_hold_is_deleted_only_with_cascade_and_leaves_tombstones() {
     assert!(error.message.starts_with("Requirement not found: REQ-001 (it was deleted on "));
     assert!(error.message.ends_with(" by tester)"), "{error}");
     let again = requirement_of(&testing, "US-002").await;
-    assert_eq!(again["reference_id"], "REQ-003", "a deleted reference is never given again");
+    assert_eq!(again["reference_id"], "REQ-003", "a deleted reference is never issued again");
     let epic = json!({ "reference": "EP-001", "cascade": true });
     let reply = testing.call("delete_item", epic).await.unwrap();
     assert_eq!(reply.data["deleted"], json!(["EP-001", "US-002", "REQ-002", "REQ-003"]));
@@ -44,7 +44,7 @@ async fn requirement_of(testing: &TestApplication, story: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_cascade_takes_nothing_of_another_item_with_the_same_reference() {
+async fn cascade_with_a_duplicate_reference_is_refused() {
     let testing = TestApplication::new();
     testing.write_item("EP-001", "---\ntitle: A\n---\n").await;
     testing.write_item("EP-002", "---\ntitle: B\n---\n").await;
@@ -60,7 +60,7 @@ async fn a_cascade_takes_nothing_of_another_item_with_the_same_reference() {
 }
 
 #[tokio::test]
-async fn one_bad_file_is_told_and_harms_no_other() {
+async fn story_with_an_unreadable_child_still_lists_the_others() {
     let testing = story().await;
     requirement(&testing, "Good", 1).await;
     testing.write_item("REQ-002", "---\ntitle: A: b\nuser_story: US-001\n---\n").await;
