@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    // S5: 6.1, 6.7; catalogue 40
+    // S5: 6.1, 6.7
     #[test]
     fn uri_of_an_unknown_form_is_refused_with_examples() {
         let all = "\
