@@ -45,8 +45,8 @@ impl Tool for CreateRelationship {
             let relationships = Some(relationship.add(item, target)?);
             Ok(ItemEdit { relationships, linked: vec![link.clone()], ..ItemEdit::default() })
         };
-        let (record, _) =
-            update.run(context, &call, spec, relationship.to_string(), edit_item).await?;
+        let reason = format!("create relationship {relationship}");
+        let (record, _) = update.commit(context, &call, spec, reason, edit_item).await?;
         relationship.reply("Relationship created", &record)
     }
 }

@@ -76,7 +76,7 @@ impl Tool for DeleteItem {
         let arguments: Arguments = decode(&mut call, spec)?;
         let reference = arguments.reference.parse("reference")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let write_context = act(context, &call, spec, format!("deletion of {reference}"));
+        let write_context = act(context, &call, spec, format!("delete {reference}"));
         for _ in 0..MAX_ATTEMPTS {
             let deletion = ItemDeletion::plan(backlog, reference, &arguments).await?;
             if let Some(deleted) = deletion.commit(backlog, write_context.clone()).await? {

@@ -35,8 +35,8 @@ impl Tool for DeleteRelationship {
         let edit_item = move |item: &ItemMeta, _: Option<LinkedDocument<'_>>| {
             Ok(ItemEdit { relationships: Some(relationship.remove(item)?), ..ItemEdit::default() })
         };
-        let (record, _) =
-            update.run(context, &call, spec, relationship.to_string(), edit_item).await?;
+        let reason = format!("delete relationship {relationship}");
+        let (record, _) = update.commit(context, &call, spec, reason, edit_item).await?;
         relationship.reply("Relationship removed", &record)
     }
 }

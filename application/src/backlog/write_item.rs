@@ -49,7 +49,8 @@ pub(super) async fn create_item(
     fields: ItemEdit,
 ) -> Result<ToolReply> {
     let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-    let write_context = act(context, call, spec, format!("a new {}", kind.name()));
+    let reason = format!("create {}", kind.noun().to_lowercase());
+    let write_context = act(context, call, spec, reason);
     let parent = match parent {
         Some(parent) => Some((parent, backlog.find_argument(parent, parent.kind.name()).await?)),
         None => None,
@@ -80,6 +81,7 @@ struct ItemDraft {
 impl ItemDraft {
     fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Document)> {
         let Self { kind, parent, fields, uid, creator, at } = self;
+        // Another call may have deleted the parent after the lookup.
         if let Some((parent, _)) = parent {
             item_lookup::require_document(snapshot.documents.first(), *parent)?;
         }
@@ -98,6 +100,7 @@ impl ItemDraft {
             uid,
             title: fields.title.as_deref(),
             description: fields.description.as_deref().unwrap_or_default(),
+            // The first status of a kind is its initial one.
             status: fields.status.or_else(|| kind.statuses().first().copied()),
             priority: fields.priority,
             requirement_type: fields.requirement_type,
@@ -108,6 +111,7 @@ impl ItemDraft {
             at: *at,
         };
         let text = new.text().map_err(|fault| Error::new(ErrorKind::Refused, fault))?;
+        // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
         let document =
             Document::new(Reference { kind: *kind, number }.document(suffix), text.into());
@@ -137,8 +141,8 @@ pub(super) async fn update_fields(
         let parent = parent.map(|(parent, _)| parent.clone());
         Ok(ItemEdit { parent, ..fields.clone() })
     };
-    let reason = format!("a change of {item}");
-    let (record, is_changed) = update.run(context, call, spec, reason, edit_item).await?;
+    let reason = format!("update {item}");
+    let (record, is_changed) = update.commit(context, call, spec, reason, edit_item).await?;
     let outcome = if is_changed { "Updated" } else { "No change in" };
     reply(item_view::outcome_line(outcome, item.kind, &record), &record)
 }
@@ -174,7 +178,7 @@ pub(super) struct ItemUpdate {
 impl ItemUpdate {
     /// Applies `edit_item` to the newest state and commits the result. Returns the item's record and
     /// true if the item changed.
-    pub(super) async fn run(
+    pub(super) async fn commit(
         self,
         context: &ToolContext,
         call: &ToolCall,
@@ -190,9 +194,10 @@ impl ItemUpdate {
         let mut ids = vec![meta.id.clone()];
         let mut link = None;
         if let Some((argument, linked)) = linked {
-            let found = backlog.find_argument(linked, argument).await?;
-            link = Some(item_lookup::link_target(linked, &found.id.name));
-            ids.push(found.id.clone());
+            let linked_meta = backlog.find_argument(linked, argument).await?;
+            link = Some(item_lookup::link_target(linked, &linked_meta.id.name));
+            // The decision checks that the target still exists.
+            ids.push(linked_meta.id.clone());
         }
         let decide = move |snapshot: &Snapshot| {
             let mut documents = snapshot.documents.iter();
@@ -204,28 +209,31 @@ impl ItemUpdate {
                 }
                 None => None,
             };
-            let item =
-                item_lookup::parse_item(&meta, document, item_lookup::document_text(document)?);
+            let text = item_lookup::document_text(document)?;
+            let item = item_lookup::parse_item(&meta, document, text);
             apply_edit(&item, document, &edit_item(&item, linked)?, at)
         };
         let (document, committed) =
             edit(backlog.ports, backlog.project, ReadSet::of(ids), write_context, decide).await?;
         let record = item_view::written_record(backlog, &document, reference.kind, at)?;
+        // An edit without an effect commits no document.
         Ok((record, !committed.versions.is_empty()))
     }
 }
 
+/// Returns the change and the edited document; no change if the edit has no effect.
 pub(super) fn apply_edit(
     item: &ItemMeta,
     document: &Document,
-    wanted: &ItemEdit,
+    item_edit: &ItemEdit,
     at: Timestamp,
 ) -> Result<(Vec<DocumentChange>, Document)> {
     let text = item_lookup::document_text(document)?;
-    let edited = reqlore_domain::backlog::edit_item(item, text, wanted, at).map_err(|fault| {
-        let message = format!("{}: {fault}. Nothing was changed.", document.id);
-        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
-    })?;
+    let edited =
+        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|fault| {
+            let message = format!("{}: {fault}. Nothing was changed.", document.id);
+            Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
+        })?;
     let Some(edited) = edited else { return Ok((Vec::new(), document.clone())) };
     let document = Document::new(document.id.clone(), edited.into());
     Ok((vec![DocumentChange::Put { document: document.clone() }], document))

@@ -23,6 +23,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::ToolContext;
+use crate::backlog::arguments::MAX_SHOWN_CHARS;
 use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
@@ -61,6 +62,7 @@ pub(crate) async fn read(
     caller: &Caller,
     uri: &str,
 ) -> Result<ResourceContent> {
+    // An invalid URI is the same error with and without the backlog.
     let resource = uri::parse_uri(uri)?;
     if !is_on {
         let message = format!(
@@ -129,8 +131,9 @@ impl RecordList {
         let (items, warnings) = (Vec::new(), Vec::new());
         let mut list = Self { key: plural_name(kind), items, count: metas.len(), hint, warnings };
         let mut bytes = 0;
-        for metas in metas.chunks(READ_BATCH_DOCUMENTS) {
-            for (meta, record) in metas.iter().zip(item_view::read_records(backlog, metas).await?) {
+        // The list may end at any record, so only one batch of documents is read ahead.
+        for batch in metas.chunks(READ_BATCH_DOCUMENTS) {
+            for (meta, record) in batch.iter().zip(item_view::read_records(backlog, batch).await?) {
                 let record = match record {
                     Some(record) => list.record_or_warning(backlog.project, meta, record),
                     // The document was removed after the metadata was read.
@@ -187,7 +190,7 @@ impl Serialize for RecordList {
 }
 
 #[derive(Serialize)]
-struct WholeItem {
+struct ItemResource {
     #[serde(flatten)]
     record: ItemRecord,
     #[serde(flatten)]
@@ -234,7 +237,7 @@ async fn item_with_relations(
     reference: Reference,
     meta: &DocumentMeta,
     record: ItemRecord,
-) -> Result<WholeItem> {
+) -> Result<ItemResource> {
     let relations = ItemRelations::read(backlog, reference, meta).await?;
     let mut fields = Map::new();
     for kind in ItemKind::ALL {
@@ -250,7 +253,7 @@ async fn item_with_relations(
     if let Some(fault) = item_lookup::fault_with_place(meta) {
         fields.insert("warnings".to_owned(), json!([fault]));
     }
-    Ok(WholeItem { record, relations: fields })
+    Ok(ItemResource { record, relations: fields })
 }
 
 /// The relations in an item's resource, for its description.
@@ -305,11 +308,11 @@ async fn collection_content(
             label.into_content(&RecordList::read(backlog, kind, &metas, hint).await?)
         }
         CollectionContents::RequirementTypes => {
-            let all = RequirementType::ALL.map(|t| (t.name(), t.description()));
+            let all = RequirementType::ALL.map(|kind| (kind.name(), kind.description()));
             label.into_content(&type_list("requirement_types", &all))
         }
         CollectionContents::RelationshipTypes => {
-            let all = RelationshipType::ALL.map(|t| (t.name(), t.description()));
+            let all = RelationshipType::ALL.map(|kind| (kind.name(), kind.description()));
             label.into_content(&type_list("relationship_types", &all))
         }
     }
@@ -346,6 +349,7 @@ pub(crate) async fn list(
         let filter = DocumentFilter { kind: DocumentKind::Item(*kind), after: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
         if remaining == 0 && !page.metadata.is_empty() {
+            // The empty name sorts before all items of the kind.
             let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
             return Ok(ResourcePage { resources, next_cursor });
         }
@@ -410,7 +414,7 @@ fn cursor_digest(project: &ProjectKey, position: &str) -> String {
 }
 
 fn unknown_cursor_error(cursor: &str) -> Error {
-    let shown: String = cursor.chars().take(100).collect();
+    let shown: String = cursor.chars().take(MAX_SHOWN_CHARS).collect();
     let message = format!(
         "`cursor` {shown:?} does not belong to this list; pass `nextCursor` of the previous page, \
          or omit it to start"
@@ -432,7 +436,7 @@ pub(crate) async fn complete(
         return Ok(CompletionValues::default());
     }
     let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?;
-    let mut matches: Vec<(u8, Reference)> = Vec::new();
+    let mut matches: Vec<(MatchRank, Reference)> = Vec::new();
     for meta in &metas {
         let Some(item) = item_lookup::item_meta(meta) else { continue };
         let Some(reference) = item.reference else { continue };
@@ -442,8 +446,9 @@ pub(crate) async fn complete(
     }
     // Matches by title keep the order of all lists; the others are sorted by number.
     matches.sort_by_key(|(rank, reference)| {
-        (*rank, if *rank == TITLE_RANK { 0 } else { reference.number })
+        (*rank, if *rank == MatchRank::TitleWords { 0 } else { reference.number })
     });
+    // Files with the same reference are neighbours now.
     matches.dedup_by_key(|(_, reference)| *reference);
     let total = matches.len();
     let values = matches.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
@@ -461,21 +466,31 @@ fn completion_kind(request: &CompletionRequest) -> Option<ItemKind> {
     }
 }
 
-const TITLE_RANK: u8 = 3;
+/// Ordered from the best match to the worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MatchRank {
+    WholeReference,
+    ReferencePrefix,
+    PartOfNumber,
+    TitleWords,
+}
 
-/// The rank of a match, 0 for the best; `None` if the item does not match.
-fn match_rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
+/// Ranks the text that a user typed, in lower case; `None` if the item does not match.
+fn match_rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<MatchRank> {
+    // Users type REQ-007, REQ-7 or only the number.
     let padded = reference.to_string().to_lowercase();
     let number = reference.number.to_string();
     let unpadded = format!("{}-{number}", reference.kind.prefix().to_lowercase());
     if typed == padded || typed == unpadded || typed == number {
-        Some(0)
+        Some(MatchRank::WholeReference)
     } else if padded.starts_with(typed) || unpadded.starts_with(typed) {
-        Some(1)
+        Some(MatchRank::ReferencePrefix)
     } else if number.starts_with(typed) || padded.ends_with(&format!("-{typed}")) {
-        Some(2)
+        Some(MatchRank::PartOfNumber)
+    } else if has_words(&item.title, typed) {
+        Some(MatchRank::TitleWords)
     } else {
-        if has_words(&item.title, typed) { Some(TITLE_RANK) } else { None }
+        None
     }
 }
 
