@@ -301,22 +301,22 @@ impl StaleLink<'_> {
         let suffix = self.suffix;
         match self.intended {
             IntendedTarget::Deleted => format!(
-                "{target}, but the item that `linked` names ({suffix}) was deleted; correct or \
-                 remove the link"
+                "{target}, but the item with the suffix {suffix} in `linked` was deleted; correct \
+                 or remove the link"
             ),
             IntendedTarget::Renumbered(intended) => format!(
-                "{target}, but the item that `linked` names ({suffix}) is now {}; run `reqlore \
-                 check --fix`",
+                "{target}, but the item with the suffix {suffix} in `linked` is now {}; run \
+                 `reqlore check --fix`",
                 reference_of(intended).unwrap_or(target)
             ),
             IntendedTarget::Renamed(intended) => format!(
-                "{target}, but no file name ends with {suffix} from `linked`; run `reqlore check \
+                "{target}, but no file has the suffix {suffix} in `linked`; run `reqlore check \
                  --fix` to link {}",
                 intended.id
             ),
             IntendedTarget::Unknown => format!(
-                "{target}, but no file name of {target} ends with {suffix} from `linked`; correct \
-                 the ending"
+                "{target}, but no file of {target} has the suffix {suffix} in `linked`; correct \
+                 the suffix"
             ),
         }
     }

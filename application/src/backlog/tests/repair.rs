@@ -119,12 +119,12 @@ async fn fix_points_stale_links_to_the_renumbered_item() {
     }
     let found = testing.check().await;
     for part in [
-        "REQ-001.md:3: user_story leads to US-001, but the item that `linked` names (bbbbbb) is now \
+        "REQ-001.md:3: user_story leads to US-001, but the item with the suffix bbbbbb in `linked` is now \
          US-002; run `reqlore check --fix`",
-        "REQ-002.md:3: user_story leads to US-009, but the item that `linked` names",
-        "REQ-003.md:3: user_story leads to US-001, but no file name ends with eeeeee",
-        "REQ-004.md:3: user_story leads to US-003, but no file name of US-003 ends with eeeeee",
-        "REQ-005.md:3: user_story leads to US-001, but the item that `linked` names",
+        "REQ-002.md:3: user_story leads to US-009, but the item with the suffix bbbbbb",
+        "REQ-003.md:3: user_story leads to US-001, but no file has the suffix eeeeee",
+        "REQ-004.md:3: user_story leads to US-003, but no file of US-003 has the suffix eeeeee",
+        "REQ-005.md:3: user_story leads to US-001, but the item with the suffix dddddd",
     ] {
         assert!(found.iter().any(|line| line.contains(part)), "{part}\n{found:#?}");
     }
