@@ -60,6 +60,7 @@ pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Re
     for kind in kinds {
         match Reference::read(*kind, text) {
             ParsedReference::Reference(reference) => return Ok(reference),
+            // The form is valid, but no item can have this number.
             ParsedReference::TooLarge => return Err(not_found_error(*kind, text).field(field)),
             ParsedReference::Malformed => {}
         }

@@ -218,8 +218,7 @@ impl ReferenceIndex {
         })
     }
 
-    /// `None` for a link without a suffix, for a valid link and for one that [`Self::why_broken`]
-    /// explains.
+    /// `None` for a link without a suffix, for a valid link and for one without any candidate.
     fn stale_link<'a>(
         &'a self,
         meta: &DocumentMeta,
@@ -244,7 +243,7 @@ impl ReferenceIndex {
         }
         let tombstones = metas_of(&self.tombstones_by_reference, target);
         let is_deleted = tombstones.iter().any(|meta| has_suffix(meta, suffix));
-        // Without any candidate the link is simply broken.
+        // Without a candidate, the check reports the link as broken.
         if same_reference.is_empty() && (is_deleted || same_suffix.is_empty()) {
             return None;
         }
@@ -365,6 +364,7 @@ async fn find_refreshed(
     kind: DocumentKind,
 ) -> Result<Vec<Arc<DocumentMeta>>> {
     let documents = &ports.documents;
+    // The check must not rely on cached metadata.
     documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
     Ok(documents.find(project, &DocumentFilter::all(kind)).await?.metadata)
 }

@@ -238,6 +238,7 @@ impl ItemDeletion {
             return Err(still_referenced_error(*reference, &dependents, &item));
         }
         if !dependents.is_empty() {
+            // They were added after the plan was made.
             return Ok((Vec::new(), None));
         }
         let mut changes = Vec::new();
@@ -250,7 +251,7 @@ impl ItemDeletion {
             changes.push(DocumentChange::Delete { id: document.id.clone() });
         }
         for ((_, meta), document) in self.unlinked.iter().zip(documents) {
-            // A document that was removed meanwhile has no relationship to end.
+            // A document that was removed meanwhile has no relationship any more.
             let Some(document) = document else { continue };
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(meta, document, text);
@@ -259,6 +260,7 @@ impl ItemDeletion {
             let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
             changes.extend(apply_edit(&item, document, &item_edit, at)?.0);
         }
+        // The first change is the tombstone of the item itself.
         let version = changes.first().and_then(DocumentChange::version);
         let deleted_item = DeletedItem {
             project: self.project.to_string(),

@@ -143,6 +143,7 @@ pub(super) async fn read_hierarchy(
             summaries.push(summary);
         }
     }
+    // One query for all stories is faster than one for each.
     let requirements = backlog.children_by_parent(&references, ItemKind::Requirement).await?;
     let criteria = backlog.children_by_parent(&references, ItemKind::AcceptanceCriteria).await?;
     let mut counts = ItemCounts { user_stories: summaries.len(), ..ItemCounts::default() };

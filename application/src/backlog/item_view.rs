@@ -109,6 +109,7 @@ pub(crate) async fn read_records(
     let mut unread_positions = Vec::new();
     let mut unread_metas: Vec<&DocumentMeta> = Vec::new();
     for (position, meta) in metas.iter().enumerate() {
+        // The metadata does not hold long descriptions.
         let record = ItemRecord::from_meta(backlog.project, meta);
         if record.is_none() {
             unread_positions.push(position);

@@ -67,6 +67,7 @@ impl RelationshipSpec {
         if !self.kind.is_mutual() {
             return Ok(false);
         }
+        // The metadata of the target may be older than the snapshot, so the document is parsed.
         let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
         let (target, _) = ItemMeta::read(self.target.kind, name, text, Timestamp::default());
         Ok(target.relationships.contains(&Relationship { kind: self.kind, target: self.source }))

@@ -70,6 +70,7 @@ async fn relink_document(
     repairs: Vec<LinkRepair>,
     write_context: &WriteContext,
 ) -> Result<Vec<RepairedLink>> {
+    // `decide_relink` relies on this order: the document, then the targets of its links.
     let mut documents = vec![meta.id.clone()];
     documents.extend(repairs.iter().map(|repair| repair.target_id.clone()));
     let reads = ReadSet::of(documents);
@@ -163,6 +164,7 @@ pub(crate) async fn younger(
         let mut keeper = None;
         let mut duplicates = Vec::new();
         for meta in sort_by_age(backlog, metas).await? {
+            // A deleted item of another branch keeps its reference.
             let is_reserved =
                 matches!(index.tombstone_match(&meta), Some(TombstoneMatch::OtherItem(_)));
             if keeper.is_none() && !is_reserved {
@@ -172,6 +174,7 @@ pub(crate) async fn younger(
             }
         }
         let all_marked = metas.iter().all(|meta| reference::mark_of(&meta.id.name).is_some());
+        // Links without a suffix mean an item without one, if there is any.
         if keeper.is_none()
             && all_marked
             && let Some(eldest) = duplicates.first_mut()
@@ -220,8 +223,10 @@ async fn renumber_item(
     let query = item_lookup::backlink_query(&[*from]);
     for _ in 0..MAX_ATTEMPTS {
         let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
+        // Items may add links until the commit, so `decide` compares the backlinks again.
         let mut holders: Vec<Arc<DocumentMeta>> = backlinks.into_iter().flatten().collect();
         holders.retain(|holder| holder.id != meta.id);
+        // `decide` relies on this order: the duplicate, then the holders.
         let mut documents = vec![meta.id.clone()];
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
         let reads = ReadSet {

@@ -87,6 +87,7 @@ impl Tool for SearchGlobal {
         if types.is_empty() {
             types.extend(EntityType::ALL);
         }
+        // The order of the types must not change the fingerprint of the cursor.
         types.sort_unstable();
         types.dedup();
         let project = &call.caller.project;

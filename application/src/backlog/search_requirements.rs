@@ -109,6 +109,7 @@ impl RequirementFilters {
             epic: epic.transpose()?,
             stories: Vec::new(),
         };
+        // A missing story or epic is an error, not an empty result.
         if let Some(story) = filters.user_story {
             backlog.find_argument(story, "user_story").await?;
             filters.stories.push(BTreeSet::from([story]));
@@ -182,6 +183,7 @@ impl RequirementFilters {
         let mut results = Vec::with_capacity(metas.len());
         for (meta, document) in metas.iter().zip(&documents) {
             let Some(item) = item_lookup::item_meta(meta) else { continue };
+            // A removed or unreadable document is listed without a snippet.
             let text = document.as_ref().and_then(|document| document.text().ok());
             results.push(unranked_result(meta, item, text.unwrap_or_default()));
         }

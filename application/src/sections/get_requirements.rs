@@ -38,6 +38,7 @@ impl CountCache {
         // Parse without the lock, so that other calls need not wait.
         let count = Section::of(text).requirements().len();
         let mut counts = self.lock();
+        // Clearing the cache is rare, and simpler than tracking the age of entries.
         if counts.len() >= Self::MAX_ENTRIES {
             counts.clear();
         }
@@ -104,6 +105,7 @@ impl Tool for GetRequirements {
             count: 0,
         };
         let Some(section) = section else {
+            // An impossible key is an error, not an empty section.
             key.check_new().map_err(|reason| {
                 Error::new(ErrorKind::InvalidArgument, format!("section: {reason}."))
                     .field("section")

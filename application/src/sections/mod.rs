@@ -64,6 +64,7 @@ async fn create_instructions(
     // The idempotency key belongs to the change that follows.
     let write_context = WriteContext { idempotency_key: None, ..write_context };
     let created = edit(ports, project, reads, write_context, move |snapshot| {
+        // Another call may have created the file meanwhile.
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
         }

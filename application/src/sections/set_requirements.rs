@@ -126,6 +126,7 @@ impl Arguments {
         let mut changes = Vec::new();
         let document = Document::new(id, std::mem::take(&mut set.body).into());
         let version = document.version;
+        // An unchanged section keeps its file and its modification time.
         if section.is_none_or(|section| section.version != version) {
             changes.push(DocumentChange::Put { document });
         }

@@ -135,6 +135,7 @@ impl PromptContext {
         while let Some(reference) = parent {
             let (meta, mut record) = match find_record(backlog, reference).await {
                 Ok(parent) => parent,
+                // A faulty parent must not prevent the prompt for its child.
                 Err(error) if is_item_error(error.kind) => {
                     self.notes.push(format!("parent of {child}: {}", error.message));
                     return Ok(());
@@ -167,6 +168,7 @@ impl PromptContext {
         metas.retain(|meta| {
             item_lookup::item_meta(meta).is_some_and(|item| item.reference != Some(reference))
         });
+        // The count includes the siblings that the limit excludes.
         let count = metas.len();
         metas.truncate(MAX_LIST_ITEMS);
         let full_list_uri = item_uri(parent, ItemView::Children(reference.kind));

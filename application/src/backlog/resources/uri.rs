@@ -227,6 +227,7 @@ pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
             ParsedReference::Reference(reference) => {
                 return Ok(ResourceUri::Item(reference, form.view));
             }
+            // The form is valid, but no item can have this number.
             ParsedReference::TooLarge => return Err(not_found_error(form.kind, reference)),
             ParsedReference::Malformed => {}
         }
