@@ -150,7 +150,7 @@ pub(crate) struct DuplicateItem {
     from: Reference,
     meta: Arc<DocumentMeta>,
     /// True if links without a suffix mean this item, because no other item has the reference now.
-    owns_unmarked_links: bool,
+    owns_links_without_suffix: bool,
 }
 
 /// The items whose reference belongs to an older item or to one that another branch deleted. The
@@ -170,16 +170,16 @@ pub(crate) async fn younger(
             if keeper.is_none() && !is_reserved {
                 keeper = Some(meta);
             } else {
-                duplicates.push(DuplicateItem { from, meta, owns_unmarked_links: false });
+                duplicates.push(DuplicateItem { from, meta, owns_links_without_suffix: false });
             }
         }
-        let all_marked = metas.iter().all(|meta| reference::mark_of(&meta.id.name).is_some());
+        let all_have_suffix = metas.iter().all(|meta| reference::mark_of(&meta.id.name).is_some());
         // Links without a suffix mean an item without one, if there is any.
         if keeper.is_none()
-            && all_marked
+            && all_have_suffix
             && let Some(eldest) = duplicates.first_mut()
         {
-            eldest.owns_unmarked_links = true;
+            eldest.owns_links_without_suffix = true;
         }
         younger.extend(duplicates);
     }
@@ -262,7 +262,7 @@ impl DuplicateItem {
         holders: &[Arc<DocumentMeta>],
         snapshot: &Snapshot,
     ) -> Result<(Vec<DocumentChange>, RenumberOutcome)> {
-        let Self { from, meta, owns_unmarked_links } = self;
+        let Self { from, meta, owns_links_without_suffix } = self;
         let Some(Some(document)) = snapshot.documents.first() else {
             return Ok((Vec::new(), RenumberOutcome::Removed));
         };
@@ -289,7 +289,7 @@ impl DuplicateItem {
             DocumentChange::Delete { id: document.id.clone() },
         ];
         let mut old_targets = vec![item_lookup::link_target(*from, &document.id.name)];
-        if *owns_unmarked_links {
+        if *owns_links_without_suffix {
             old_targets.push(LinkTarget { reference: *from, mark: None });
         }
         let new_target = item_lookup::link_target(to, &id.name);

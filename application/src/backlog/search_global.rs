@@ -123,8 +123,8 @@ mod tests {
         let application = testing.application();
         let search = async |query: &str| {
             let arguments = json!({ "query": query, "entity_types": ["requirement"] });
-            let found = testing.call_on(&application, "search_global", arguments).await.unwrap();
-            references(&found.data["results"]).join(" ")
+            let reply = testing.call_on(&application, "search_global", arguments).await.unwrap();
+            references(&reply.data["results"]).join(" ")
         };
         assert_eq!(search("password").await, "REQ-001");
         testing.write_item("REQ-001", "---\ntitle: Passkey\n---\n").await;
@@ -144,23 +144,23 @@ mod tests {
             let text = format!("---\ntitle: Story {number}\n---\nAbout logging in.\n");
             testing.write_item(&format!("US-{number:03}"), text).await;
         }
-        let whole = testing.data("search_global", json!({ "query": "logging" })).await;
-        let given = json!({ "query": "logging", "limit": 4 });
-        let first = testing.call("search_global", given).await.unwrap();
+        let all_results = testing.data("search_global", json!({ "query": "logging" })).await;
+        let arguments = json!({ "query": "logging", "limit": 4 });
+        let first = testing.call("search_global", arguments).await.unwrap();
         let cursor = &first.data["next_cursor"];
-        let given = json!({ "query": "logging", "limit": 4, "cursor": cursor });
-        let second = testing.call("search_global", given).await.unwrap();
+        let arguments = json!({ "query": "logging", "limit": 4, "cursor": cursor });
+        let second = testing.call("search_global", arguments).await.unwrap();
         let parts = [&first, &second].map(|reply| references(&reply.data["results"]));
-        assert_eq!(parts.concat(), references(&whole["results"]));
+        assert_eq!(parts.concat(), references(&all_results["results"]));
         assert!(first.text[0].starts_with("Found 6 items, showing 4\nUS-"), "{first:?}");
         assert!(second.text[0].starts_with("Found 6 items, showing 5 to 6\n"), "{second:?}");
         assert_eq!(second.data.get("next_cursor"), None);
-        for other in [
+        for arguments in [
             json!({ "query": "logs", "cursor": cursor }),
             json!({ "query": "logging", "entity_types": ["epic"], "cursor": cursor }),
             json!({ "query": "logging", "cursor": "4" }),
         ] {
-            let error = testing.error("search_global", other).await;
+            let error = testing.error("search_global", arguments).await;
             assert_eq!(error.field.as_deref(), Some("cursor"), "{}", error.message);
             assert_eq!(error.kind, ErrorKind::InvalidArgument);
         }

@@ -249,11 +249,11 @@ mod tests {
             let mut with_query = filters.clone();
             with_query["query"] = json!("fast");
             for arguments in [filters, with_query] {
-                let found = testing.data("search_requirements", arguments.clone()).await;
-                let mut references = references(&found["results"]);
+                let data = testing.data("search_requirements", arguments.clone()).await;
+                let mut references = references(&data["results"]);
                 references.sort_unstable();
                 assert_eq!(references, expected, "{arguments}");
-                assert_eq!(found["total"], expected.len(), "{arguments}");
+                assert_eq!(data["total"], expected.len(), "{arguments}");
             }
         }
     }

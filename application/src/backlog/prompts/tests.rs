@@ -84,17 +84,17 @@ async fn prompt_for_an_unreadable_item_explains_the_cause() {
     let tomb = "---\ntitle: Gone\ndeleted_at: 2026-11-22T07:48:05Z\n---\n";
     testing.write_tombstone("REQ-009-ffffff", tomb).await;
     testing.write_item("REQ-010", &b"\xff\xfe"[..]).await;
-    for (reference, kind, says) in [
+    for (reference, kind, expected) in [
         ("REQ-9", ErrorKind::NotFound, "(it was deleted on 2026-11-22T07:48:05Z)"),
         ("REQ-10", ErrorKind::Unreadable, ".reqlore/backlog/requirements/REQ-010.md"),
     ] {
-        let given = json!({ "requirement": reference });
-        let error = error(&testing, "analyze_requirement_quality", given).await;
+        let arguments = json!({ "requirement": reference });
+        let error = error(&testing, "analyze_requirement_quality", arguments).await;
         assert_eq!(error.kind, kind, "{reference}");
-        assert!(error.message.contains(says), "{reference}: {}", error.message);
+        assert!(error.message.contains(expected), "{reference}: {}", error.message);
     }
-    let given = json!({ "epic": "EP-001" });
-    let error = error(&unavailable(), "decompose_epic", given).await;
+    let arguments = json!({ "epic": "EP-001" });
+    let error = error(&unavailable(), "decompose_epic", arguments).await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("permission denied"));
 }
@@ -105,13 +105,13 @@ async fn prompt_with_a_missing_parent_has_a_note() {
     let testing = TestApplication::new();
     testing.write_item("REQ-001", "---\ntitle: T\nuser_story: US-009\n---\n").await;
     testing.write_item("REQ-002", "---\ntitle: T\n---\n").await;
-    for (reference, says) in [
+    for (reference, expected) in [
         ("REQ-001", "parent of REQ-001: User story not found: US-009"),
         ("REQ-002", "REQ-002 has no user story"),
     ] {
-        let given = json!({ "requirement": reference });
-        let stored = stored(&text(&testing, "analyze_requirement_quality", given).await);
-        assert_eq!(stored["notes"], json!([says]));
+        let arguments = json!({ "requirement": reference });
+        let stored = stored(&text(&testing, "analyze_requirement_quality", arguments).await);
+        assert_eq!(stored["notes"], json!([expected]));
         assert_eq!(stored.get("user_story"), None);
     }
 }
@@ -126,18 +126,18 @@ async fn prompt_over_the_size_limits_is_truncated_with_notes() {
         let text = format!("---\ntitle: T\nuser_story: US-1\n---\n{}", "y".repeat(3_000));
         testing.write_item(&format!("REQ-{number:03}"), text).await;
     }
-    let given = json!({ "requirement": "REQ-001" });
-    let of_requirement = stored(&text(&testing, "analyze_requirement_quality", given).await);
+    let arguments = json!({ "requirement": "REQ-001" });
+    let of_requirement = stored(&text(&testing, "analyze_requirement_quality", arguments).await);
     let siblings = &of_requirement["sibling_requirements"];
     assert_eq!((&siblings["count"], references(&siblings["items"]).len()), (&json!(79), 50));
-    let more = "29 more; read user-story://US-001/requirements";
-    assert_eq!(siblings["left_out"], more);
-    let cut = "the description of US-001 is cut after 4000 characters; get_item returns all";
-    assert_eq!(of_requirement["notes"], json!([cut]));
-    let given = json!({ "user_story": "US-001" });
-    let whole = text(&testing, "suggest_acceptance_criteria", given).await;
-    assert!(whole.len() < 160_000, "{}", whole.len());
-    let of_story = stored(&whole);
+    let left_out = "29 more; read user-story://US-001/requirements";
+    assert_eq!(siblings["left_out"], left_out);
+    let note = "the description of US-001 is cut after 4000 characters; get_item returns all";
+    assert_eq!(of_requirement["notes"], json!([note]));
+    let arguments = json!({ "user_story": "US-001" });
+    let message = text(&testing, "suggest_acceptance_criteria", arguments).await;
+    assert!(message.len() < 160_000, "{}", message.len());
+    let of_story = stored(&message);
     assert_eq!(of_story["requirements"]["count"], 80);
     assert_eq!(references(&of_story["requirements"]["items"]).len(), 21);
     assert_eq!(of_story["user_story"]["description"].as_str().unwrap().len(), 50_000);

@@ -54,8 +54,8 @@ async fn collection_over_the_size_limit_is_truncated_with_a_hint() {
     let content = testing.read("requirements://requirements").await.unwrap();
     assert!(content.text.len() < 1024 * 1024 + 1_000, "{}", content.text.len());
     let found: Value = serde_json::from_str(&content.text).unwrap();
-    let here = found["requirements"].as_array().unwrap().len();
-    assert_eq!((here, &found["count"], &found["truncated"]), (20, &json!(30), &json!(true)));
+    let shown = found["requirements"].as_array().unwrap().len();
+    assert_eq!((shown, &found["count"], &found["truncated"]), (20, &json!(30), &json!(true)));
     let hint = found["hint"].as_str().unwrap();
     assert!(hint.starts_with("the first 20 of 30 items; use search_requirements"), "{hint}");
 }
@@ -86,13 +86,13 @@ async fn item_with_a_fault_has_a_warning_with_its_line() {
 async fn list_pages_contain_each_resource_once() {
     let testing = TestApplication::new();
     let mut expected = BTreeSet::new();
-    for (prefix, scheme, many) in [
+    for (prefix, scheme, count) in [
         ("EP", "epic", 95),
         ("US", "user-story", 7),
         ("REQ", "requirement", 140),
         ("AC", "acceptance-criteria", 8),
     ] {
-        for number in 1..=many {
+        for number in 1..=count {
             let name = format!("{prefix}-{number:03}");
             testing.write_item(&name, format!("---\ntitle: Title of {name}\n---\n")).await;
             expected.insert(format!("{scheme}://{name}"));
@@ -139,21 +139,23 @@ async fn list_with_a_forged_cursor_is_refused() {
     for number in 1..=101 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
     }
-    let good = testing.resources(None).await.unwrap().next_cursor.unwrap();
-    assert!(testing.resources(Some(&good)).await.is_ok());
-    let changed = format!("{}A", &good[..good.len() - 1]);
-    let (long, half) = ("A".repeat(100_000), &good[..10]);
-    for bad in ["", "1", "EP-050", "ZXBpYwpFUC0wNTA", "\u{e9}\u{e9}", half, &changed, &long] {
-        let error = testing.resources(Some(bad)).await.expect_err(bad);
-        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{bad}");
-        assert_eq!(error.field.as_deref(), Some("cursor"), "{bad}");
+    let cursor = testing.resources(None).await.unwrap().next_cursor.unwrap();
+    assert!(testing.resources(Some(&cursor)).await.is_ok());
+    let changed = format!("{}A", &cursor[..cursor.len() - 1]);
+    let (too_long, too_short) = ("A".repeat(100_000), &cursor[..10]);
+    for invalid in
+        ["", "1", "EP-050", "ZXBpYwpFUC0wNTA", "\u{e9}\u{e9}", too_short, &changed, &too_long]
+    {
+        let error = testing.resources(Some(invalid)).await.expect_err(invalid);
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{invalid}");
+        assert_eq!(error.field.as_deref(), Some("cursor"), "{invalid}");
         assert!(error.message.len() < 500);
     }
 }
 
 async fn completed(testing: &TestApplication, template: &str, value: &str) -> Vec<String> {
-    let of = CompletionTarget::Template(template.to_owned());
-    testing.complete(of, "reference", value).await.unwrap().values
+    let target = CompletionTarget::Template(template.to_owned());
+    testing.complete(target, "reference", value).await.unwrap().values
 }
 
 #[tokio::test]
@@ -187,8 +189,8 @@ async fn completion_matches_references_numbers_and_title_words() {
         assert_eq!(completed(&testing, template, typed).await, expected, "{typed:?}");
     }
     assert_eq!(completed(&testing, template, "").await.len(), 6);
-    let long = "x".repeat(1_000_000);
-    assert!(completed(&testing, template, &long).await.is_empty());
+    let too_long = "x".repeat(1_000_000);
+    assert!(completed(&testing, template, &too_long).await.is_empty());
 }
 
 #[tokio::test]
@@ -197,8 +199,8 @@ async fn completion_over_the_limit_returns_the_total() {
     for number in 1..=130 {
         testing.write_item(&format!("US-{number:03}"), "---\ntitle: T\n---\n").await;
     }
-    let of = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
-    let found = testing.complete(of, "user_story", "US-").await.unwrap();
+    let target = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
+    let found = testing.complete(target, "user_story", "US-").await.unwrap();
     assert_eq!((found.values.len(), found.total), (100, 130));
     assert_eq!((found.values[0].as_str(), found.values[99].as_str()), ("US-001", "US-100"));
 }
@@ -206,15 +208,15 @@ async fn completion_over_the_limit_returns_the_total() {
 #[tokio::test]
 async fn completion_of_an_unknown_argument_is_empty() {
     let testing = project().await;
-    for (of, argument) in [
+    for (target, argument) in [
         (CompletionTarget::Template("epic://{id}".to_owned()), "reference"),
         (CompletionTarget::Template("epic://{reference}".to_owned()), "epic"),
         (CompletionTarget::Prompt("unknown".to_owned()), "epic"),
         (CompletionTarget::Prompt("decompose_epic".to_owned()), "requirement"),
         (CompletionTarget::Prompt("generate_user_story".to_owned()), "idea"),
     ] {
-        let found = testing.complete(of.clone(), argument, "").await.unwrap();
-        assert_eq!((found.values.len(), found.total), (0, 0), "{of:?} {argument}");
+        let found = testing.complete(target.clone(), argument, "").await.unwrap();
+        assert_eq!((found.values.len(), found.total), (0, 0), "{target:?} {argument}");
     }
     for kind in ItemKind::ALL {
         let template = format!("{}://{{reference}}", kind.name().replace('_', "-"));

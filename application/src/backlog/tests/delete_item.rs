@@ -8,11 +8,12 @@ async fn delete_of_a_referenced_item_requires_cascade() {
     requirement(&testing, "A", 1).await;
     let story = json!({ "epic": "EP-001", "title": "Other", "priority": 2 });
     testing.data("create_user_story", story).await;
-    let other = json!({ "user_story": "US-002", "title": "B", "priority": 1, "type": "Data" });
-    testing.data("create_requirement", other).await;
-    let related = json!({ "source": "REQ-002", "target": "REQ-001", "type": "derives_from" });
-    testing.data("create_relationship", related).await;
-    for (reference, says) in [
+    let second_requirement =
+        json!({ "user_story": "US-002", "title": "B", "priority": 1, "type": "Data" });
+    testing.data("create_requirement", second_requirement).await;
+    let relationship = json!({ "source": "REQ-002", "target": "REQ-001", "type": "derives_from" });
+    testing.data("create_relationship", relationship).await;
+    for (reference, message) in [
         ("EP-001", "US-001"),
         ("US-001", "REQ-001"),
         ("REQ-001", "REQ-002"),
@@ -20,10 +21,10 @@ async fn delete_of_a_referenced_item_requires_cascade() {
     ] {
         let error = testing.error("delete_item", json!({ "reference": reference })).await;
         assert_eq!(error.kind, ErrorKind::Refused);
-        assert!(error.message.contains(says) && error.message.contains("cascade"), "{error}");
+        assert!(error.message.contains(message) && error.message.contains("cascade"), "{error}");
     }
-    let given = json!({ "reference": "US-001", "cascade": true });
-    let reply = testing.call("delete_item", given).await.unwrap();
+    let arguments = json!({ "reference": "US-001", "cascade": true });
+    let reply = testing.call("delete_item", arguments).await.unwrap();
     assert_eq!(reply.data["deleted"], json!(["US-001", "REQ-001"]));
     assert_eq!(reply.data["unlinked"], json!(["REQ-002"]));
     assert!(reply.text[0].starts_with("Deleted user story US-001: Log in (version "), "{reply:?}");
@@ -39,8 +40,9 @@ async fn delete_of_a_referenced_item_requires_cascade() {
 }
 
 async fn requirement_of(testing: &TestApplication, story: &str) -> Value {
-    let given = json!({ "user_story": story, "title": "C", "priority": 1, "type": "Interface" });
-    testing.data("create_requirement", given).await
+    let arguments =
+        json!({ "user_story": story, "title": "C", "priority": 1, "type": "Interface" });
+    testing.data("create_requirement", arguments).await
 }
 
 #[tokio::test]
@@ -52,8 +54,8 @@ async fn cascade_with_a_duplicate_reference_is_refused() {
     testing.write_item("US-001-bbbbbb", "---\ntitle: Of B\nepic: EP-002\n---\n").await;
     let child = "---\ntitle: C\nuser_story: US-001\nlinked: {US-001: bbbbbb}\n---\n";
     testing.write_item("REQ-001", child).await;
-    let given = json!({ "reference": "EP-001", "cascade": true });
-    let error = testing.error("delete_item", given).await;
+    let arguments = json!({ "reference": "EP-001", "cascade": true });
+    let error = testing.error("delete_item", arguments).await;
     assert!(error.message.contains("reqlore check --fix"), "{error}");
     let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await;
     assert!(reply.is_ok(), "nothing was deleted");

@@ -31,9 +31,12 @@ async fn filled() -> [TestApplication; 2] {
                 json!({ "title": word, "priority": 1, "user_story": "US-001", "type": "Data" }),
             ),
         ] {
-            let made = testing.data(tool, arguments).await;
-            assert_eq!(made["project"], testing.project.as_str(), "{tool}");
-            assert!(made["reference_id"].as_str().unwrap().ends_with("-001"), "{tool}: {made}");
+            let created = testing.data(tool, arguments).await;
+            assert_eq!(created["project"], testing.project.as_str(), "{tool}");
+            assert!(
+                created["reference_id"].as_str().unwrap().ends_with("-001"),
+                "{tool}: {created}"
+            );
         }
     }
     projects
@@ -42,100 +45,102 @@ async fn filled() -> [TestApplication; 2] {
 // S5: 4.3
 #[tokio::test]
 async fn tools_in_two_projects_have_separate_items_and_numbers() {
-    let [one, two] = filled().await;
+    let [first, second] = filled().await;
     let further = json!({ "title": "gamma", "priority": 1 });
-    assert_eq!(one.data("create_epic", further).await["reference_id"], "EP-002");
+    assert_eq!(first.data("create_epic", further).await["reference_id"], "EP-002");
     for (tool, arguments) in [
         ("get_item", json!({ "reference": "EP-002" })),
         ("delete_item", json!({ "reference": "EP-002" })),
         ("epic_hierarchy", json!({ "epic": "EP-002" })),
         ("update_epic", json!({ "epic": "EP-002", "title": "taken" })),
     ] {
-        let error = two.error(tool, arguments).await;
+        let error = second.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound, "{tool}: {error}");
         assert!(!error.message.contains("gamma"), "{tool}: {error}");
     }
-    two.data("delete_item", json!({ "reference": "EP-001", "cascade": true })).await;
-    assert_eq!(two.data("list_epics", json!({})).await["total"], 0);
-    assert_eq!(one.data("list_epics", json!({})).await["total"], 2);
-    let next = two.data("create_epic", json!({ "title": "delta", "priority": 1 })).await;
+    second.data("delete_item", json!({ "reference": "EP-001", "cascade": true })).await;
+    assert_eq!(second.data("list_epics", json!({})).await["total"], 0);
+    assert_eq!(first.data("list_epics", json!({})).await["total"], 2);
+    let next = second.data("create_epic", json!({ "title": "delta", "priority": 1 })).await;
     assert_eq!(next["reference_id"], "EP-002");
 }
 
 // S5: 4.3, 6.4
 #[tokio::test]
 async fn searches_lists_and_completions_stay_in_the_project() {
-    let [one, two] = filled().await;
-    one.data("create_epic", json!({ "title": "alpha", "priority": 1 })).await;
-    for (testing, own, other, epics) in [(&one, "alpha", "beta", 2), (&two, "beta", "alpha", 1)] {
+    let [first, second] = filled().await;
+    first.data("create_epic", json!({ "title": "alpha", "priority": 1 })).await;
+    for (testing, own_word, other_word, epics) in
+        [(&first, "alpha", "beta", 2), (&second, "beta", "alpha", 1)]
+    {
         for tool in ["search_global", "search_requirements"] {
-            let found = testing.data(tool, json!({ "query": own })).await;
+            let found = testing.data(tool, json!({ "query": own_word })).await;
             assert_ne!(found["total"], 0, "{tool}: {found}");
-            assert!(!found.to_string().contains(other), "{tool}: {found}");
-            let found = testing.data(tool, json!({ "query": other })).await;
+            assert!(!found.to_string().contains(other_word), "{tool}: {found}");
+            let found = testing.data(tool, json!({ "query": other_word })).await;
             assert_eq!(found["total"], 0, "{tool}: {found}");
         }
         let listed = testing.resources(None).await.unwrap().resources;
         let of_epics = listed.iter().filter(|resource| resource.uri.starts_with("epic://"));
         assert_eq!(of_epics.count(), epics);
-        assert!(listed.iter().all(|resource| !resource.title.contains(other)));
-        let begun = CompletionTarget::Prompt("decompose_epic".to_owned());
-        assert_eq!(testing.complete(begun, "epic", "EP").await.unwrap().total, epics);
+        assert!(listed.iter().all(|resource| !resource.title.contains(other_word)));
+        let target = CompletionTarget::Prompt("decompose_epic".to_owned());
+        assert_eq!(testing.complete(target, "epic", "EP").await.unwrap().total, epics);
     }
-    assert_eq!(two.read("epic://EP-002").await.unwrap_err().kind, ErrorKind::NotFound);
-    let asked = two.prompt("decompose_epic", json!({ "epic": "EP-002" })).await;
-    assert_eq!(asked.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(second.read("epic://EP-002").await.unwrap_err().kind, ErrorKind::NotFound);
+    let prompt = second.prompt("decompose_epic", json!({ "epic": "EP-002" })).await;
+    assert_eq!(prompt.unwrap_err().kind, ErrorKind::NotFound);
 }
 
 #[tokio::test]
 async fn cursor_of_another_project_is_refused() {
-    let [one, two] = two_projects();
-    for testing in [&one, &two] {
+    let [first, second] = two_projects();
+    for testing in [&first, &second] {
         for number in 1..=101 {
             let epic = Reference { kind: ItemKind::Epic, number };
             testing.write(epic.document("abcdef"), "---\ntitle: E\n---\n").await;
         }
     }
-    let next = one.resources(None).await.unwrap().next_cursor.unwrap();
-    assert!(!one.resources(Some(&next)).await.unwrap().resources.is_empty());
-    assert_eq!(two.resources(Some(&next)).await.unwrap_err().kind, ErrorKind::InvalidArgument);
-    let page = one.data("list_epics", json!({ "limit": 1 })).await;
+    let next = first.resources(None).await.unwrap().next_cursor.unwrap();
+    assert!(!first.resources(Some(&next)).await.unwrap().resources.is_empty());
+    assert_eq!(second.resources(Some(&next)).await.unwrap_err().kind, ErrorKind::InvalidArgument);
+    let page = first.data("list_epics", json!({ "limit": 1 })).await;
     let next = json!({ "limit": 1, "cursor": page["next_cursor"] });
-    assert_eq!(one.data("list_epics", next.clone()).await["epics"].as_array().unwrap().len(), 1);
-    assert_eq!(two.error("list_epics", next).await.kind, ErrorKind::InvalidArgument);
+    assert_eq!(first.data("list_epics", next.clone()).await["epics"].as_array().unwrap().len(), 1);
+    assert_eq!(second.error("list_epics", next).await.kind, ErrorKind::InvalidArgument);
 }
 
 #[tokio::test]
 async fn revision_of_other_projects_is_unchanged_by_a_write() {
-    let [one, two] = two_projects();
-    let application = one.application();
+    let [first, second] = two_projects();
+    let application = first.application();
     let count = async |testing: &TestApplication| {
         application.resources_changed(&testing.caller()).await.unwrap()
     };
-    let before = (count(&one).await, count(&two).await);
+    let before = (count(&first).await, count(&second).await);
     assert_ne!(before.0, before.1, "projects have different revisions");
-    one.data("create_epic", json!({ "title": "E", "priority": 1 })).await;
-    assert!(count(&one).await > before.0);
-    assert_eq!(count(&two).await, before.1);
+    first.data("create_epic", json!({ "title": "E", "priority": 1 })).await;
+    assert!(count(&first).await > before.0);
+    assert_eq!(count(&second).await, before.1);
 }
 
 // S5: 4.3; catalogue 90
 #[tokio::test]
 async fn error_for_a_foreign_project_equals_an_unknown_one() {
-    let [one, _] = two_projects();
+    let [first, _] = two_projects();
     for (tool, argument, rest) in [
         ("reqlix_get_requirements", "project_root", json!({ "section": "general" })),
         ("ixchel_search", "repo", json!({ "query": "alpha" })),
         ("ixchel_sync", "repo", json!({})),
     ] {
-        let asked = |name: &str| {
+        let arguments = |name: &str| {
             let mut arguments: Value = rest.clone();
             arguments[argument] = json!(name);
             arguments
         };
         let mut messages = Vec::new();
         for name in ["two", "unknown", "/etc", "/project"] {
-            let error = one.error(tool, asked(name)).await;
+            let error = first.error(tool, arguments(name)).await;
             assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::NotFound, Some(argument)));
             assert!(error.message.ends_with("can use are: one."), "{tool}: {error}");
             // The error replaces the default project's folder by its key.
@@ -144,8 +149,8 @@ async fn error_for_a_foreign_project_equals_an_unknown_one() {
         }
         messages.dedup();
         assert_eq!(messages.len(), 1, "{tool}: {messages:?}");
-        one.call(tool, asked("one")).await.unwrap();
+        first.call(tool, arguments("one")).await.unwrap();
     }
-    let reader = TestApplication { access: Access::Read, ..one };
+    let reader = TestApplication { access: Access::Read, ..first };
     assert_eq!(reader.data("ixchel_sync", json!({})).await["scanned"], 0);
 }
