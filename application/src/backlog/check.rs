@@ -28,7 +28,7 @@ pub(crate) async fn check(
     let index = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
     for meta in &index.items {
-        // A failed read is no finding of its own: the metadata already has the file's fault.
+        // A failed read is no finding of its own: the metadata already has the file's diagnostic.
         let document = get_one(&*ports.documents, project, &meta.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         index.check_document(meta, text, &mut findings);

@@ -145,13 +145,13 @@ impl ItemDeletion {
             let query = backlink_query(&level);
             let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
             // Keyed by id, because one item may link to several items of the level.
-            let mut linking_items: BTreeMap<DocumentId, Arc<DocumentMeta>> = BTreeMap::new();
+            let mut unique_backlinks: BTreeMap<DocumentId, Arc<DocumentMeta>> = BTreeMap::new();
             for meta in backlinks.into_iter().flatten() {
-                linking_items.insert(meta.id.clone(), meta);
+                unique_backlinks.insert(meta.id.clone(), meta);
             }
             let already_deleted = self.deleted_ids();
             let mut next_level = Vec::new();
-            for (id, meta) in linking_items {
+            for (id, meta) in unique_backlinks {
                 if already_deleted.contains(&id) {
                     continue;
                 }
@@ -210,12 +210,12 @@ impl ItemDeletion {
         }
         documents.extend(self.unlinked.iter().map(|(_, meta)| meta.id.clone()));
         documents.extend(self.deleted.iter().map(|(_, meta)| tombstone_id(&meta.id)));
-        let reads = ReadSet { backlinks: backlink_query(&references), ..ReadSet::of(documents) };
+        let read_set = ReadSet { backlinks: backlink_query(&references), ..ReadSet::of(documents) };
         let deletion = self.clone();
         let (caller, at) = (Arc::clone(&write_context.caller), write_context.at.whole());
         let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &caller.name, at);
         let (deleted, _) =
-            edit(backlog.ports, backlog.project, reads, write_context, decide).await?;
+            edit(backlog.ports, backlog.project, read_set, write_context, decide).await?;
         Ok(deleted)
     }
 

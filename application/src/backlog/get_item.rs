@@ -62,7 +62,7 @@ impl Tool for GetItem {
             children: ItemSummary::from_metas(&relations.children),
             relationships: relations.relationships,
             links: relations.links,
-            fault: item_lookup::fault_with_place(&meta),
+            fault: item_lookup::diagnostic_with_place(&meta),
         };
         reply(render_text(&details), &details)
     }
@@ -93,12 +93,12 @@ fn render_text(details: &ItemDetails) -> String {
     for source in &relationships.incoming {
         parts.push(format!("- {} {} it", related_item_text(source), source.kind));
     }
-    parts.extend(fault.iter().map(|fault| fault_text(fault)));
+    parts.extend(fault.iter().map(|fault| diagnostic_text(fault)));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
-pub(super) fn fault_text(fault: &str) -> String {
+pub(super) fn diagnostic_text(fault: &str) -> String {
     format!("Problem in the file: {fault}")
 }
 

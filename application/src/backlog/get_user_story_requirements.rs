@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::arguments::UserStoryRef;
-use super::get_item::fault_text;
+use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
@@ -72,20 +72,20 @@ impl Tool for GetUserStoryRequirements {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;
         let metas = backlog.children(story, ItemKind::Requirement).await?;
-        let (mut requirements, mut faults) = (Vec::new(), Vec::new());
+        let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
         for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
-            faults.extend(item_lookup::fault_with_place(meta));
+            diagnostics.extend(item_lookup::diagnostic_with_place(meta));
             // A faulty file does not fail the call. A removed one is skipped.
             match record {
                 Some(Ok(record)) => requirements.push(record),
-                Some(Err(error)) => faults.push(error.message),
+                Some(Err(error)) => diagnostics.push(error.message),
                 None => {}
             }
         }
         let text = render_text(story, &requirements);
         let mut reply =
             reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
-        reply.text.extend(faults.iter().map(|fault| fault_text(fault)));
+        reply.text.extend(diagnostics.iter().map(|text| diagnostic_text(text)));
         Ok(reply)
     }
 }

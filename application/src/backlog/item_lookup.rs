@@ -181,7 +181,7 @@ pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
 pub(crate) fn document_text(document: &Document) -> Result<&str> {
     document
         .text()
-        .map_err(|fault| Error::new(ErrorKind::Unreadable, format!("{}: {fault}", document.id)))
+        .map_err(|problem| Error::new(ErrorKind::Unreadable, format!("{}: {problem}", document.id)))
 }
 
 /// Sorts items into the order of all lists.
@@ -228,9 +228,9 @@ pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
     meta.item.as_deref()
 }
 
-/// The fault of an item's file as `<file>:<line>: <message>`.
-pub(crate) fn fault_with_place(meta: &DocumentMeta) -> Option<String> {
-    let fault = meta.fault.as_ref()?;
-    let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
-    Some(format!("{}{line}: {}", meta.id, fault.message))
+/// The diagnostic of an item's file as `<file>:<line>: <message>`.
+pub(crate) fn diagnostic_with_place(meta: &DocumentMeta) -> Option<String> {
+    let diagnostic = meta.fault.as_ref()?;
+    let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
+    Some(format!("{}{line}: {}", meta.id, diagnostic.message))
 }

@@ -73,11 +73,11 @@ async fn relink_document(
     // `decide_relink` relies on this order: the document, then the targets of its links.
     let mut documents = vec![meta.id.clone()];
     documents.extend(repairs.iter().map(|repair| repair.target_id.clone()));
-    let reads = ReadSet::of(documents);
+    let read_set = ReadSet::of(documents);
     let (relinked, _) = edit(
         backlog.ports,
         backlog.project,
-        reads,
+        read_set,
         write_context.clone(),
         move |snapshot: &Snapshot| decide_relink(&meta, &repairs, snapshot),
     )
@@ -100,8 +100,8 @@ fn decide_relink(
         if target.is_none() {
             continue;
         }
-        let relinked = backlog::replace_links(&item, &text, from, to).map_err(|fault| {
-            let message = format!("the link to {} can't be changed: {fault}", from.reference);
+        let relinked = backlog::replace_links(&item, &text, from, to).map_err(|problem| {
+            let message = format!("the link to {} cannot be changed: {problem}", from.reference);
             Error::new(ErrorKind::Refused, message)
         })?;
         let Some(relinked) = relinked else { continue };
@@ -229,7 +229,7 @@ async fn renumber_item(
         // `decide` relies on this order: the duplicate, then the holders.
         let mut documents = vec![meta.id.clone()];
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
-        let reads = ReadSet {
+        let read_set = ReadSet {
             backlinks: query.clone(),
             sequences: vec![from.kind],
             ..ReadSet::of(documents)
@@ -237,7 +237,7 @@ async fn renumber_item(
         let duplicate = duplicate.clone();
         let decide = move |snapshot: &Snapshot| duplicate.decide(&holders, snapshot);
         let (outcome, _) =
-            edit(backlog.ports, backlog.project, reads, write_context.clone(), decide).await?;
+            edit(backlog.ports, backlog.project, read_set, write_context.clone(), decide).await?;
         match outcome {
             RenumberOutcome::Renumbered(item) => return Ok(Some(item)),
             RenumberOutcome::Removed => return Ok(None),
@@ -323,8 +323,8 @@ fn relinked_change(
     let item = item_lookup::parse_item(meta, document, text);
     for old_target in old_targets {
         let edited = backlog::replace_links(&item, text, old_target, new_target);
-        let edited = edited.map_err(|fault| {
-            let message = format!("the link in {} can't be changed: {fault}", document.id);
+        let edited = edited.map_err(|problem| {
+            let message = format!("the link in {} cannot be changed: {problem}", document.id);
             Error::new(ErrorKind::Refused, message)
         })?;
         if let Some(edited) = edited {

@@ -59,11 +59,12 @@ pub(super) async fn create_item(
     let uid = backlog.ports.ids.uid(write_context.at);
     let at = write_context.at.whole();
     let documents = parent.iter().map(|(_, meta)| meta.id.clone()).collect();
-    let reads = ReadSet { sequences: vec![kind], ..ReadSet::of(documents) };
+    let read_set = ReadSet { sequences: vec![kind], ..ReadSet::of(documents) };
     let creator = call.caller.name.to_string();
     let draft = ItemDraft { kind, parent, fields, uid, creator, at };
     let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
-    let (document, _) = edit(backlog.ports, backlog.project, reads, write_context, decide).await?;
+    let (document, _) =
+        edit(backlog.ports, backlog.project, read_set, write_context, decide).await?;
     let record = item_view::written_record(backlog, &document, kind, at)?;
     reply(item_view::outcome_line("Created", kind, &record), &record)
 }
@@ -110,7 +111,7 @@ impl ItemDraft {
             creator,
             at: *at,
         };
-        let text = new.text().map_err(|fault| Error::new(ErrorKind::Refused, fault))?;
+        let text = new.text().map_err(|problem| Error::new(ErrorKind::Refused, problem))?;
         // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
         let document =
@@ -230,8 +231,8 @@ pub(super) fn apply_edit(
 ) -> Result<(Vec<DocumentChange>, Document)> {
     let text = item_lookup::document_text(document)?;
     let edited =
-        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|fault| {
-            let message = format!("{}: {fault}. Nothing was changed.", document.id);
+        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
+            let message = format!("{}: {problem}. Nothing was changed.", document.id);
             Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
         })?;
     let Some(edited) = edited else { return Ok((Vec::new(), document.clone())) };

@@ -73,9 +73,10 @@ Returns the deleted requirement text, or an error if not found.",
         let key = arguments.section.clone();
         // Creates a missing AGENTS.md, even if there is nothing to delete.
         super::read_documents(ports, &project, None, write_context.clone()).await?;
-        let reads = super::write_read_set(&key);
+        let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
-        let ((deleted, version), _) = edit(ports, &project, reads, write_context, decide).await?;
+        let ((deleted, version), _) =
+            edit(ports, &project, read_set, write_context, decide).await?;
         let details = DeletedRequirement {
             project: project.to_string(),
             section: key.as_str().to_owned(),

@@ -60,10 +60,10 @@ async fn create_instructions(
     write_context: WriteContext,
 ) -> Result<Document> {
     let id = DocumentId::instructions();
-    let reads = ReadSet::of(vec![id.clone()]);
+    let read_set = ReadSet::of(vec![id.clone()]);
     // The idempotency key belongs to the change that follows.
     let write_context = WriteContext { idempotency_key: None, ..write_context };
-    let created = edit(ports, project, reads, write_context, move |snapshot| {
+    let created = edit(ports, project, read_set, write_context, move |snapshot| {
         // Another call may have created the file meanwhile.
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
@@ -116,7 +116,7 @@ fn section_list_change(
 
 /// A document's text, or an error that names it.
 fn document_text(document: &Document) -> Result<&str> {
-    document.text().map_err(|fault| unreadable_error(&document.id, &fault))
+    document.text().map_err(|problem| unreadable_error(&document.id, &problem))
 }
 
 /// Returns the text without copying it.
@@ -128,8 +128,8 @@ fn into_document_text(document: Document) -> Result<String> {
     })
 }
 
-fn unreadable_error(id: &DocumentId, fault: &str) -> Error {
-    let message = format!("{id}: {fault} and try again");
+fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
+    let message = format!("{id}: {problem} and try again");
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
 }
 

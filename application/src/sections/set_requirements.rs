@@ -86,9 +86,9 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let write_context = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
-        let reads = super::write_read_set(&key);
+        let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
-        let ((set, version), _) = edit(ports, &project, reads, write_context, decide).await?;
+        let ((set, version), _) = edit(ports, &project, read_set, write_context, decide).await?;
         let mut reindexed = Vec::new();
         for change in set.renumbered {
             reindexed.push(IndexChange { from: change.from, to: change.to });

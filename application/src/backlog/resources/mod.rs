@@ -231,7 +231,7 @@ async fn item_content(
     }
 }
 
-/// Adds the children, relationships and links of an item and the fault of its file.
+/// Adds the children, relationships and links of an item and the diagnostic of its file.
 async fn item_with_relations(
     backlog: BacklogReader<'_>,
     reference: Reference,
@@ -250,8 +250,8 @@ async fn item_with_relations(
         fields.insert("relationships".to_owned(), json!(relations.relationships));
     }
     fields.insert("links".to_owned(), json!(relations.links));
-    if let Some(fault) = item_lookup::fault_with_place(meta) {
-        fields.insert("warnings".to_owned(), json!([fault]));
+    if let Some(diagnostic) = item_lookup::diagnostic_with_place(meta) {
+        fields.insert("warnings".to_owned(), json!([diagnostic]));
     }
     Ok(ItemResource { record, relations: fields })
 }
@@ -500,10 +500,10 @@ fn has_words(title: &str, typed: &str) -> bool {
         return false;
     }
     let title = title.to_lowercase();
-    let title_words = words(&title);
-    words(typed).all(|typed| title_words.clone().any(|word| word.starts_with(typed)))
+    let title_words = split_words(&title);
+    split_words(typed).all(|typed| title_words.clone().any(|word| word.starts_with(typed)))
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
+fn split_words(text: &str) -> impl Iterator<Item = &str> + Clone {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }

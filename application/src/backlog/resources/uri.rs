@@ -107,8 +107,8 @@ pub(crate) struct UriForm {
 }
 
 impl UriForm {
-    const fn new(kind: ItemKind, view: ItemView, words: [&'static str; 4]) -> Self {
-        let [uri_template, name, title, description] = words;
+    const fn new(kind: ItemKind, view: ItemView, texts: [&'static str; 4]) -> Self {
+        let [uri_template, name, title, description] = texts;
         let spec = TemplateSpec { uri_template, name, title, description, mime_type: JSON };
         Self { kind, view, spec }
     }
