@@ -47,13 +47,16 @@ async fn write_at_a_stale_version_returns_the_current_text() {
     }
 }
 
+fn relate(source: &str, target: &str, kind: &str) -> Value {
+    json!({ "source": source, "target": target, "type": kind })
+}
+
 // S5: 7.6
 #[tokio::test]
 async fn relationship_duplicate_or_to_itself_is_refused() {
     let testing = story().await;
     requirement(&testing, "A", 1).await;
     requirement(&testing, "B", 1).await;
-    let relate = |source: &str, target: &str, kind: &str| json!({ "source": source, "target": target, "type": kind });
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "depends_on")).await;
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "relates_to")).await;
     testing.data("create_relationship", relate("REQ-002", "REQ-001", "depends_on")).await;

@@ -177,16 +177,19 @@ pub(super) struct ItemUpdate {
 }
 
 impl ItemUpdate {
-    /// Applies `edit_item` to the newest state and commits the result. Returns the item's record and
-    /// true if the item changed.
-    pub(super) async fn commit(
+    /// Applies `edit_item` to the newest state and commits the result. Returns the item's record
+    /// and true if the item changed.
+    pub(super) async fn commit<F>(
         self,
         context: &ToolContext,
         call: &ToolCall,
         spec: &ToolSpec,
         reason: String,
-        edit_item: impl Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
-    ) -> Result<(ItemRecord, bool)> {
+        edit_item: F,
+    ) -> Result<(ItemRecord, bool)>
+    where
+        F: Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
+    {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let write_context = act(context, call, spec, reason);
         let at = write_context.at.whole();

@@ -1,8 +1,8 @@
 //! The stored content of a prompt: an item with its parents, siblings, children, relationships and
 //! links.
 //!
-//! `left_out` and `notes` describe truncated lists and texts. A missing parent becomes a note, but a
-//! missing item is an error.
+//! `left_out` and `notes` describe truncated lists and texts. A missing parent becomes a note, but
+//! a missing item is an error.
 
 use std::sync::Arc;
 
@@ -222,7 +222,8 @@ impl PromptContext {
         record.description.truncate(end);
         let reference = &record.reference_id;
         self.notes.push(format!(
-            "the description of {reference} is cut after {max_chars} characters; get_item returns all"
+            "the description of {reference} is cut after {max_chars} characters; get_item returns \
+             all"
         ));
     }
 

@@ -44,8 +44,8 @@ pub(crate) static ALL: [PromptTemplate; 5] = [
         spec: PromptSpec {
             name: "analyze_requirement_quality",
             title: "Analyze a requirement's quality",
-            description: "Reviews a requirement together with its siblings: findings by criterion, a \
-                      rewrite in EARS form, gaps, contradictions and open questions",
+            description: "Reviews a requirement together with its siblings: findings by criterion, \
+                      a rewrite in EARS form, gaps, contradictions and open questions",
             arguments: &[REQUIREMENT],
         },
         kind: ItemKind::Requirement,

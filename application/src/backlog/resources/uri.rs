@@ -1,5 +1,5 @@
-//! URIs of the backlog's resources. A text that does not match a form exactly is an error that lists
-//! the forms. The server never fetches a URI.
+//! URIs of the backlog's resources. A text that does not match a form exactly is an error that
+//! lists the forms. The server never fetches a URI.
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
