@@ -1,4 +1,4 @@
-//! Resources: the backlog's items and collections as JSON, with lists and completions of their URIs.
+//! Resources: the items and collections of the backlog as JSON, with lists and completions.
 
 #[cfg(test)]
 mod tests;
