@@ -84,7 +84,7 @@ impl Page {
     }
 }
 
-/// Runs a page in a new project, as somebody would whose only program of ours is on the path.
+/// Runs a page's commands in a new project, with reqlore on the PATH.
 fn run(page: &Page, script: &str) {
     let home = project();
     let (bin, folder) = (home.path().join("bin"), home.path().join("project"));
@@ -107,7 +107,7 @@ fn run(page: &Page, script: &str) {
 }
 
 #[test]
-fn the_commands_on_every_page_work() {
+fn pages_shell_commands_succeed() {
     let mut ran = 0;
     for page in pages() {
         if let Some(script) = page.script() {
@@ -119,7 +119,7 @@ fn the_commands_on_every_page_work() {
 }
 
 #[test]
-fn blocks_say_what_they_are_and_configurations_parse() {
+fn pages_code_blocks_have_a_language_and_parse() {
     for page in pages() {
         for Block { line, language, text, skipped } in page.blocks() {
             let place = format!("{}:{line}", page.name);
@@ -138,7 +138,7 @@ fn blocks_say_what_they_are_and_configurations_parse() {
 }
 
 #[test]
-fn the_readme_begins_with_the_commands_to_try_and_to_check() {
+fn readme_begins_with_the_demo_and_check_commands() {
     let readme = pages().into_iter().find(|page| page.name == "README.md").unwrap();
     let blocks = readme.blocks();
     let shell = blocks.iter().filter(|block| block.language == "sh").map(|block| &block.text);
@@ -174,7 +174,7 @@ fn readme_session_is_the_output_of_the_demo() {
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn pages_links_have_targets() {
     for page in pages() {
         let folder: PathBuf = repository().join(&page.name).parent().unwrap().into();
         let targets = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -193,7 +193,7 @@ fn links_between_pages_lead_somewhere() {
     }
 }
 
-/// What a heading is called in a link.
+/// The anchor of a heading.
 fn anchor(line: &str) -> Option<String> {
     let heading = line.starts_with('#').then(|| line.trim_start_matches('#').trim())?;
     let kept = heading.to_lowercase().replace(' ', "-");

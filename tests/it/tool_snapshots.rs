@@ -1,5 +1,5 @@
-//! What clients and people see, as reviewed files: tools, help, configuration, documentation.
-//! UPDATE_EXPECT=1 writes them anew; a difference is a decision.
+//! Reviewed snapshots of the tools and the help, and the generated page of the tools.
+//! `UPDATE_EXPECT=1` writes them; review each difference.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ fn tools() -> Vec<Value> {
 
 // S1: T.1, T.2, G.1, G.2, S.1, S.2, D.1, D.2, P.1
 #[test]
-fn each_tool_is_what_was_reviewed() {
+fn tools_match_their_reviewed_snapshots() {
     let folder = repository().join("tests/snapshots/tools");
     for tool in tools() {
         let name = tool["name"].as_str().unwrap();
@@ -31,7 +31,7 @@ fn each_tool_is_what_was_reviewed() {
 
 // S1: T.1, G.1, S.1, D.1
 #[test]
-fn descriptions_are_those_of_the_specification_word_for_word() {
+fn tools_specified_descriptions_are_word_for_word() {
     let description = |name: &str| {
         let tool = tools().into_iter().find(|tool| tool["name"] == name).unwrap();
         tool["description"].as_str().unwrap().to_owned()
@@ -61,7 +61,7 @@ fn descriptions_are_those_of_the_specification_word_for_word() {
 
 // S3: REQ-8.5
 #[test]
-fn every_tool_tells_clients_all_it_can() {
+fn tools_have_title_annotations_and_schemas() {
     for tool in tools() {
         for key in ["title", "description", "outputSchema"] {
             assert!(!tool[key].is_null(), "{key} of {}", tool["name"]);
@@ -91,7 +91,7 @@ fn is_told(name: &str, property: &Value) -> bool {
 
 // Catalogue 37
 #[test]
-fn a_hostile_repository_changes_no_word_of_the_tools() {
+fn tools_list_hostile_repository_changes_nothing() {
     let before = tools();
     let project = project();
     let directory = project.path().join(crate::client::DIRECTORY);
@@ -105,7 +105,7 @@ fn a_hostile_repository_changes_no_word_of_the_tools() {
 }
 
 #[test]
-fn help_is_what_was_reviewed() {
+fn help_matches_its_reviewed_snapshot() {
     let mut all = String::new();
     for arguments in
         [&["--help"][..], &["check", "--help"], &["init", "--help"], &["token", "create", "--help"]]
@@ -119,7 +119,7 @@ fn help_is_what_was_reviewed() {
 
 /// docs/tools.md: the tool list of the server, for users.
 #[test]
-fn the_documentation_of_the_tools_is_true() {
+fn tools_page_matches_the_tools() {
     let mut page = String::from(
         "# Tools\n\nGenerated from the tool list of the server; a test compares the two.\n",
     );
@@ -199,12 +199,11 @@ fn type_and_limits(schema: &Value) -> String {
     format!("{own}; each item: {}", type_and_limits(&schema["items"]))
 }
 
-/// What the list of tools may cost a model, in tokens: as it is sent, and without what only
-/// programs read.
+/// Token budget of the list of tools: complete, and without output schemas.
 const MAX_TOKENS: [usize; 2] = [8_500, 5_200];
 
 #[test]
-fn the_list_of_all_tools_leaves_a_model_room_to_think() {
+fn tools_list_stays_within_its_token_budget() {
     let with = tools();
     let mut without = with.clone();
     for tool in &mut without {
@@ -222,7 +221,7 @@ fn the_list_of_all_tools_leaves_a_model_room_to_think() {
 
 // S2: 1.7, 4.2
 #[test]
-fn the_tool_of_specification_2_is_listed_word_for_word() {
+fn tools_specification_2_tool_is_listed_word_for_word() {
     let all = tools();
     let tool = all.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
     assert_eq!(tool["description"], "Get all requirements linked to a specific user story");
