@@ -33,6 +33,7 @@ pub(crate) async fn check(
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         index.check_document(meta, text, &mut findings);
     }
+    // The links of a deleted item are not checked, so its text is not needed.
     for tombstone in &index.tombstones {
         index.check_document(tombstone, "", &mut findings);
     }
@@ -49,6 +50,7 @@ pub(crate) struct ReferenceIndex {
     tombstones: Vec<Arc<DocumentMeta>>,
     items_by_reference: MetasByReference,
     tombstones_by_reference: MetasByReference,
+    /// Finds copies of a file, which have the same uid.
     items_by_uid: BTreeMap<String, Vec<DocumentId>>,
 }
 

@@ -41,6 +41,7 @@ impl Tool for CreateRelationship {
             if_version: arguments.if_version,
         };
         let edit_item = move |item: &ItemMeta, target: Option<LinkedDocument<'_>>| {
+            // `linked` above is set, so there is always a target.
             let Some((link, target)) = target else { return Ok(ItemEdit::default()) };
             let relationships = Some(relationship.add(item, target)?);
             Ok(ItemEdit { relationships, linked: vec![link.clone()], ..ItemEdit::default() })

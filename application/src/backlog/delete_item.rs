@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
-use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
@@ -106,15 +106,19 @@ fn render_text(reference: Reference, item: &DeletedItem) -> String {
     text
 }
 
-type ReferencedItems = Vec<(Reference, Arc<DocumentMeta>)>;
+#[derive(Clone)]
+struct AffectedItem {
+    reference: Reference,
+    meta: Arc<DocumentMeta>,
+}
 
 /// An item, its descendants, and the requirements that relate to any of them.
 #[derive(Clone)]
 struct ItemDeletion {
     project: ProjectKey,
     /// The item itself first.
-    deleted: ReferencedItems,
-    unlinked: ReferencedItems,
+    deleted: Vec<AffectedItem>,
+    unlinked: Vec<AffectedItem>,
     cascade: bool,
     if_version: Option<Version>,
 }
@@ -128,7 +132,7 @@ impl ItemDeletion {
         let meta = backlog.find_argument(reference, "reference").await?;
         let mut deletion = Self {
             project: backlog.project.clone(),
-            deleted: vec![(reference, meta)],
+            deleted: vec![AffectedItem { reference, meta }],
             unlinked: Vec::new(),
             cascade: arguments.cascade,
             if_version: arguments.if_version,
@@ -159,9 +163,9 @@ impl ItemDeletion {
                 let Some(reference) = item.reference else { continue };
                 if item.parent.is_some_and(|parent| level.contains(&parent)) {
                     next_level.push(reference);
-                    self.deleted.push((reference, meta));
+                    self.deleted.push(AffectedItem { reference, meta });
                 } else if item.relationships.iter().any(|link| level.contains(&link.target)) {
-                    self.unlinked.push((reference, meta));
+                    self.unlinked.push(AffectedItem { reference, meta });
                 }
             }
             level = next_level;
@@ -169,9 +173,10 @@ impl ItemDeletion {
         self.check_unambiguous(backlog).await?;
         // An item may relate to one deleted item and be a child of another.
         let deleted = self.deleted_ids();
-        self.unlinked.retain(|(_, meta)| !deleted.contains(&meta.id));
-        self.unlinked.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
-        self.unlinked.dedup_by(|(_, a), (_, b)| a.id == b.id);
+        self.unlinked.retain(|item| !deleted.contains(&item.meta.id));
+        // An item may relate to several deleted ones.
+        self.unlinked.sort_by(|a, b| a.meta.id.cmp(&b.meta.id));
+        self.unlinked.dedup_by(|a, b| a.meta.id == b.meta.id);
         Ok(())
     }
 
@@ -179,9 +184,9 @@ impl ItemDeletion {
     async fn check_unambiguous(&self, backlog: BacklogReader<'_>) -> Result<()> {
         for kind in ItemKind::ALL {
             let mut references = Vec::new();
-            for (reference, _) in &self.deleted {
-                if reference.kind == kind {
-                    references.push(*reference);
+            for item in &self.deleted {
+                if item.reference.kind == kind {
+                    references.push(item.reference);
                 }
             }
             for item in backlog.find_items(&references).await? {
@@ -192,7 +197,7 @@ impl ItemDeletion {
     }
 
     fn deleted_ids(&self) -> BTreeSet<DocumentId> {
-        self.deleted.iter().map(|(_, meta)| meta.id.clone()).collect()
+        self.deleted.iter().map(|item| item.meta.id.clone()).collect()
     }
 
     /// Returns `None` if another item was added after the plan was made.
@@ -204,12 +209,16 @@ impl ItemDeletion {
         let mut references = Vec::with_capacity(self.deleted.len());
         // `decide` relies on this order of documents: deleted items, unlinked items, tombstones.
         let mut documents = Vec::new();
-        for (reference, meta) in &self.deleted {
-            references.push(*reference);
-            documents.push(meta.id.clone());
+        for item in &self.deleted {
+            references.push(item.reference);
+            documents.push(item.meta.id.clone());
         }
-        documents.extend(self.unlinked.iter().map(|(_, meta)| meta.id.clone()));
-        documents.extend(self.deleted.iter().map(|(_, meta)| tombstone_id(&meta.id)));
+        for item in &self.unlinked {
+            documents.push(item.meta.id.clone());
+        }
+        for item in &self.deleted {
+            documents.push(tombstone_id(&item.meta.id));
+        }
         let read_set = ReadSet { backlinks: backlink_query(&references), ..ReadSet::of(documents) };
         let deletion = self.clone();
         let (caller, at) = (Arc::clone(&write_context.caller), write_context.at.whole());
@@ -225,36 +234,33 @@ impl ItemDeletion {
         user: &str,
         at: Timestamp,
     ) -> Result<(Vec<DocumentChange>, Option<DeletedItem>)> {
-        let (reference, meta) = &self.deleted[0];
+        let AffectedItem { reference, meta } = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
         let document = item_lookup::require_document(snapshot.documents.first(), *reference)?;
         check_version(self.if_version, document, *reference)?;
-        let text = item_lookup::document_text(document)?;
-        let item = item_lookup::parse_item(meta, document, text);
-        let deleted: BTreeSet<Reference> =
-            self.deleted.iter().map(|(reference, _)| *reference).collect();
+        let root = parse_document(meta, document)?;
+        let deleted: BTreeSet<Reference> = self.deleted.iter().map(|item| item.reference).collect();
         let dependents = self.unplanned_dependents(snapshot, &deleted);
-        if !self.cascade && (!dependents.is_empty() || !item.relationships.is_empty()) {
-            return Err(still_referenced_error(*reference, &dependents, &item));
+        if !self.cascade && (!dependents.is_empty() || !root.relationships.is_empty()) {
+            return Err(still_referenced_error(*reference, &dependents, &root));
         }
         if !dependents.is_empty() {
             // They were added after the plan was made.
             return Ok((Vec::new(), None));
         }
         let mut changes = Vec::new();
-        for ((reference, meta), document) in self.deleted.iter().zip(documents.by_ref()) {
-            let document = item_lookup::require_document(Some(document), *reference)?;
+        for (affected, document) in self.deleted.iter().zip(documents.by_ref()) {
+            let document = item_lookup::require_document(Some(document), affected.reference)?;
             let text = item_lookup::document_text(document)?;
-            let item = item_lookup::parse_item(meta, document, text);
+            let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, at, user);
             changes.push(DocumentChange::put(tombstone_id(&document.id), tombstone));
             changes.push(DocumentChange::Delete { id: document.id.clone() });
         }
-        for ((_, meta), document) in self.unlinked.iter().zip(documents) {
+        for (affected, document) in self.unlinked.iter().zip(documents) {
             // A document that was removed meanwhile has no relationship any more.
             let Some(document) = document else { continue };
-            let text = item_lookup::document_text(document)?;
-            let item = item_lookup::parse_item(meta, document, text);
+            let item = parse_document(&affected.meta, document)?;
             let mut relationships = item.relationships.clone();
             relationships.retain(|link| !deleted.contains(&link.target));
             let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
@@ -265,10 +271,10 @@ impl ItemDeletion {
         let deleted_item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
-            title: item.title,
+            title: root.title,
             version: version.map(|version| version.to_string()).unwrap_or_default(),
-            deleted: self.deleted.iter().map(|(reference, _)| reference.to_string()).collect(),
-            unlinked: self.unlinked.iter().map(|(reference, _)| reference.to_string()).collect(),
+            deleted: reference_ids(&self.deleted),
+            unlinked: reference_ids(&self.unlinked),
         };
         Ok((changes, Some(deleted_item)))
     }
@@ -280,7 +286,7 @@ impl ItemDeletion {
         deleted: &BTreeSet<Reference>,
     ) -> Vec<&'a DocumentMeta> {
         let planned: BTreeSet<&DocumentId> =
-            self.deleted.iter().chain(&self.unlinked).map(|(_, meta)| &meta.id).collect();
+            self.deleted.iter().chain(&self.unlinked).map(|item| &item.meta.id).collect();
         let mut dependents: Vec<&DocumentMeta> = Vec::new();
         for meta in snapshot.backlinks.iter().flatten() {
             if depends_on(meta, deleted) && !planned.contains(&meta.id) {
@@ -289,6 +295,14 @@ impl ItemDeletion {
         }
         dependents
     }
+}
+
+fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> {
+    Ok(item_lookup::parse_item(meta, document, item_lookup::document_text(document)?))
+}
+
+fn reference_ids(items: &[AffectedItem]) -> Vec<String> {
+    items.iter().map(|item| item.reference.to_string()).collect()
 }
 
 fn tombstone_id(id: &DocumentId) -> DocumentId {

@@ -61,6 +61,7 @@ impl Tool for ListEpics {
         }
         let total = metas.len();
         let end = (offset + limit(arguments.limit)).min(total);
+        // Summaries need only metadata, so no document is read.
         let epics = ItemSummary::from_metas(metas.get(offset..end).unwrap_or_default());
         let page = EpicPage { epics, total, next_cursor: pages.next(end, total) };
         reply(render_text(&page), &page)

@@ -138,6 +138,7 @@ pub(super) async fn update_fields(
         linked: parent.map(|parent| (parent.kind.name(), parent)),
         if_version,
     };
+    // A conflict repeats the decision, so the closure keeps the fields and clones them.
     let edit_item = move |_: &ItemMeta, parent: Option<LinkedDocument<'_>>| {
         let parent = parent.map(|(parent, _)| parent.clone());
         Ok(ItemEdit { parent, ..fields.clone() })

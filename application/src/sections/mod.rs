@@ -106,6 +106,7 @@ fn section_list_change(
     }
     let (agents, _) = snapshot_documents(snapshot);
     let source = agents.map_or(Ok(PLACEHOLDER), document_text)?;
+    // `with_sections` returns `None` if the list is correct already.
     let body = match (instructions::with_sections(source, &titles), agents) {
         (Some(edited), _) => Bytes::from(edited),
         (None, None) => PLACEHOLDER.into(),

@@ -124,6 +124,7 @@ impl Arguments {
         let mut set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
+        // The body is moved, because a section may be large.
         let document = Document::new(id, std::mem::take(&mut set.body).into());
         let version = document.version;
         // An unchanged section keeps its file and its modification time.

@@ -207,6 +207,7 @@ fn read_arguments(
     let required: Vec<&ArgumentSpec> =
         spec.arguments.iter().filter(|argument| argument.required).collect();
     for ArgumentSpec { name, description, .. } in &required {
+        // One problem for each argument is enough.
         let is_reported = problems.iter().any(|(field, _)| field == name);
         if !arguments.contains_key(*name) && !is_reported {
             problems.push(((*name).to_owned(), format!("required, and missing ({description})")));
@@ -242,6 +243,7 @@ fn render_message(
     idea: Option<&str>,
 ) -> Result<String> {
     let content = json_line(stored)?;
+    // A stored text cannot contain the digest of the content that it is part of.
     let digest = Version::of(content.as_bytes());
     let idea = match idea {
         Some(idea) => format!(
@@ -276,7 +278,7 @@ fn json_line(value: &impl Serialize) -> Result<String> {
     for c in json.chars() {
         if is_hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a String never fails.
+                // JSON escapes UTF-16 code units. Writing to a string does not fail.
                 let _ = write!(line, "\\u{unit:04x}");
             }
         } else {
