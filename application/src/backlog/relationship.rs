@@ -64,13 +64,12 @@ impl RelationshipSpec {
 
     /// True if the target already holds the same relationship of a mutual type.
     fn has_mirror(self, target: &Document) -> Result<bool> {
-        if !self.kind.is_mutual() {
-            return Ok(false);
-        }
-        // The metadata of the target may be older than the snapshot, so the document is parsed.
+        // The metadata of the target may be older than the snapshot, so the document is parsed. An
+        // unreadable target is an error for all types.
         let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
         let (target, _) = ItemMeta::read(self.target.kind, name, text, Timestamp::default());
-        Ok(target.relationships.contains(&Relationship { kind: self.kind, target: self.source }))
+        let mirror = Relationship { kind: self.kind, target: self.source };
+        Ok(self.kind.is_mutual() && target.relationships.contains(&mirror))
     }
 
     /// Returns the source's relationships with this one removed.

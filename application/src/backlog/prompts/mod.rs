@@ -132,15 +132,15 @@ const fn required_argument(
     ArgumentSpec { name, title, description, required: true }
 }
 
-/// Fills a prompt; `is_on` is false on a server without the backlog.
+/// Fills a prompt; `has_backlog` is false on a server without the backlog.
 pub(crate) async fn get(
     context: &ToolContext,
-    is_on: bool,
+    has_backlog: bool,
     request: ResourceRequest,
 ) -> Result<PromptContent> {
     let prompt = match find_prompt(&request.name) {
-        Some(prompt) if is_on => prompt,
-        _ => return Err(unknown_prompt_error(is_on, &request.name)),
+        Some(prompt) if has_backlog => prompt,
+        _ => return Err(unknown_prompt_error(has_backlog, &request.name)),
     };
     let arguments = read_arguments(&prompt.spec, request.arguments)?;
     let field = prompt.kind.name();
@@ -164,9 +164,9 @@ fn find_prompt(name: &str) -> Option<&'static PromptTemplate> {
     ALL.iter().find(|prompt| prompt.spec.name == name)
 }
 
-fn unknown_prompt_error(is_on: bool, name: &str) -> Error {
+fn unknown_prompt_error(has_backlog: bool, name: &str) -> Error {
     let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
-    let hint = if is_on {
+    let hint = if has_backlog {
         let names: Vec<&str> = ALL.iter().map(|prompt| prompt.spec.name).collect();
         format!("the prompts are: {}", names.join(", "))
     } else {

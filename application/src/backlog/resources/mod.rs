@@ -55,16 +55,16 @@ const MAX_COMPLETIONS: usize = 100;
 /// A longer text has no completions.
 const MAX_TYPED_BYTES: usize = 500;
 
-/// Reads a resource; `is_on` is false on a server without the backlog.
+/// Reads a resource; `has_backlog` is false on a server without the backlog.
 pub(crate) async fn read(
     context: &ToolContext,
-    is_on: bool,
+    has_backlog: bool,
     caller: &Caller,
     uri: &str,
 ) -> Result<ResourceContent> {
     // An invalid URI is the same error with and without the backlog.
     let resource = uri::parse_uri(uri)?;
-    if !is_on {
+    if !has_backlog {
         let message = format!(
             "Resource not found: {uri}; this server runs without the backlog (`--toolsets`)"
         );
