@@ -1,4 +1,4 @@
-//! `create_acceptance_criteria`.
+//! `create_acceptance_criteria`: creates an acceptance criterion of a user story.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION;

@@ -1,4 +1,4 @@
-//! `create_epic`.
+//! `create_epic`: creates an epic.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;

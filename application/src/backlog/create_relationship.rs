@@ -1,4 +1,4 @@
-//! `create_relationship`.
+//! `create_relationship`: adds a relationship to the source's file.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemMeta};

@@ -1,4 +1,4 @@
-//! `create_requirement`.
+//! `create_requirement`: creates a requirement of a user story.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;

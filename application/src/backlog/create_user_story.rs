@@ -1,4 +1,4 @@
-//! `create_user_story`.
+//! `create_user_story`: creates a user story of an epic.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;

@@ -1,4 +1,4 @@
-//! `delete_relationship`.
+//! `delete_relationship`: removes a relationship from the source's file.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemMeta};

@@ -1,4 +1,4 @@
-//! `epic_hierarchy`.
+//! `epic_hierarchy`: returns the summaries of an epic and of all items below it.
 
 use std::fmt::Write;
 

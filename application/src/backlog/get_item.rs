@@ -1,4 +1,4 @@
-//! `get_item`.
+//! `get_item`: returns an item with its children, relationships, links and backlinks.
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;

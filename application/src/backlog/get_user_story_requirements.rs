@@ -1,4 +1,4 @@
-//! `get_user_story_requirements`.
+//! `get_user_story_requirements`: returns the full requirements of a user story.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `list_epics`.
+//! `list_epics`: returns the summaries of epics in pages.
 
 use std::fmt::Write;
 

@@ -42,8 +42,8 @@ pub(super) struct SearchResult {
 
 impl SearchResponse {
     /// `offset` is the position of the first hit of the page.
-    pub(super) fn from_hits(found: SearchHits, offset: usize, pages: &PageReader) -> Self {
-        let SearchHits { hits, total, signals, pending } = found;
+    pub(super) fn from_hits(page: SearchHits, offset: usize, pages: &PageReader) -> Self {
+        let SearchHits { hits, total, signals, pending } = page;
         let next_cursor = pages.next(offset + hits.len(), total);
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
         Self { total, results, next_cursor, signals, pending }
@@ -52,19 +52,27 @@ impl SearchResponse {
     /// The text has a summary and a line for each result.
     pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
         let mut lines = vec![self.summary_line(offset)];
-        lines.extend(self.results.iter().map(SearchResult::text_line));
-        lines.extend(self.next_cursor.iter().map(|next| format!("Next page: cursor {next}")));
+        for result in &self.results {
+            lines.push(result.text_line());
+        }
+        if let Some(cursor) = &self.next_cursor {
+            lines.push(format!("Next page: cursor {cursor}"));
+        }
         tool::reply(lines.join("\n"), &self)
     }
 
     fn summary_line(&self, offset: usize) -> String {
         let (total, shown) = (self.total, self.results.len());
         let items = if total == 1 { "item" } else { "items" };
-        let showing = match (offset, shown) {
-            _ if shown == total => String::new(),
-            (_, 0) => ", showing none".to_owned(),
-            (0, _) => format!(", showing {shown}"),
-            _ => format!(", showing {} to {}", offset + 1, offset + shown),
+        let showing = if shown == total {
+            String::new()
+        } else if shown == 0 {
+            // The items after the cursor were deleted.
+            ", showing none".to_owned()
+        } else if offset == 0 {
+            format!(", showing {shown}")
+        } else {
+            format!(", showing {} to {}", offset + 1, offset + shown)
         };
         format!("Found {total} {items}{showing}")
     }
@@ -72,18 +80,19 @@ impl SearchResponse {
 
 impl SearchResult {
     fn from_hit(hit: SearchHit) -> Self {
-        let entity_type = match hit.document.kind {
-            DocumentKind::Section => "section",
-            DocumentKind::Entity => "knowledge",
-            kind => kind.name(),
+        let (entity_type, kind) = match hit.document.kind {
+            DocumentKind::Section => ("section", None),
+            DocumentKind::Entity => ("knowledge", Some(hit.kind)),
+            kind => (kind.name(), None),
         };
         let status = hit.facets.iter().find_map(|facet| facet.value(SearchFacet::STATUS));
         Self {
             status: status.map(str::to_owned),
-            kind: (hit.document.kind == DocumentKind::Entity).then_some(hit.kind),
+            kind,
             reference_id: hit.reference,
             entity_type,
             title: hit.title,
+            // Four decimals are enough to compare hits, and cost models fewer tokens.
             score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
             snippet: hit.snippet,
         }
@@ -91,8 +100,10 @@ impl SearchResult {
 
     fn text_line(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or(self.entity_type);
-        let status = self.status.as_ref().map(|status| format!(", {status}")).unwrap_or_default();
-        format!("{} ({kind}{status}): {}", self.reference_id, self.title)
+        match &self.status {
+            Some(status) => format!("{} ({kind}, {status}): {}", self.reference_id, self.title),
+            None => format!("{} ({kind}): {}", self.reference_id, self.title),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `search_global`.
+//! `search_global`: searches items, sections and entities.
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
@@ -95,7 +95,7 @@ impl Tool for SearchGlobal {
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let query = SearchQuery {
             text: query.into_string(),
-            documents: types.iter().map(|entity_type| entity_type.document_kind()).collect(),
+            documents: types.iter().map(|kind| kind.document_kind()).collect(),
             kinds: Vec::new(),
             facets: Vec::new(),
             offset,
@@ -103,8 +103,8 @@ impl Tool for SearchGlobal {
             meaning: SemanticMode::Best,
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let found = context.indexes.search(ports, project, &query, observer).await?;
-        SearchResponse::from_hits(found, offset, &pages).reply(offset)
+        let page = context.indexes.search(ports, project, &query, observer).await?;
+        SearchResponse::from_hits(page, offset, &pages).reply(offset)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `search_requirements`.
+//! `search_requirements`: searches requirements with filters, or lists them without a query.
 
 use std::collections::BTreeSet;
 
@@ -81,9 +81,8 @@ impl Tool for SearchRequirements {
             meaning: SemanticMode::Best,
         };
         let observer = &*call.observer;
-        let found =
-            context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
-        SearchResponse::from_hits(found, offset, &pages).reply(offset)
+        let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
+        SearchResponse::from_hits(page, offset, &pages).reply(offset)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `update_acceptance_criteria`.
+//! `update_acceptance_criteria`: replaces the text of an acceptance criterion.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemEdit;

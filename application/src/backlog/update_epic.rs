@@ -1,4 +1,4 @@
-//! `update_epic`.
+//! `update_epic`: updates the given fields of an epic.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};

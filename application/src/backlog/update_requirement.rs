@@ -1,4 +1,4 @@
-//! `update_requirement`.
+//! `update_requirement`: updates the given fields of a requirement or moves it.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};

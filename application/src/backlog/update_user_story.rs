@@ -1,4 +1,4 @@
-//! `update_user_story`.
+//! `update_user_story`: updates the given fields of a user story or moves it.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
