@@ -67,7 +67,7 @@ impl SearchResponse {
         let showing = if shown == total {
             String::new()
         } else if shown == 0 {
-            // The items after the cursor were deleted.
+            // Items were deleted after the cursor was issued.
             ", showing none".to_owned()
         } else if offset == 0 {
             format!(", showing {shown}")
@@ -92,7 +92,7 @@ impl SearchResult {
             reference_id: hit.reference,
             entity_type,
             title: hit.title,
-            // Four decimals are enough to compare hits, and cost models fewer tokens.
+            // An f32 score has many meaningless digits as an f64.
             score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
             snippet: hit.snippet,
         }
