@@ -3,9 +3,9 @@
 
 pub mod convert;
 mod handlers;
+pub mod jsonrpc;
 pub mod request_context;
 pub mod server;
 pub mod shutdown;
 mod static_lists;
 mod subscriptions;
-pub mod wire;

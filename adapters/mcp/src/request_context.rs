@@ -43,7 +43,7 @@ pub enum ClientDialect {
 pub struct ResponseStatus(Option<Arc<AtomicU16>>);
 
 impl ResponseStatus {
-    pub fn over_http() -> Self {
+    pub fn for_http() -> Self {
         Self(Some(Arc::default()))
     }
 
@@ -51,33 +51,33 @@ impl ResponseStatus {
         self.0.is_some()
     }
 
-    pub(crate) fn set(&self, status: u16) {
+    pub(crate) fn request_status(&self, status: u16) {
         if let Some(slot) = &self.0 {
             slot.store(status, Ordering::Relaxed);
         }
     }
 
     /// The status to answer with instead of 200.
-    pub fn get(&self) -> Option<u16> {
+    pub fn requested(&self) -> Option<u16> {
         let status = self.0.as_ref()?.load(Ordering::Relaxed);
         (status != 0).then_some(status)
     }
 
     /// Seconds until a retry may succeed; `None` where a retry is pointless.
-    pub fn retry_after(&self) -> Option<u32> {
-        (self.get() == Some(503)).then_some(1)
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        (self.requested() == Some(503)).then_some(1)
     }
 }
 
 impl RequestContext {
     /// The context of every request on a connection with one caller.
-    pub(crate) fn local(caller: Arc<Caller>) -> Self {
+    pub(crate) fn for_connection(caller: Arc<Caller>) -> Self {
         let (request_id, status) = (correlation_id().into(), ResponseStatus::default());
         Self { caller, request_id, dialect: ClientDialect::Mcp, status }
     }
 
     /// The context that the transport attached.
-    pub(crate) fn of(context: &RmcpContext<RoleServer>) -> Option<Self> {
+    pub(crate) fn from_extensions(context: &RmcpContext<RoleServer>) -> Option<Self> {
         let parts = context.extensions.get::<http::request::Parts>()?;
         parts.extensions.get::<Self>().cloned()
     }
@@ -98,70 +98,77 @@ pub(crate) struct GuardedService {
 }
 
 impl GuardedService {
-    pub(crate) async fn call(
+    pub(crate) async fn call_tool(
         &self,
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
         observer: Arc<dyn ProgressSink>,
     ) -> Result<ToolReply> {
-        let (caller, correlation_id) = self.identity();
+        let (caller, correlation_id) = self.caller_and_id();
         let call = ToolCall { caller, correlation_id, name, arguments, observer, idempotency_key };
-        guard(self.service.call(call)).await
+        catch_panic(self.service.call(call)).await
     }
 
-    pub(crate) async fn admit(&self, method: &'static str) -> Result<()> {
+    pub(crate) async fn authorize_method(&self, method: &'static str) -> Result<()> {
         let RequestContext { caller, request_id, .. } = &self.context;
-        guard(self.service.authorize(caller, request_id, method)).await
+        catch_panic(self.service.authorize(caller, request_id, method)).await
     }
 
-    pub(crate) async fn resources(
+    pub(crate) async fn list_resources(
         &self,
         cursor: Option<String>,
         is_poll: bool,
     ) -> Result<ResourcePage> {
-        let (caller, correlation_id) = self.identity();
+        let (caller, correlation_id) = self.caller_and_id();
         let request = ListRequest { caller, correlation_id, cursor, is_poll };
-        guard(self.service.resources(request)).await
+        catch_panic(self.service.resources(request)).await
     }
 
-    pub(crate) async fn read(&self, uri: String, is_poll: bool) -> Result<ResourceContent> {
-        guard(self.service.read(self.request(uri, Map::new(), is_poll))).await
+    pub(crate) async fn read_resource(
+        &self,
+        uri: String,
+        is_poll: bool,
+    ) -> Result<ResourceContent> {
+        catch_panic(self.service.read(self.resource_request(uri, Map::new(), is_poll))).await
     }
 
-    pub(crate) async fn prompt(
+    pub(crate) async fn get_prompt(
         &self,
         name: String,
         arguments: Map<String, Value>,
     ) -> Result<PromptContent> {
-        guard(self.service.prompt(self.request(name, arguments, false))).await
+        catch_panic(self.service.prompt(self.resource_request(name, arguments, false))).await
     }
 
-    pub(crate) async fn complete(&self, request: CompletionRequest) -> Result<CompletionValues> {
+    pub(crate) async fn complete_argument(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionValues> {
         let RequestContext { caller, request_id, .. } = &self.context;
-        guard(self.service.complete(caller, request_id, request)).await
+        catch_panic(self.service.complete(caller, request_id, request)).await
     }
 
-    pub(crate) async fn resources_changed(&self) -> Result<u64> {
-        guard(self.service.resources_changed(&self.context.caller)).await
+    pub(crate) async fn resources_revision(&self) -> Result<u64> {
+        catch_panic(self.service.resources_changed(&self.context.caller)).await
     }
 
-    fn request(
+    fn resource_request(
         &self,
         name: String,
         arguments: Map<String, Value>,
         is_poll: bool,
     ) -> ResourceRequest {
-        let (caller, correlation_id) = self.identity();
+        let (caller, correlation_id) = self.caller_and_id();
         ResourceRequest { caller, correlation_id, name, arguments, is_poll }
     }
 
-    fn identity(&self) -> (Arc<Caller>, String) {
+    fn caller_and_id(&self) -> (Arc<Caller>, String) {
         (Arc::clone(&self.context.caller), self.context.request_id.as_ref().to_owned())
     }
 }
 
-async fn guard<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+async fn catch_panic<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(|panic| {
         let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());
         let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -171,7 +178,7 @@ async fn guard<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
 
 /// Runs a call and forwards its progress. Everything reported before the end is sent before the
 /// response.
-pub(crate) async fn with_progress<T, Call: Future<Output = T>>(
+pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
     context: &RmcpContext<RoleServer>,
     call: impl FnOnce(Arc<dyn ProgressSink>) -> Call,
 ) -> T {

@@ -17,12 +17,12 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::convert::{self, Era};
+use crate::convert::{self, ProtocolEra};
 use crate::handlers::{is_modern, unknown_method};
+use crate::jsonrpc::ToolCallMessage;
 use crate::request_context::{GuardedService, RequestContext, correlation_id};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::Subscriptions;
-use crate::wire::ToolCall;
 
 type Context = RmcpContext<RoleServer>;
 
@@ -31,47 +31,47 @@ const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
 
 /// Speaks MCP for one connection, or for all callers of one process. Clones share everything.
 #[derive(Clone)]
-pub struct Server(pub(crate) Arc<Shared>);
+pub struct McpServer(pub(crate) Arc<ServerState>);
 
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) service: Arc<dyn ApplicationService>,
     read_lists: StaticLists,
     write_lists: StaticLists,
     /// The caller of every request on a connection; `None` where each request brings its own.
-    local: Option<Arc<Caller>>,
+    local_caller: Option<Arc<Caller>>,
     pub(crate) subscriptions: Subscriptions,
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for McpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("local", &self.0.local).finish_non_exhaustive()
+        f.debug_struct("Server").field("local", &self.0.local_caller).finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl McpServer {
     /// For one caller on one connection.
     pub fn new(service: Arc<dyn ApplicationService>, caller: Caller) -> Self {
-        Self::with(service, Some(Arc::new(caller)))
+        Self::with_local_caller(service, Some(Arc::new(caller)))
     }
 
     /// For independent HTTP requests, each with a [`RequestContext`] in its extensions.
     pub fn for_requests(service: Arc<dyn ApplicationService>) -> Self {
-        Self::with(service, None)
+        Self::with_local_caller(service, None)
     }
 
-    fn with(service: Arc<dyn ApplicationService>, local: Option<Arc<Caller>>) -> Self {
-        Self(Arc::new(Shared {
+    fn with_local_caller(service: Arc<dyn ApplicationService>, local: Option<Arc<Caller>>) -> Self {
+        Self(Arc::new(ServerState {
             read_lists: StaticLists::new(&*service, Access::Read),
             write_lists: StaticLists::new(&*service, Access::Write),
             subscriptions: Subscriptions::new(local.is_some()),
             service,
-            local,
+            local_caller: local,
         }))
     }
 
     /// Stops all polling; every open stream gets its last response.
-    pub fn finish(&self) {
-        self.0.subscriptions.finish();
+    pub fn end_subscriptions(&self) {
+        self.0.subscriptions.end_all();
     }
 
     /// True for a request that must run alone, in order with all others: the handshake, every tool
@@ -82,7 +82,7 @@ impl Server {
             | ClientRequest::SubscribeRequest(_)
             | ClientRequest::UnsubscribeRequest(_) => true,
             ClientRequest::CallToolRequest(call) => {
-                self.widest_lists().writing.contains(&*call.params.name)
+                self.widest_lists().write_tools.contains(&*call.params.name)
             }
             _ => false,
         }
@@ -90,13 +90,13 @@ impl Server {
 
     /// Answers a tool call of a client before 2026-07-28, as one JSON-RPC message. rmcp's service
     /// would start tasks and channels for it that cost more than a small call.
-    pub async fn call_directly(&self, call: ToolCall, context: RequestContext) -> Vec<u8> {
-        let ToolCall { id, name, arguments, meta } = call;
+    pub async fn call_directly(&self, call: ToolCallMessage, context: RequestContext) -> Vec<u8> {
+        let ToolCallMessage { id, name, arguments, meta } = call;
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
         let result = match idempotency_key(&MetaObject(meta)) {
-            Ok(key) => match guarded.call(name, arguments, key, Arc::new(NoProgress)).await {
+            Ok(key) => match guarded.call_tool(name, arguments, key, Arc::new(NoProgress)).await {
                 Ok(reply) => return direct_response(id, reply),
-                Err(error) => convert::error(error, &guarded.context, Era::Legacy),
+                Err(error) => convert::tool_error(error, &guarded.context, ProtocolEra::Legacy),
             },
             Err(error) => Err(error),
         };
@@ -111,28 +111,30 @@ impl Server {
     }
 
     /// The application as the caller of this request may use it.
-    pub(crate) fn guarded(&self, context: &Context) -> Result<GuardedService, ErrorData> {
-        let context = match &self.0.local {
-            Some(caller) => RequestContext::local(Arc::clone(caller)),
-            None => RequestContext::of(context).ok_or_else(|| {
+    pub(crate) fn guarded_service(&self, context: &Context) -> Result<GuardedService, ErrorData> {
+        let context = match &self.0.local_caller {
+            Some(caller) => RequestContext::for_connection(Arc::clone(caller)),
+            None => RequestContext::from_extensions(context).ok_or_else(|| {
                 let error = Error::new(ErrorKind::Internal, "a request came without its caller");
-                convert::internal(&error, &correlation_id())
+                convert::internal_error(&error, &correlation_id())
             })?,
         };
         Ok(GuardedService { service: Arc::clone(&self.0.service), context })
     }
 
     /// The lists that the caller of this request may see.
-    pub(crate) fn lists(&self, guarded: &GuardedService) -> &StaticLists {
-        self.lists_for(guarded.context.caller.access)
+    pub(crate) fn lists_of_caller(&self, guarded: &GuardedService) -> &StaticLists {
+        self.lists_for_access(guarded.context.caller.access)
     }
 
     /// The lists of the connection's caller, or of a caller with full access.
     pub(crate) fn widest_lists(&self) -> &StaticLists {
-        self.lists_for(self.0.local.as_ref().map_or(Access::Write, |caller| caller.access))
+        self.lists_for_access(
+            self.0.local_caller.as_ref().map_or(Access::Write, |caller| caller.access),
+        )
     }
 
-    fn lists_for(&self, access: Access) -> &StaticLists {
+    fn lists_for_access(&self, access: Access) -> &StaticLists {
         match access {
             Access::Read => &self.0.read_lists,
             Access::Write => &self.0.write_lists,
@@ -141,19 +143,19 @@ impl Server {
 
     /// True where a client can be notified outside of its requests.
     pub(crate) fn is_connected(&self) -> bool {
-        self.0.local.is_some()
+        self.0.local_caller.is_some()
     }
 
     /// Authorizes and records a request that is answered here. Returns the caller's lists.
-    pub(crate) async fn admit(
+    pub(crate) async fn authorize_method(
         &self,
         context: &Context,
         method: &'static str,
     ) -> Result<&StaticLists, ErrorData> {
-        let guarded = self.guarded(context)?;
-        match guarded.admit(method).await {
-            Ok(()) => Ok(self.lists(&guarded)),
-            Err(error) => Err(convert::failure(error, &guarded.context, None)),
+        let guarded = self.guarded_service(context)?;
+        match guarded.authorize_method(method).await {
+            Ok(()) => Ok(self.lists_of_caller(&guarded)),
+            Err(error) => Err(convert::request_error(error, &guarded.context, None)),
         }
     }
 }
@@ -175,7 +177,7 @@ fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
 }
 
 /// Adds the server's name to a result, which every result since 2026-07-28 must have.
-pub(crate) fn sign(meta: &mut Option<MetaObject>, context: &Context) {
+pub(crate) fn add_server_info(meta: &mut Option<MetaObject>, context: &Context) {
     const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     if is_modern(context) {
         let reqlore = json!({ "name": "reqlore", "version": env!("CARGO_PKG_VERSION") });
@@ -199,14 +201,14 @@ pub(crate) fn idempotency_key(meta: &MetaObject) -> Result<Option<String>, Error
 }
 
 /// True if a call with this `_meta` needs no progress and no newer protocol.
-pub(crate) fn is_plain_meta(meta: &serde_json::Map<String, Value>) -> bool {
+pub(crate) fn has_only_idempotency_key(meta: &serde_json::Map<String, Value>) -> bool {
     meta.keys().all(|key| key == IDEMPOTENCY_KEY)
 }
 
 /// The service that rmcp runs on a connection. It refuses methods of the other era, and inspects
 /// subscribed resources before rmcp acknowledges the subscription, so that no change is missed.
 #[derive(Debug, Clone)]
-pub struct ConnectionService(pub Server);
+pub struct ConnectionService(pub McpServer);
 
 impl Service<RoleServer> for ConnectionService {
     async fn handle_request(
@@ -229,8 +231,9 @@ impl Service<RoleServer> for ConnectionService {
         if let ClientRequest::SubscriptionsListenRequest(listen) = &request
             && server.widest_lists().has_resources()
         {
-            let (guarded, wanted) = (server.guarded(&context)?, &listen.params.notifications);
-            let stream = server.0.subscriptions.prepare(guarded, wanted).await;
+            let (guarded, wanted) =
+                (server.guarded_service(&context)?, &listen.params.notifications);
+            let stream = server.0.subscriptions.open_stream(guarded, wanted).await;
             context.extensions.insert(Arc::new(stream.map_err(in_modern_codes)?));
         }
         server.handle_request(request, context).await

@@ -17,7 +17,7 @@ pub struct Shutdown {
 impl Shutdown {
     /// Replaces the signals' default effect on the process. Needs a runtime. A closed terminal ends
     /// a server for one client (`hang_up_ends`), but not a server for many.
-    pub fn by_signals(hang_up_ends: bool) -> io::Result<Self> {
+    pub fn on_signals(hang_up_ends: bool) -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hang_up = signal(SignalKind::hangup())?;

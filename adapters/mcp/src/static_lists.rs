@@ -47,7 +47,7 @@ pub(crate) struct StaticLists {
     pub(crate) config: ServerConfig,
     pub(crate) tools: Vec<Tool>,
     /// The names of the tools that write.
-    pub(crate) writing: HashSet<String>,
+    pub(crate) write_tools: HashSet<String>,
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) prompts: Vec<Prompt>,
 }
@@ -57,18 +57,18 @@ impl StaticLists {
         let caller = Caller::local("", access);
         let specs = service.tools(&caller);
         let writing = specs.iter().filter(|spec| spec.access == Access::Write);
-        let writing = writing.map(|spec| spec.name.to_owned()).collect();
+        let write_tools = writing.map(|spec| spec.name.to_owned()).collect();
         let templates: Vec<_> =
-            service.templates(&caller).into_iter().map(convert::template).collect();
+            service.templates(&caller).into_iter().map(convert::resource_template).collect();
         let prompts: Vec<_> =
-            service.prompts(&caller).into_iter().map(convert::prompt_spec).collect();
-        let mut config = ServerConfig::new(capabilities(&templates, &prompts));
+            service.prompts(&caller).into_iter().map(convert::mcp_prompt).collect();
+        let mut config = ServerConfig::new(server_capabilities(&templates, &prompts));
         config.server_info = Implementation::new("reqlore", env!("CARGO_PKG_VERSION"));
         config.server_info.title = Some("Reqlore".to_owned());
         config.server_info.description = Some(DESCRIPTION.to_owned());
-        config.instructions = Some(instructions(&specs));
-        let tools = specs.into_iter().map(convert::tool).collect();
-        Self { config, tools, writing, templates, prompts }
+        config.instructions = Some(build_instructions(&specs));
+        let tools = specs.into_iter().map(convert::mcp_tool).collect();
+        Self { config, tools, write_tools, templates, prompts }
     }
 
     pub(crate) fn has_resources(&self) -> bool {
@@ -76,7 +76,7 @@ impl StaticLists {
     }
 }
 
-fn instructions(tools: &[&ToolSpec]) -> String {
+fn build_instructions(tools: &[&ToolSpec]) -> String {
     let has = |prefix: &str| tools.iter().any(|tool| tool.name.starts_with(prefix));
     let guidance = GUIDANCE.iter().filter(|(prefix, _)| has(prefix)).map(|(_, text)| *text);
     let parts = std::iter::once(INTRODUCTION).chain(guidance).chain([CAUTION]);
@@ -84,7 +84,7 @@ fn instructions(tools: &[&ToolSpec]) -> String {
 }
 
 /// Names only the features that have entries.
-fn capabilities(templates: &[ResourceTemplate], prompts: &[Prompt]) -> ServerCapabilities {
+fn server_capabilities(templates: &[ResourceTemplate], prompts: &[Prompt]) -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::builder().enable_tools().build();
     if !templates.is_empty() {
         let resources = ServerCapabilities::builder()

@@ -27,54 +27,54 @@ const MAX_URIS: usize = 1000;
 const MAX_STREAMS: usize = 32;
 /// Over HTTP all callers together have the limits of this many connections; the transport limits
 /// each caller.
-const SHARED: usize = 16;
+const SHARED_CONNECTIONS: usize = 16;
 
 /// The polling interval, which is the debounce too: several changes within it are notified once. On
 /// files a poll drains inotify and costs microseconds.
-const INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A pause is at least this many times the round before it, so that calls keep 90 % of the CPU.
-const REST: u32 = 9;
+const PAUSE_FACTOR: u32 = 9;
 
 /// The subscriptions of one connection.
 pub(crate) struct Subscriptions {
     /// Of the legacy era; a connection has one caller.
-    poller: OnceLock<Arc<ResourcePoller>>,
-    uris: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    legacy_poller: OnceLock<Arc<ResourcePoller>>,
+    uri_permits: Arc<Semaphore>,
+    stream_permits: Arc<Semaphore>,
     closing: CancellationToken,
     /// Ends the poller, which must not own this.
     _closes: DropGuard,
 }
 
 /// A stream of the modern era and its permits.
-pub(crate) struct Stream {
+pub(crate) struct SubscriptionStream {
     poller: ResourcePoller,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
-impl Stream {
+impl SubscriptionStream {
     /// For a stream acknowledged before its resources were read: changes in between are unknown, so
     /// everything is notified once.
     pub(crate) fn notify_all(&self) {
-        self.poller.forget();
+        self.poller.mark_all_changed();
     }
 }
 
 impl Subscriptions {
     pub(crate) fn new(connected: bool) -> Self {
         let closing = CancellationToken::new();
-        let times = if connected { 1 } else { SHARED };
+        let times = if connected { 1 } else { SHARED_CONNECTIONS };
         Self {
-            poller: OnceLock::new(),
-            uris: Arc::new(Semaphore::new(MAX_URIS * times)),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS * times)),
+            legacy_poller: OnceLock::new(),
+            uri_permits: Arc::new(Semaphore::new(MAX_URIS * times)),
+            stream_permits: Arc::new(Semaphore::new(MAX_STREAMS * times)),
             _closes: closing.clone().drop_guard(),
             closing,
         }
     }
 
     /// Stops all notifications; streams end with their last response.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn end_all(&self) {
         self.closing.cancel();
     }
 
@@ -85,84 +85,96 @@ impl Subscriptions {
         uri: String,
         peer: &Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let failure = |error| convert::failure(error, &guarded.context, Some(&uri));
-        let (poller, target) = (self.poller(&guarded), Target::Resource(uri.clone()));
-        let seen = poller.inspect(&target).await.map_err(failure)?;
-        if !poller.has(&target) {
-            let permit = permits(&self.uris, 1).ok_or_else(|| failure(too_many_uris()))?;
+        let failure = |error| convert::request_error(error, &guarded.context, Some(&uri));
+        let (poller, target) =
+            (self.init_poller(&guarded), SubscriptionTarget::Resource(uri.clone()));
+        let seen = poller.take_snapshot(&target).await.map_err(failure)?;
+        if !poller.contains(&target) {
+            let permit =
+                try_acquire(&self.uri_permits, 1).ok_or_else(|| failure(too_many_uris()))?;
             poller.add(target, seen, Some(permit));
         }
-        self.start(poller, peer);
+        self.start_poller(poller, peer);
         Ok(())
     }
 
     /// Legacy era: stops notifications of this URI, if there are any.
     pub(crate) fn unsubscribe(&self, uri: String) {
-        if let Some(poller) = self.poller.get() {
-            poller.remove(&Target::Resource(uri));
+        if let Some(poller) = self.legacy_poller.get() {
+            poller.remove(&SubscriptionTarget::Resource(uri));
         }
     }
 
     /// Legacy era: a client that lists resources is notified of changes of the list. If the list
     /// cannot be read, the response reports it.
     pub(crate) async fn watch_list(&self, guarded: &GuardedService, peer: &Peer<RoleServer>) {
-        let poller = self.poller(guarded);
-        if !poller.has(&Target::List)
-            && let Ok(seen) = poller.inspect(&Target::List).await
+        let poller = self.init_poller(guarded);
+        if !poller.contains(&SubscriptionTarget::List)
+            && let Ok(seen) = poller.take_snapshot(&SubscriptionTarget::List).await
         {
-            poller.add(Target::List, seen, None);
-            self.start(poller, peer);
+            poller.add(SubscriptionTarget::List, seen, None);
+            self.start_poller(poller, peer);
         }
     }
 
-    fn poller(&self, guarded: &GuardedService) -> &Arc<ResourcePoller> {
-        self.poller.get_or_init(|| Arc::new(ResourcePoller::new(guarded.clone())))
+    fn init_poller(&self, guarded: &GuardedService) -> &Arc<ResourcePoller> {
+        self.legacy_poller.get_or_init(|| Arc::new(ResourcePoller::new(guarded.clone())))
     }
 
-    fn start(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
+    fn start_poller(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
         if poller.try_start() {
             let (poller, closing) = (Arc::clone(poller), self.closing.clone());
             let notifier = Notifier::Peer(peer.clone());
-            tokio::spawn(async move { closing.run_until_cancelled(poller.run(&notifier)).await });
+            tokio::spawn(async move {
+                closing.run_until_cancelled(poller.run_until_closed(&notifier)).await
+            });
         }
     }
 
     /// Modern era: reads all wanted resources before the stream is acknowledged.
-    pub(crate) async fn prepare(
+    pub(crate) async fn open_stream(
         &self,
         guarded: GuardedService,
         wanted: &SubscriptionFilter,
-    ) -> Result<Stream, ErrorData> {
+    ) -> Result<SubscriptionStream, ErrorData> {
         let context = guarded.context.clone();
-        let failure = |error, uri| convert::failure(error, &context, uri);
+        let failure = |error, uri| convert::request_error(error, &context, uri);
         let uris: BTreeSet<&String> = wanted.resource_subscriptions.iter().flatten().collect();
-        let stream = permits(&self.streams, 1).ok_or_else(|| failure(too_many_streams(), None))?;
+        let stream = try_acquire(&self.stream_permits, 1)
+            .ok_or_else(|| failure(too_many_streams(), None))?;
         let fits = uris.len() <= MAX_URIS;
-        let each = fits.then(|| permits(&self.uris, uris.len())).flatten();
+        let each = fits.then(|| try_acquire(&self.uri_permits, uris.len())).flatten();
         let each = each.ok_or_else(|| failure(too_many_uris(), None))?;
         let poller = ResourcePoller::new(guarded);
         for uri in uris {
-            let target = Target::Resource(uri.clone());
+            let target = SubscriptionTarget::Resource(uri.clone());
             let failed = |error| failure(error, Some(uri.as_str()));
-            let seen = poller.inspect(&target).await.map_err(failed)?;
+            let seen = poller.take_snapshot(&target).await.map_err(failed)?;
             poller.add(target, seen, None);
         }
         if wanted.resources_list_changed == Some(true) {
-            let seen = poller.inspect(&Target::List).await.map_err(|error| failure(error, None))?;
-            poller.add(Target::List, seen, None);
+            let seen = poller
+                .take_snapshot(&SubscriptionTarget::List)
+                .await
+                .map_err(|error| failure(error, None))?;
+            poller.add(SubscriptionTarget::List, seen, None);
         }
-        Ok(Stream { poller, _permits: [stream, each] })
+        Ok(SubscriptionStream { poller, _permits: [stream, each] })
     }
 
     /// Modern era: notifies until the client or the connection ends it. Without a stream there is
     /// nothing to poll.
-    pub(crate) async fn listen(&self, stream: Option<&Stream>, context: &SubscriptionContext) {
+    pub(crate) async fn serve_stream(
+        &self,
+        stream: Option<&SubscriptionStream>,
+        context: &SubscriptionContext,
+    ) {
         let notifier = Notifier::Stream(context.sink().clone());
         let notifying = async {
             if let Some(stream) = stream
                 && stream.poller.try_start()
             {
-                stream.poller.run(&notifier).await;
+                stream.poller.run_until_closed(&notifier).await;
             }
             std::future::pending::<()>().await;
         };
@@ -174,7 +186,7 @@ impl Subscriptions {
     }
 }
 
-fn permits(of: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
+fn try_acquire(of: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
     let count = u32::try_from(count).ok()?;
     Arc::clone(of).try_acquire_many_owned(count).ok()
 }
@@ -197,7 +209,7 @@ fn too_many_streams() -> Error {
 
 /// Something to subscribe to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
+enum SubscriptionTarget {
     /// A resource by its URI.
     Resource(String),
     /// The list of all resources.
@@ -207,25 +219,25 @@ enum Target {
 struct ResourcePoller {
     guarded: GuardedService,
     hasher: RandomState,
-    state: Mutex<State>,
+    state: Mutex<PollerState>,
 }
 
 #[derive(Default)]
-struct State {
-    items: BTreeMap<Target, Item>,
+struct PollerState {
+    targets: BTreeMap<SubscriptionTarget, PolledTarget>,
     /// True while [`ResourcePoller::run`] is active.
-    runs: bool,
+    is_running: bool,
 }
 
-struct Item {
-    seen: Seen,
+struct PolledTarget {
+    snapshot: ContentSnapshot,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// A digest of the content, and the change count before it was read.
 #[derive(Clone, Copy)]
-struct Seen {
-    count: u64,
+struct ContentSnapshot {
+    revision: u64,
     digest: u64,
 }
 
@@ -242,56 +254,66 @@ impl ResourcePoller {
     }
 
     /// The current state of a target; an error if it cannot be read.
-    async fn inspect(&self, target: &Target) -> Result<Seen> {
-        let count = self.guarded.resources_changed().await?;
-        Ok(Seen { count, digest: self.digest(target).await? })
+    async fn take_snapshot(&self, target: &SubscriptionTarget) -> Result<ContentSnapshot> {
+        let count = self.guarded.resources_revision().await?;
+        Ok(ContentSnapshot { revision: count, digest: self.compute_digest(target).await? })
     }
 
-    fn has(&self, target: &Target) -> bool {
-        self.with(|state| state.items.contains_key(target))
+    fn contains(&self, target: &SubscriptionTarget) -> bool {
+        self.with_state(|state| state.targets.contains_key(target))
     }
 
-    fn add(&self, target: Target, seen: Seen, permit: Option<OwnedSemaphorePermit>) {
-        self.with(|state| {
-            state.items.entry(target).or_insert(Item { seen, _permit: permit });
+    fn add(
+        &self,
+        target: SubscriptionTarget,
+        seen: ContentSnapshot,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        self.with_state(|state| {
+            state.targets.entry(target).or_insert(PolledTarget { snapshot: seen, _permit: permit });
         });
     }
 
-    fn remove(&self, target: &Target) {
-        self.with(|state| state.items.remove(target));
+    fn remove(&self, target: &SubscriptionTarget) {
+        self.with_state(|state| state.targets.remove(target));
     }
 
     /// Marks everything as changed.
-    fn forget(&self) {
-        self.with(|state| {
-            for Item { seen, .. } in state.items.values_mut() {
-                *seen = Seen { count: seen.count.wrapping_sub(1), digest: !seen.digest };
+    fn mark_all_changed(&self) {
+        self.with_state(|state| {
+            for PolledTarget { snapshot: seen, .. } in state.targets.values_mut() {
+                *seen = ContentSnapshot {
+                    revision: seen.revision.wrapping_sub(1),
+                    digest: !seen.digest,
+                };
             }
         });
     }
 
     /// True if the caller must call [`Self::run`]: there are subscriptions and it is not running.
     fn try_start(&self) -> bool {
-        self.with(|state| !state.items.is_empty() && !std::mem::replace(&mut state.runs, true))
+        self.with_state(|state| {
+            !state.targets.is_empty() && !std::mem::replace(&mut state.is_running, true)
+        })
     }
 
     /// Notifies changes until there is no subscription or no client left.
-    async fn run(&self, notifier: &Notifier) {
-        let mut rest = INTERVAL;
+    async fn run_until_closed(&self, notifier: &Notifier) {
+        let mut rest = POLL_INTERVAL;
         loop {
             tokio::time::sleep(rest).await;
             if !self.should_continue() {
                 return;
             }
             let began = Instant::now();
-            let changed = self.changed().await.unwrap_or_else(|error| {
+            let changed = self.find_changes().await.unwrap_or_else(|error| {
                 let id = &*self.guarded.context.request_id;
                 tracing::debug!(id, %error, "changes cannot be read now");
                 Vec::new()
             });
-            rest = INTERVAL.max(began.elapsed() * REST);
+            rest = POLL_INTERVAL.max(began.elapsed() * PAUSE_FACTOR);
             for target in changed {
-                if self.has(&target) && !notifier.notify(target).await {
+                if self.contains(&target) && !notifier.notify_changed(target).await {
                     return;
                 }
             }
@@ -299,16 +321,19 @@ impl ResourcePoller {
     }
 
     /// Everything with a new digest. Content that cannot be read now is tried in the next round.
-    async fn changed(&self) -> Result<Vec<Target>> {
-        let count = self.guarded.resources_changed().await?;
+    async fn find_changes(&self) -> Result<Vec<SubscriptionTarget>> {
+        let count = self.guarded.resources_revision().await?;
         let mut changed = Vec::new();
-        for target in self.with(|state| state.older_than(count)) {
+        for target in self.with_state(|state| state.targets_not_at(count)) {
             // Many small reads must not delay other tasks.
             tokio::task::yield_now().await;
             let Ok(digest) = self.digest_or_error(&target).await else { continue };
-            let before = self.with(|state| {
-                let item = state.items.get_mut(&target)?;
-                Some(std::mem::replace(&mut item.seen, Seen { count, digest }))
+            let before = self.with_state(|state| {
+                let item = state.targets.get_mut(&target)?;
+                Some(std::mem::replace(
+                    &mut item.snapshot,
+                    ContentSnapshot { revision: count, digest },
+                ))
             });
             if before.is_some_and(|before| before.digest != digest) {
                 changed.push(target);
@@ -318,8 +343,8 @@ impl ResourcePoller {
     }
 
     /// The digest of a target, or of a resource's permanent error; a temporary error is returned.
-    async fn digest_or_error(&self, target: &Target) -> Result<u64> {
-        let digest = self.digest(target).await;
+    async fn digest_or_error(&self, target: &SubscriptionTarget) -> Result<u64> {
+        let digest = self.compute_digest(target).await;
         match &digest {
             Ok(_) => digest,
             Err(error) => match error.kind {
@@ -327,18 +352,18 @@ impl ResourcePoller {
                 | ErrorKind::Unavailable
                 | ErrorKind::Cancelled
                 | ErrorKind::Internal => digest,
-                _ if *target == Target::List => digest,
+                _ if *target == SubscriptionTarget::List => digest,
                 kind => Ok(self.hasher.hash_one(std::mem::discriminant(&kind))),
             },
         }
     }
 
-    async fn digest(&self, target: &Target) -> Result<u64> {
+    async fn compute_digest(&self, target: &SubscriptionTarget) -> Result<u64> {
         let mut hasher = self.hasher.build_hasher();
-        let Target::Resource(uri) = target else {
+        let SubscriptionTarget::Resource(uri) = target else {
             let mut cursor = None;
             loop {
-                let page = self.guarded.resources(cursor, true).await?;
+                let page = self.guarded.list_resources(cursor, true).await?;
                 for resource in &page.resources {
                     (&resource.uri, &resource.title).hash(&mut hasher);
                 }
@@ -350,44 +375,48 @@ impl ResourcePoller {
             }
         };
         let ResourceContent { uri, name, description, mime_type, text } =
-            self.guarded.read(uri.clone(), true).await?;
+            self.guarded.read_resource(uri.clone(), true).await?;
         (uri, name, description, mime_type, text).hash(&mut hasher);
         Ok(hasher.finish())
     }
 
     fn should_continue(&self) -> bool {
-        self.with(|state| {
-            state.runs = !state.items.is_empty();
-            state.runs
+        self.with_state(|state| {
+            state.is_running = !state.targets.is_empty();
+            state.is_running
         })
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut PollerState) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl State {
+impl PollerState {
     /// Everything last read at another change count.
-    fn older_than(&self, count: u64) -> Vec<Target> {
-        let older = self.items.iter().filter(|(_, item)| item.seen.count != count);
+    fn targets_not_at(&self, count: u64) -> Vec<SubscriptionTarget> {
+        let older = self.targets.iter().filter(|(_, item)| item.snapshot.revision != count);
         older.map(|(target, _)| target.clone()).collect()
     }
 }
 
 impl Notifier {
     /// False if the client closed the connection or the stream.
-    async fn notify(&self, changed: Target) -> bool {
+    async fn notify_changed(&self, changed: SubscriptionTarget) -> bool {
         match (self, changed) {
-            (Self::Peer(peer), Target::Resource(uri)) => {
+            (Self::Peer(peer), SubscriptionTarget::Resource(uri)) => {
                 let updated = ResourceUpdatedNotificationParam::new(uri);
                 peer.notify_resource_updated(updated).await.is_ok()
             }
-            (Self::Peer(peer), Target::List) => peer.notify_resource_list_changed().await.is_ok(),
-            (Self::Stream(sink), Target::Resource(uri)) => {
+            (Self::Peer(peer), SubscriptionTarget::List) => {
+                peer.notify_resource_list_changed().await.is_ok()
+            }
+            (Self::Stream(sink), SubscriptionTarget::Resource(uri)) => {
                 sink.notify_resource_updated(uri).await.is_ok()
             }
-            (Self::Stream(sink), Target::List) => sink.notify_resource_list_changed().await.is_ok(),
+            (Self::Stream(sink), SubscriptionTarget::List) => {
+                sink.notify_resource_list_changed().await.is_ok()
+            }
         }
     }
 }

@@ -20,11 +20,11 @@ use reqlore_domain::ports::service::{
     ToolSpec,
 };
 
-use crate::{Durations, durations};
+use crate::{DurationFamily, duration_family};
 
-const OK: &str = "ok";
+const OK_LABEL: &str = "ok";
 /// The label of all unknown tools: clients could invent any number of names.
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_LABEL: &str = "unknown";
 
 type CallCounts = Family<[(&'static str, &'static str); 2], Counter>;
 
@@ -32,14 +32,17 @@ type CallCounts = Family<[(&'static str, &'static str); 2], Counter>;
 #[derive(Debug, Clone)]
 pub(crate) struct CallMetrics {
     total: CallCounts,
-    seconds: Durations,
+    seconds: DurationFamily,
     in_flight: Gauge,
 }
 
 impl CallMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let calls =
-            Self { total: Family::default(), seconds: durations(), in_flight: Gauge::default() };
+        let calls = Self {
+            total: Family::default(),
+            seconds: duration_family(),
+            in_flight: Gauge::default(),
+        };
         registry.register(
             "reqlore_calls",
             "Calls that ended, by tool or method, and by result: ok, or the kind of error",
@@ -55,7 +58,7 @@ impl CallMetrics {
         calls
     }
 
-    async fn measure<T>(
+    async fn measure_request<T>(
         &self,
         tool: &'static str,
         request: impl Future<Output = Result<T>>,
@@ -63,7 +66,8 @@ impl CallMetrics {
         self.in_flight.inc();
         let mut running = RunningCall { calls: self, tool, started: Instant::now(), result: None };
         let outcome = request.await;
-        running.result = Some(outcome.as_ref().map_or_else(|error| error.kind.name(), |_| OK));
+        running.result =
+            Some(outcome.as_ref().map_or_else(|error| error.kind.name(), |_| OK_LABEL));
         outcome
     }
 }
@@ -103,7 +107,7 @@ impl MeasuredService {
         let tools: HashSet<&'static str> = specs.into_iter().map(|spec| spec.name).collect();
         for tool in &tools {
             // A rate over a series that begins with its first call would miss that call.
-            let _ = calls.total.get_or_create(&[("tool", tool), ("result", OK)]);
+            let _ = calls.total.get_or_create(&[("tool", tool), ("result", OK_LABEL)]);
         }
         Self { inner, calls, tools }
     }
@@ -116,16 +120,16 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
-        let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN);
-        self.calls.measure(tool, self.inner.call(call)).await
+        let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN_LABEL);
+        self.calls.measure_request(tool, self.inner.call(call)).await
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
-        self.calls.measure(method, self.inner.authorize(caller, id, method)).await
+        self.calls.measure_request(method, self.inner.authorize(caller, id, method)).await
     }
 
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
-        self.calls.measure("resources/list", self.inner.resources(request)).await
+        self.calls.measure_request("resources/list", self.inner.resources(request)).await
     }
 
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec> {
@@ -133,7 +137,7 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
-        self.calls.measure("resources/read", self.inner.read(request)).await
+        self.calls.measure_request("resources/read", self.inner.read(request)).await
     }
 
     fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec> {
@@ -141,7 +145,7 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
-        self.calls.measure("prompts/get", self.inner.prompt(request)).await
+        self.calls.measure_request("prompts/get", self.inner.prompt(request)).await
     }
 
     async fn complete(
@@ -151,7 +155,7 @@ impl ApplicationService for MeasuredService {
         request: CompletionRequest,
     ) -> Result<CompletionValues> {
         let completed = self.inner.complete(caller, id, request);
-        self.calls.measure("completion/complete", completed).await
+        self.calls.measure_request("completion/complete", completed).await
     }
 
     /// Not measured: the subscription poller calls it, not a client.

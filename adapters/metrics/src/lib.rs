@@ -28,7 +28,7 @@ use call_metrics::{CallMetrics, MeasuredService};
 use store_metrics::StoreMetrics;
 
 /// From well below the fastest read to the time limit of a request, in seconds.
-const BUCKETS: [f64; 15] =
+const DURATION_BUCKETS: [f64; 15] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 const STATUS_CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
@@ -85,10 +85,10 @@ impl Metrics {
 }
 
 /// Durations in seconds by one label.
-type Durations = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
+type DurationFamily = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
 
-fn durations() -> Durations {
-    Family::new_with_constructor(|| Histogram::new(BUCKETS))
+fn duration_family() -> DurationFamily {
+    Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS))
 }
 
 /// Reads the counters of the HTTP transport when the metrics are rendered.

@@ -18,7 +18,7 @@ use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::{Durations, durations};
+use crate::{DurationFamily, duration_family};
 
 /// The labels that exist from the start.
 const OPERATIONS: [&str; 12] = [
@@ -27,11 +27,11 @@ const OPERATIONS: [&str; 12] = [
 ];
 
 #[derive(Debug, Clone)]
-pub(crate) struct StoreMetrics(Durations);
+pub(crate) struct StoreMetrics(DurationFamily);
 
 impl StoreMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let durations = durations();
+        let durations = duration_family();
         registry.register(
             "reqlore_storage_duration_seconds",
             "How long the storage took, by operation; a commit includes waiting for its turn",
@@ -43,7 +43,11 @@ impl StoreMetrics {
         Self(durations)
     }
 
-    async fn time<T>(&self, operation: &'static str, running: impl Future<Output = T>) -> T {
+    async fn time_operation<T>(
+        &self,
+        operation: &'static str,
+        running: impl Future<Output = T>,
+    ) -> T {
         let _timer = OperationTimer { durations: &self.0, operation, started: Instant::now() };
         running.await
     }
@@ -51,7 +55,7 @@ impl StoreMetrics {
 
 /// Records the duration when it is dropped, also by a time limit or a panic.
 struct OperationTimer<'a> {
-    durations: &'a Durations,
+    durations: &'a DurationFamily,
     operation: &'static str,
     started: Instant,
 }
@@ -90,7 +94,7 @@ macro_rules! measured_port {
     };
     (@call $self:ident, $call:expr) => { $call.await };
     (@call $self:ident, $call:expr, $label:literal) => {
-        $self.metrics.time($label, $call).await
+        $self.metrics.time_operation($label, $call).await
     };
 }
 

@@ -24,20 +24,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use crate::rate_limit::network;
+use crate::rate_limit::address_network;
 use crate::timeout_stream::TimeoutStream;
-use crate::{GaugeGuard, Shared};
+use crate::{GaugeGuard, ServerState};
 
 /// The period in which unused limits are removed.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// The pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long streams may take to end after the drain.
-const STREAM_END: Duration = Duration::from_secs(1);
+const STREAM_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves until the operator ends it and accepted requests are answered.
-pub(crate) async fn run(listener: TcpListener, router: Router, shared: &Arc<Shared>) {
-    let listening = Listener {
+pub(crate) async fn serve_connections(
+    listener: TcpListener,
+    router: Router,
+    shared: &Arc<ServerState>,
+) {
+    let listening = HttpListener {
         router,
         shared: shared.clone(),
         permits: Arc::new(Semaphore::new(shared.config.limits.connections)),
@@ -49,13 +53,13 @@ pub(crate) async fn run(listener: TcpListener, router: Router, shared: &Arc<Shar
     let _closing = listening.closed.clone().drop_guard();
     tokio::select! {
         () = shared.shutdown.abort.cancelled() => {}
-        () = listening.serve(&listener) => {}
+        () = listening.accept_until_shutdown(&listener) => {}
     }
 }
 
-struct Listener {
+struct HttpListener {
     router: Router,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     permits: Arc<Semaphore>,
     /// One reference for each open connection of an address, besides the map's own.
     addresses: Mutex<HashMap<IpAddr, Arc<()>>>,
@@ -64,28 +68,28 @@ struct Listener {
     closed: CancellationToken,
 }
 
-impl Listener {
-    async fn serve(&self, listener: &TcpListener) {
+impl HttpListener {
+    async fn accept_until_shutdown(&self, listener: &TcpListener) {
         let finish = &self.shared.shutdown.finish;
-        let mut sweep = interval(SWEEP);
+        let mut sweep = interval(SWEEP_INTERVAL);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = finish.cancelled() => break,
-                accepted = listener.accept() => self.accept(accepted).await,
+                accepted = listener.accept() => self.spawn_connection(accepted).await,
                 _ = sweep.tick() => {
-                    self.shared.tokens.sweep();
-                    self.shared.logins.sweep();
+                    self.shared.tokens.remove_unused();
+                    self.shared.logins.remove_unused();
                 }
             }
         }
-        self.shared.protocol.finish();
+        self.shared.protocol.end_subscriptions();
         self.connections.close();
-        self.shared.work.close();
+        self.shared.running_requests.close();
         let until = Instant::now() + self.shared.config.limits.drain;
         let drained = async {
             self.connections.wait().await;
-            self.shared.work.wait().await;
+            self.shared.running_requests.wait().await;
         };
         let mut drained = pin!(drained);
         // Probes are answered until the last moment, for load balancers.
@@ -93,25 +97,25 @@ impl Listener {
             tokio::select! {
                 () = &mut drained => return,
                 () = sleep_until(until) => break,
-                accepted = listener.accept() => self.accept(accepted).await,
+                accepted = listener.accept() => self.spawn_connection(accepted).await,
             }
         }
         tracing::warn!("some requests did not finish within the drain time");
         self.shared.protocol.cancelled.cancel();
-        let _ = timeout(STREAM_END, drained).await;
+        let _ = timeout(STREAM_END_TIMEOUT, drained).await;
     }
 
-    async fn accept(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
+    async fn spawn_connection(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // One connection broke, or the system has no descriptors left.
                 tracing::warn!(%error, "a connection could not be accepted");
-                return sleep(PAUSE).await;
+                return sleep(ACCEPT_RETRY_PAUSE).await;
             }
         };
         let address = peer.ip().to_canonical();
-        let Some(permit) = self.permit(address) else {
+        let Some(permit) = self.connection_permit(address) else {
             self.shared.config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "too many connections; closed");
             return;
@@ -126,17 +130,17 @@ impl Listener {
             let _permit = permit;
             closed.run_until_cancelled(serve_connection(stream, peer, router, &shared)).await;
         };
-        if self.shared.is_ending() {
+        if self.shared.is_shutting_down() {
             tokio::spawn(serving);
         } else {
             self.connections.spawn(serving);
         }
     }
 
-    fn permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
+    fn connection_permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let config = &self.shared.config;
         let of_all = self.permits.clone().try_acquire_owned().ok()?;
-        let by_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.trusts(address));
+        let by_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
         let of_address = if by_proxy { None } else { Some(self.address_permit(address)?) };
         let counted = GaugeGuard::new(&config.counters, |counters| &counters.connections);
         Some(ConnectionPermit { _of_all: of_all, _of_address: of_address, _counted: counted })
@@ -148,7 +152,7 @@ impl Listener {
         if addresses.len() > limits.connections {
             addresses.retain(|_, open| Arc::strong_count(open) > 1);
         }
-        let open = addresses.entry(network(address)).or_default();
+        let open = addresses.entry(address_network(address)).or_default();
         (Arc::strong_count(open) <= limits.connections_per_address).then(|| open.clone())
     }
 }
@@ -160,7 +164,12 @@ struct ConnectionPermit {
 }
 
 /// Answers one connection's requests, one after the other.
-async fn serve_connection(stream: TcpStream, peer: SocketAddr, router: Router, shared: &Shared) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    shared: &ServerState,
+) {
     let limits = &shared.config.limits;
     let in_request = Arc::new(AtomicBool::new(false));
     let answer = service_fn(|request: Request<Incoming>| {
@@ -182,11 +191,11 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, router: Router, s
         .max_buf_size(limits.header_bytes)
         .max_headers(limits.header_fields)
         // A connection opened after the end began gets one answer.
-        .keep_alive(!shared.is_ending());
+        .keep_alive(!shared.is_shutting_down());
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = shared.shutdown.finish.cancelled(), if !shared.is_ending() => {
+        () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

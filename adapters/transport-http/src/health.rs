@@ -13,20 +13,23 @@ use reqlore_domain::identity::Role;
 use tokio::time::Instant;
 
 use crate::error_response::{ErrorResponse, FORBIDDEN};
-use crate::handler::{catch_panic, check_target, complete, request_id};
-use crate::{PATH, Shared};
+use crate::handler::{catch_panic, check_target, complete_response, request_id};
+use crate::{PATH, ServerState};
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Orchestrators call by address, so probes check no Host.
-pub(crate) async fn alive() -> &'static str {
+pub(crate) async fn serve_liveness() -> &'static str {
     "alive\n"
 }
 
-pub(crate) async fn ready(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+pub(crate) async fn serve_readiness(
+    State(shared): State<Arc<ServerState>>,
+    request: Request,
+) -> Response<Body> {
     let request_id = request_id(request.headers());
-    if shared.is_ending() {
+    if shared.is_shutting_down() {
         return (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response();
     }
     let (status, text) = match catch_panic(&request_id, async { Ok((shared.config.ready)()) }).await
@@ -39,8 +42,8 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>, request: Request) -
 }
 
 /// For administrators only.
-pub(crate) async fn metrics(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn serve_metrics(
+    State(shared): State<Arc<ServerState>>,
     Extension(peer): Extension<SocketAddr>,
     request: Request,
 ) -> Response<Body> {
@@ -49,8 +52,8 @@ pub(crate) async fn metrics(
     let request_id = request_id(&parts.headers);
     let mut caller = None;
     let asking = async {
-        shared.origin_check.check(&parts)?;
-        let admitted = shared.login(&parts.headers, peer, &request_id).await?;
+        shared.origin_check.check_request(&parts)?;
+        let admitted = shared.authenticate_request(&parts.headers, peer, &request_id).await?;
         let role = caller.insert(admitted.caller).role;
         check_target(&parts)?;
         if role != Role::Administrator {
@@ -62,11 +65,11 @@ pub(crate) async fn metrics(
         Ok(response)
     };
     let answered = catch_panic(&request_id, asking).await;
-    complete(&shared, &request_id, caller.as_deref(), answered, started)
+    complete_response(&shared, &request_id, caller.as_deref(), answered, started)
 }
 
 /// Any other path.
-pub(crate) async fn nothing_here() -> Response<Body> {
+pub(crate) async fn serve_not_found() -> Response<Body> {
     let message = format!("There is nothing here; calls go to POST {PATH}.");
-    ErrorResponse::invalid(StatusCode::NOT_FOUND, message).into_response()
+    ErrorResponse::invalid_request(StatusCode::NOT_FOUND, message).into_response()
 }

@@ -6,10 +6,10 @@
 mod authentication;
 mod connections;
 mod error_response;
+mod forwarded;
 mod handler;
 mod health;
 mod origin_check;
-mod proxy;
 mod rate_limit;
 mod request_body;
 mod timeout_stream;
@@ -31,9 +31,9 @@ use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
 use tokio_util::task::TaskTracker;
 
-pub use proxy::{ForwardedBy, Network, ProxyTrust};
+pub use forwarded::{ForwardedBy, ProxyNetwork, ProxyTrust};
 
-use handler::Protocol;
+use handler::ProtocolHandler;
 use origin_check::OriginCheck;
 use rate_limit::{LoginLimits, TokenLimits};
 use request_body::BodyReader;
@@ -194,14 +194,14 @@ impl Http {
 
     /// Serves another handler, for the conformance tests, whose fixtures are not an application's.
     pub async fn serve_handler(self, handler: impl ServerHandler + Clone) -> io::Result<()> {
-        let protocol = Protocol::of(handler, &self.config.limits);
+        let protocol = ProtocolHandler::with_handler(handler, &self.config.limits);
         self.serve_protocol(protocol).await
     }
 
-    async fn serve_protocol(self, protocol: Protocol) -> io::Result<()> {
+    async fn serve_protocol(self, protocol: ProtocolHandler) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let limits = &self.config.limits;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             protocol,
             logins: LoginLimits::new(limits),
             tokens: TokenLimits::new(limits),
@@ -209,16 +209,16 @@ impl Http {
             config: self.config,
             origin_check: self.origin_check,
             shutdown: self.shutdown,
-            work: TaskTracker::new(),
+            running_requests: TaskTracker::new(),
         });
         let router = Router::new()
-            .route(PATH, any(handler::answer))
-            .route("/livez", get(health::alive))
-            .route("/readyz", get(health::ready))
-            .route("/metrics", get(health::metrics))
-            .fallback(health::nothing_here)
+            .route(PATH, any(handler::serve_mcp))
+            .route("/livez", get(health::serve_liveness))
+            .route("/readyz", get(health::serve_readiness))
+            .route("/metrics", get(health::serve_metrics))
+            .fallback(health::serve_not_found)
             .with_state(shared.clone());
-        connections::run(listener, router, &shared).await;
+        connections::serve_connections(listener, router, &shared).await;
         Ok(())
     }
 }
@@ -226,30 +226,30 @@ impl Http {
 #[async_trait]
 impl Transport for Http {
     fn start(&mut self) -> io::Result<Option<SocketAddr>> {
-        self.shutdown = Shutdown::by_signals(false)?;
+        self.shutdown = Shutdown::on_signals(false)?;
         self.address().map(Some)
     }
 
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
-        let protocol = Protocol::new(service, &self.config.limits);
+        let protocol = ProtocolHandler::new(service, &self.config.limits);
         self.serve_protocol(protocol).await
     }
 }
 
-struct Shared {
+struct ServerState {
     config: Config,
     origin_check: OriginCheck,
     logins: LoginLimits,
     tokens: TokenLimits,
     bodies: BodyReader,
-    protocol: Protocol,
+    protocol: ProtocolHandler,
     shutdown: Shutdown,
     /// Running requests, with or without a waiting client.
-    work: TaskTracker,
+    running_requests: TaskTracker,
 }
 
-impl Shared {
-    fn is_ending(&self) -> bool {
+impl ServerState {
+    fn is_shutting_down(&self) -> bool {
         self.shutdown.finish.is_cancelled()
     }
 }

@@ -13,14 +13,14 @@ const HTTP_PORT: u16 = 80;
 
 #[derive(Debug)]
 pub(crate) struct OriginCheck {
-    hosts: Vec<Authority>,
+    hosts: Vec<AllowedHost>,
     /// Each with the default port of its scheme, which stands for the scheme.
-    origins: Vec<(u16, Authority)>,
+    origins: Vec<(u16, AllowedHost)>,
 }
 
 /// A host and its required port; `None` allows any.
 #[derive(Debug)]
-struct Authority {
+struct AllowedHost {
     /// An IPv6 address is in its brackets.
     name: String,
     port: Option<u16>,
@@ -31,10 +31,10 @@ impl OriginCheck {
     pub(crate) fn new(hosts: &[String], origins: &[String]) -> Result<Self, String> {
         let mut allowed = Self { hosts: Vec::new(), origins: Vec::new() };
         for entry in LOOPBACK.into_iter().chain(hosts.iter().map(String::as_str)) {
-            let (name, port) = split(entry).ok_or_else(|| {
+            let (name, port) = split_port(entry).ok_or_else(|| {
                 format!("hosts: {entry:?} is not a host; write `name` or `name:port`")
             })?;
-            allowed.hosts.push(Authority { name: name.to_owned(), port });
+            allowed.hosts.push(AllowedHost { name: name.to_owned(), port });
         }
         let own_origins = LOOPBACK.map(|name| format!("http://{name}:*"));
         for entry in own_origins.iter().chain(origins) {
@@ -49,54 +49,54 @@ impl OriginCheck {
     }
 
     /// Refuses a request for another host or from an unknown page.
-    pub(crate) fn check(&self, parts: &Parts) -> Result<(), ErrorResponse> {
-        let host = one_host(&parts.headers)?;
+    pub(crate) fn check_request(&self, parts: &Parts) -> Result<(), ErrorResponse> {
+        let host = single_host(&parts.headers)?;
         if let Some(target) = parts.uri.authority() {
             let target = target.as_str();
             let target = target.rsplit_once('@').map_or(target, |(_, host)| host);
-            if split(target).is_none_or(|target| !is_same_host(target, host)) {
+            if split_port(target).is_none_or(|target| !is_same_host(target, host)) {
                 let message = "the target and the Host header name different hosts";
-                return Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message));
+                return Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message));
             }
         }
-        if !self.hosts.iter().any(|allowed| allowed.admits(host)) {
+        if !self.hosts.iter().any(|allowed| allowed.allows_host(host)) {
             let message = "Host: not a name of this server; its operator can add it (hosts)";
-            return Err(ErrorResponse::invalid(StatusCode::FORBIDDEN, message));
+            return Err(ErrorResponse::invalid_request(StatusCode::FORBIDDEN, message));
         }
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(()) };
-        let is_known = origin.to_str().is_ok_and(|origin| self.is_known(origin));
+        let is_known = origin.to_str().is_ok_and(|origin| self.is_allowed_origin(origin));
         if is_known && origins.next().is_none() {
             return Ok(());
         }
         let message =
             "Origin: this page may not call this server; its operator can add it (origins)";
-        Err(ErrorResponse::invalid(StatusCode::FORBIDDEN, message))
+        Err(ErrorResponse::invalid_request(StatusCode::FORBIDDEN, message))
     }
 
-    fn is_known(&self, origin: &str) -> bool {
+    fn is_allowed_origin(&self, origin: &str) -> bool {
         let Some((scheme, rest)) = split_scheme(origin) else { return false };
-        let Some((name, port)) = split(rest) else { return false };
+        let Some((name, port)) = split_port(rest) else { return false };
         let origin = (name, port.or(Some(scheme)));
         self.origins
             .iter()
-            .any(|(allowed, authority)| *allowed == scheme && authority.admits(origin))
+            .any(|(allowed, authority)| *allowed == scheme && authority.allows_host(origin))
     }
 }
 
-impl Authority {
-    fn admits(&self, (name, port): (&str, Option<u16>)) -> bool {
+impl AllowedHost {
+    fn allows_host(&self, (name, port): (&str, Option<u16>)) -> bool {
         self.name.eq_ignore_ascii_case(name) && (self.port.is_none() || self.port == port)
     }
 }
 
-fn parse_origin(text: &str) -> Option<(u16, Authority)> {
+fn parse_origin(text: &str) -> Option<(u16, AllowedHost)> {
     let (scheme, rest) = split_scheme(text)?;
     let (name, port) = match rest.strip_suffix(":*") {
-        Some(name) => split(name).filter(|(_, port)| port.is_none())?,
-        None => split(rest).map(|(name, port)| (name, port.or(Some(scheme))))?,
+        Some(name) => split_port(name).filter(|(_, port)| port.is_none())?,
+        None => split_port(rest).map(|(name, port)| (name, port.or(Some(scheme))))?,
     };
-    Some((scheme, Authority { name: name.to_owned(), port }))
+    Some((scheme, AllowedHost { name: name.to_owned(), port }))
 }
 
 /// The default port of an origin's scheme, and the rest.
@@ -106,15 +106,15 @@ fn split_scheme(origin: &str) -> Option<(u16, &str)> {
     known.map(|(_, port)| (port, rest))
 }
 
-fn one_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), ErrorResponse> {
+fn single_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), ErrorResponse> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok().and_then(split),
+        (Some(host), None) => host.to_str().ok().and_then(split_port),
         _ => None,
     };
     host.ok_or_else(|| {
         let message = "a request must have exactly one Host header, a name with or without a port";
-        ErrorResponse::invalid(StatusCode::BAD_REQUEST, message)
+        ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message)
     })
 }
 
@@ -124,7 +124,7 @@ fn is_same_host(one: (&str, Option<u16>), other: (&str, Option<u16>)) -> bool {
 }
 
 /// Name and port; `None` for an invalid host.
-fn split(text: &str) -> Option<(&str, Option<u16>)> {
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let (name, rest) = match text.find(']') {
         Some(end) if text.starts_with('[') => text.split_at(end + 1),
         Some(_) => return None,

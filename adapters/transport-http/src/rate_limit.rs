@@ -27,9 +27,9 @@ const MAX_TOKENS: usize = 100_000;
 /// Addresses with limits of their own; beyond that a failed login is refused for a minute.
 const MAX_ADDRESSES: usize = 100_000;
 /// An address that guesses gets this fraction of all look-ups.
-const GUESSER_SHARE: u32 = 10;
+const GUESSER_LOOK_UP_DIVISOR: u32 = 10;
 /// The fingerprint of all tokens beyond [`MAX_TOKENS`].
-const OVERFLOW: u64 = 0;
+const OVERFLOW_FINGERPRINT: u64 = 0;
 
 pub(crate) struct TokenLimits {
     hasher: RandomState,
@@ -47,7 +47,7 @@ pub(crate) struct TokenLimit {
     subscriptions: Arc<Semaphore>,
     pub(crate) body_budget: Arc<Semaphore>,
     /// Set on use, cleared by a sweep.
-    used: AtomicBool,
+    was_used: AtomicBool,
 }
 
 /// Permits of a token's own limit and of the limit of all tokens.
@@ -80,28 +80,28 @@ impl TokenLimits {
         Self {
             hasher: RandomState::new(),
             tokens: Mutex::default(),
-            overflow: Arc::new(TokenLimit::new(OVERFLOW, limits)),
-            rate: limits.requests.and_then(quota).map(RateLimiter::keyed),
+            overflow: Arc::new(TokenLimit::new(OVERFLOW_FINGERPRINT, limits)),
+            rate: limits.requests.and_then(to_quota).map(RateLimiter::keyed),
             running: Arc::new(Semaphore::new(limits.in_flight)),
             waiting: Semaphore::new(limits.queue),
             limits: limits.clone(),
         }
     }
 
-    pub(crate) fn fingerprint(&self, token: &str) -> u64 {
+    pub(crate) fn hash_token(&self, token: &str) -> u64 {
         self.hasher.hash_one(token)
     }
 
     /// The limit of a token that was valid before.
-    pub(crate) fn known(&self, fingerprint: u64) -> Option<Arc<TokenLimit>> {
-        let limit = self.tokens().get(&fingerprint).cloned()?;
-        limit.used.store(true, Ordering::Relaxed);
+    pub(crate) fn find_valid(&self, fingerprint: u64) -> Option<Arc<TokenLimit>> {
+        let limit = self.lock_tokens().get(&fingerprint).cloned()?;
+        limit.was_used.store(true, Ordering::Relaxed);
         Some(limit)
     }
 
     /// The limit of a valid token.
-    pub(crate) fn admit(&self, fingerprint: u64) -> Arc<TokenLimit> {
-        let mut tokens = self.tokens();
+    pub(crate) fn insert_valid(&self, fingerprint: u64) -> Arc<TokenLimit> {
+        let mut tokens = self.lock_tokens();
         if tokens.len() >= MAX_TOKENS && !tokens.contains_key(&fingerprint) {
             return self.overflow.clone();
         }
@@ -110,12 +110,12 @@ impl TokenLimits {
     }
 
     /// Removes a token that is no longer valid.
-    pub(crate) fn forget(&self, fingerprint: u64) {
-        self.tokens().remove(&fingerprint);
+    pub(crate) fn remove_invalid(&self, fingerprint: u64) {
+        self.lock_tokens().remove(&fingerprint);
     }
 
     /// Counts one more request of a token.
-    pub(crate) fn count(&self, limit: &TokenLimit) -> Result<(), ErrorResponse> {
+    pub(crate) fn count_request(&self, limit: &TokenLimit) -> Result<(), ErrorResponse> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check_key(&limit.fingerprint).map_err(|until| {
             let message = "Too many requests with this token. Wait a little.";
@@ -124,18 +124,18 @@ impl TokenLimits {
     }
 
     /// Removes tokens that were unused since the last sweep and whose rates have recovered.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn remove_unused(&self) {
         if let Some(rate) = &self.rate {
             rate.retain_recent();
             rate.shrink_to_fit();
         }
-        self.tokens().retain(|_, limit| {
-            limit.used.swap(false, Ordering::Relaxed) || Arc::strong_count(limit) > 1
+        self.lock_tokens().retain(|_, limit| {
+            limit.was_used.swap(false, Ordering::Relaxed) || Arc::strong_count(limit) > 1
         });
     }
 
     /// Waits for permits to run.
-    pub(crate) async fn run(
+    pub(crate) async fn acquire_run_permit(
         &self,
         limit: &Arc<TokenLimit>,
         due: Instant,
@@ -156,7 +156,7 @@ impl TokenLimits {
         Ok((permits, limit.clone()))
     }
 
-    fn tokens(&self) -> MutexGuard<'_, HashMap<u64, Arc<TokenLimit>>> {
+    fn lock_tokens(&self) -> MutexGuard<'_, HashMap<u64, Arc<TokenLimit>>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,11 +168,13 @@ impl TokenLimit {
             running: Arc::new(Semaphore::new(limits.in_flight_per_token)),
             subscriptions: Arc::new(Semaphore::new(limits.listens_per_token)),
             body_budget: token_budget(limits),
-            used: AtomicBool::new(true),
+            was_used: AtomicBool::new(true),
         }
     }
 
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Result<SubscriptionPermit, ErrorResponse> {
+    pub(crate) fn acquire_subscription(
+        self: &Arc<Self>,
+    ) -> Result<SubscriptionPermit, ErrorResponse> {
         let Ok(permit) = self.subscriptions.clone().try_acquire_owned() else {
             let message = "Too many subscriptions are open with this token. End one first.";
             return Err(ErrorResponse::rate_limited(message, 60));
@@ -185,7 +187,7 @@ impl TokenLimit {
 pub(crate) struct LoginLimits {
     failed: Option<DefaultKeyedRateLimiter<IpAddr>>,
     /// Addresses with too many failures, and until when.
-    guessing: Mutex<HashMap<IpAddr, Instant>>,
+    guessing_until: Mutex<HashMap<IpAddr, Instant>>,
     guesser_look_ups: Option<DefaultKeyedRateLimiter<IpAddr>>,
     /// Of all other addresses together.
     look_ups: Option<DefaultDirectRateLimiter>,
@@ -194,21 +196,21 @@ pub(crate) struct LoginLimits {
 impl LoginLimits {
     pub(crate) fn new(limits: &Limits) -> Self {
         let share = limits.look_ups.map(|Rate { every, burst }| Rate {
-            every: every.saturating_mul(GUESSER_SHARE),
-            burst: (burst / GUESSER_SHARE).max(1),
+            every: every.saturating_mul(GUESSER_LOOK_UP_DIVISOR),
+            burst: (burst / GUESSER_LOOK_UP_DIVISOR).max(1),
         });
         Self {
-            failed: limits.failed_logins.and_then(quota).map(RateLimiter::keyed),
-            guessing: Mutex::default(),
-            guesser_look_ups: share.and_then(quota).map(RateLimiter::keyed),
-            look_ups: limits.look_ups.and_then(quota).map(RateLimiter::direct),
+            failed: limits.failed_logins.and_then(to_quota).map(RateLimiter::keyed),
+            guessing_until: Mutex::default(),
+            guesser_look_ups: share.and_then(to_quota).map(RateLimiter::keyed),
+            look_ups: limits.look_ups.and_then(to_quota).map(RateLimiter::direct),
         }
     }
 
     /// Counts a look-up of a token that was not valid before.
-    pub(crate) fn look_up(&self, address: IpAddr) -> Result<(), ErrorResponse> {
-        let address = network(address);
-        let until = self.guessing().get(&address).copied();
+    pub(crate) fn count_look_up(&self, address: IpAddr) -> Result<(), ErrorResponse> {
+        let address = address_network(address);
+        let until = self.lock_guessing().get(&address).copied();
         let checked = if until.is_some_and(|until| Instant::now() < until) {
             self.guesser_look_ups.as_ref().map(|look_ups| look_ups.check_key(&address))
         } else {
@@ -221,9 +223,9 @@ impl LoginLimits {
     }
 
     /// Counts a failed login. Returns the seconds to wait if there were too many.
-    pub(crate) fn fail(&self, address: IpAddr) -> Option<u64> {
+    pub(crate) fn count_failure(&self, address: IpAddr) -> Option<u64> {
         let failed = self.failed.as_ref()?;
-        let address = network(address);
+        let address = address_network(address);
         if failed.len() >= MAX_ADDRESSES {
             failed.retain_recent();
             if failed.len() >= MAX_ADDRESSES {
@@ -231,31 +233,31 @@ impl LoginLimits {
             }
         }
         let until = failed.check_key(&address).err()?;
-        let mut guessing = self.guessing();
+        let mut guessing = self.lock_guessing();
         if guessing.len() < MAX_ADDRESSES || guessing.contains_key(&address) {
             guessing.insert(address, Instant::now() + wait_time(&until));
         }
         Some(seconds_until(&until))
     }
 
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn remove_unused(&self) {
         for limiter in [&self.failed, &self.guesser_look_ups].into_iter().flatten() {
             limiter.retain_recent();
             limiter.shrink_to_fit();
         }
         let now = Instant::now();
-        let mut guessing = self.guessing();
+        let mut guessing = self.lock_guessing();
         guessing.retain(|_, until| *until > now);
         guessing.shrink_to_fit();
     }
 
-    fn guessing(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
-        self.guessing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_guessing(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.guessing_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An IPv6 address as its /64 network, since one host has many of them.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn address_network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) => {
             IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
@@ -264,7 +266,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn quota(rate: Rate) -> Option<Quota> {
+fn to_quota(rate: Rate) -> Option<Quota> {
     Some(Quota::with_period(rate.every)?.allow_burst(NonZeroU32::new(rate.burst)?))
 }
 

@@ -4,8 +4,8 @@
 //! answered within ten seconds, then the transport ends.
 
 mod connection;
-mod lines;
-mod order;
+mod line_reader;
+mod scheduler;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
-use reqlore_mcp::server::{ConnectionService, Server};
+use reqlore_mcp::server::{ConnectionService, McpServer};
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(target_os = "linux")]
 use tokio::{io::Interest, net::unix::pipe};
 
-use connection::Connection;
+use connection::StdioConnection;
 
 /// Limits of one connection.
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +86,10 @@ impl Stdio {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let server = Server::new(service, self.caller);
+        let server = McpServer::new(service, self.caller);
         let handler = ConnectionService(server.clone());
         let abort = self.shutdown.abort.clone();
-        let connection = Connection::new(read, write, self.limits, self.shutdown, server);
+        let connection = StdioConnection::new(read, write, self.limits, self.shutdown, server);
         let running = serve_directly_with_ct(handler, connection, Some(default_peer()), abort);
         running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }
@@ -99,7 +99,7 @@ impl Stdio {
 impl Transport for Stdio {
     fn start(&mut self) -> io::Result<Option<SocketAddr>> {
         widen_output();
-        self.shutdown = Shutdown::by_signals(true)?;
+        self.shutdown = Shutdown::on_signals(true)?;
         Ok(None)
     }
 

@@ -22,8 +22,8 @@ async fn capabilities_name_only_existing_features() {
         [(StubService::without_backlog(), json!({ "tools": {} })), (StubService::with(&[]), all)]
     {
         let stub = Arc::new(stub);
-        let old = Client::new(Era::Old, &stub).result("initialize", initialize.clone()).await;
-        let new = Client::new(Era::New, &stub).result("server/discover", json!({})).await;
+        let old = Client::new(Era::Legacy, &stub).result("initialize", initialize.clone()).await;
+        let new = Client::new(Era::Modern, &stub).result("server/discover", json!({})).await;
         assert_eq!(old["capabilities"], expected);
         assert_eq!(new["capabilities"], expected);
     }
@@ -56,7 +56,7 @@ async fn lists_have_pages_cursors_and_cache_times() {
 #[tokio::test]
 async fn each_failed_read_has_its_code() {
     let stub = Arc::new(StubService::with(&[("EP-1", "{}")]));
-    for (era, not_found) in [(Era::Old, -32002), (Era::New, -32602)] {
+    for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut client = Client::new(era, &stub);
         let error = client.error("resources/read", json!({ "uri": "epic://EP-9" })).await;
         assert_eq!(error["code"], not_found);
@@ -110,7 +110,7 @@ async fn panic_in_any_request_is_answered_with_a_correlation_id() {
 
 #[tokio::test]
 async fn completion_returns_a_hundred_values_and_the_total() {
-    let mut client = Client::new(Era::New, &Arc::new(StubService::with(&[])));
+    let mut client = Client::new(Era::Modern, &Arc::new(StubService::with(&[])));
     for (reference, target) in [
         (json!({ "type": "ref/prompt", "name": "p" }), "Prompt(\"p\")"),
         (json!({ "type": "ref/resource", "uri": "epic://{r}" }), "Template(\"epic://{r}\")"),
@@ -126,8 +126,8 @@ async fn completion_returns_a_hundred_values_and_the_total() {
 #[tokio::test]
 async fn methods_of_the_other_era_are_unknown_and_invalid_parameters_are_named() {
     let stub = Arc::new(StubService::with(&[]));
-    let mut old = Client::new(Era::Old, &stub);
-    let mut new = Client::new(Era::New, &stub);
+    let mut old = Client::new(Era::Legacy, &stub);
+    let mut new = Client::new(Era::Modern, &stub);
     for client in [&mut old, &mut new] {
         for (method, params, code) in [
             ("resources/read", json!({ "uri": 5 }), -32602),

@@ -1,6 +1,6 @@
 //! The client's address behind a proxy.
 
-use reqlore_transport_http::{ForwardedBy, Limits, Network, ProxyTrust};
+use reqlore_transport_http::{ForwardedBy, Limits, ProxyNetwork, ProxyTrust};
 
 use crate::client::Ask;
 use crate::server::{Server, good, token, who};
@@ -93,11 +93,11 @@ async fn connections_of_a_proxy_are_not_limited_by_address() {
 #[test]
 fn networks_parse_and_invalid_ones_are_rejected() {
     for good in ["10.0.0.7", "10.0.0.0/8", "0.0.0.0/0", "::1", "fd00::/8", "::/0"] {
-        assert!(good.parse::<Network>().is_ok(), "{good}");
+        assert!(good.parse::<ProxyNetwork>().is_ok(), "{good}");
     }
     for bad in ["", "10.0.0", "10.0.0.0/33", "::1/129", "10.0.0.0/x", "proxy.example", "10.0.0.0/"]
     {
-        let message = bad.parse::<Network>().unwrap_err();
+        let message = bad.parse::<ProxyNetwork>().unwrap_err();
         assert!(message.contains(&format!("{bad:?}")), "{message}");
     }
 }

@@ -31,14 +31,14 @@ pub(crate) enum RunMode {
 }
 
 impl InFlight {
-    pub(crate) fn completed(&self, id: &RequestId) {
-        self.with(|running| running.remove(id));
+    pub(crate) fn mark_completed(&self, id: &RequestId) {
+        self.with_running(|running| running.remove(id));
         self.changed.notify_one();
     }
 
     /// The request is an acknowledged subscription from now on.
-    pub(crate) fn subscribed(&self, id: &RequestId) {
-        self.with(|running| {
+    pub(crate) fn mark_subscribed(&self, id: &RequestId) {
+        self.with_running(|running| {
             if let Some(mode) = running.get_mut(id) {
                 *mode = RunMode::Subscription;
             }
@@ -47,22 +47,22 @@ impl InFlight {
     }
 
     /// `None` for a request that does not run.
-    pub(crate) fn mode(&self, id: &RequestId) -> Option<RunMode> {
-        self.with(|running| running.get(id).copied())
+    pub(crate) fn run_mode(&self, id: &RequestId) -> Option<RunMode> {
+        self.with_running(|running| running.get(id).copied())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.with(|running| running.is_empty())
+        self.with_running(|running| running.is_empty())
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, RunMode>) -> T) -> T {
+    fn with_running<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, RunMode>) -> T) -> T {
         act(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Accepted messages that wait for their turn.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct RequestQueue {
     waiting: VecDeque<WaitingMessage>,
     bytes: usize,
     limits: Limits,
@@ -72,13 +72,13 @@ pub(crate) struct Queue {
 struct WaitingMessage {
     message: ClientJsonRpcMessage,
     bytes: usize,
-    exclusive: bool,
-    since: Instant,
+    is_exclusive: bool,
+    queued_at: Instant,
 }
 
 /// The next step for the first waiting message.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// The queue is empty.
     Empty,
     Deliver(Box<ClientJsonRpcMessage>),
@@ -90,7 +90,7 @@ pub(crate) enum Next {
     WaitUntil(Instant),
 }
 
-impl Queue {
+impl RequestQueue {
     pub(crate) fn new(limits: Limits) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limits }
     }
@@ -106,11 +106,16 @@ impl Queue {
 
     pub(crate) fn push(&mut self, message: ClientJsonRpcMessage, bytes: usize, exclusive: bool) {
         self.bytes += bytes;
-        self.waiting.push_back(WaitingMessage { message, bytes, exclusive, since: Instant::now() });
+        self.waiting.push_back(WaitingMessage {
+            message,
+            bytes,
+            is_exclusive: exclusive,
+            queued_at: Instant::now(),
+        });
     }
 
     /// Removes a waiting request. False if it does not wait.
-    pub(crate) fn cancel(&mut self, id: &RequestId) -> bool {
+    pub(crate) fn cancel_waiting(&mut self, id: &RequestId) -> bool {
         let position = self.waiting.iter().position(|waiting| {
             matches!(&waiting.message, JsonRpcMessage::Request(request) if request.id == *id)
         });
@@ -120,60 +125,61 @@ impl Queue {
     }
 
     /// Removes the first waiting request and any other messages before it.
-    pub(crate) fn take_request(&mut self) -> Option<RequestId> {
+    pub(crate) fn pop_request(&mut self) -> Option<RequestId> {
         loop {
-            if let JsonRpcMessage::Request(request) = self.take()? {
+            if let JsonRpcMessage::Request(request) = self.pop_first()? {
                 return Some(request.id);
             }
         }
     }
 
     /// The first message, if it may run now. With `full` the peer must read responses first.
-    pub(crate) fn next(&mut self, in_flight: &InFlight, full: bool) -> Next {
-        let Some(first) = self.waiting.front() else { return Next::Empty };
+    pub(crate) fn next_step(&mut self, in_flight: &InFlight, full: bool) -> NextStep {
+        let Some(first) = self.waiting.front() else { return NextStep::Empty };
         if let JsonRpcMessage::Request(request) = &first.message {
-            let held = in_flight.with(|running| {
-                let held = self.held(first, request.id.clone(), running, full);
+            let held = in_flight.with_running(|running| {
+                let held = self.blocked_by(first, request.id.clone(), running, full);
                 if held.is_none() {
-                    let mode = if first.exclusive { RunMode::Exclusive } else { RunMode::Shared };
+                    let mode =
+                        if first.is_exclusive { RunMode::Exclusive } else { RunMode::Shared };
                     running.insert(request.id.clone(), mode);
                 }
                 held
             });
             if let Some(held) = held {
-                if matches!(held, Next::Duplicate(_)) {
-                    self.take();
+                if matches!(held, NextStep::Duplicate(_)) {
+                    self.pop_first();
                 }
                 return held;
             }
         }
-        self.take().map_or(Next::Empty, |message| Next::Deliver(Box::new(message)))
+        self.pop_first().map_or(NextStep::Empty, |message| NextStep::Deliver(Box::new(message)))
     }
 
     /// The reason why a request may not run now.
-    fn held(
+    fn blocked_by(
         &self,
         first: &WaitingMessage,
         id: RequestId,
         running: &HashMap<RequestId, RunMode>,
         full: bool,
-    ) -> Option<Next> {
+    ) -> Option<NextStep> {
         if running.contains_key(&id) {
-            return Some(Next::Duplicate(id));
+            return Some(NextStep::Duplicate(id));
         }
         let count = running.values().filter(|mode| **mode != RunMode::Subscription).count();
         if count == 0 {
             return None;
         }
-        let alone = first.exclusive || running.values().any(|mode| *mode == RunMode::Exclusive);
+        let alone = first.is_exclusive || running.values().any(|mode| *mode == RunMode::Exclusive);
         if alone || full || count >= self.limits.in_flight {
-            return Some(Next::Wait);
+            return Some(NextStep::Wait);
         }
-        let due = first.since + self.limits.grace;
-        (Instant::now() < due).then_some(Next::WaitUntil(due))
+        let due = first.queued_at + self.limits.grace;
+        (Instant::now() < due).then_some(NextStep::WaitUntil(due))
     }
 
-    fn take(&mut self) -> Option<ClientJsonRpcMessage> {
+    fn pop_first(&mut self) -> Option<ClientJsonRpcMessage> {
         let first = self.waiting.pop_front()?;
         self.bytes -= first.bytes;
         Some(first.message)
@@ -189,8 +195,8 @@ mod tests {
         serde_json::from_str(&line).unwrap()
     }
 
-    fn queue(requests: &[(i64, bool)]) -> Queue {
-        let mut queue = Queue::new(Limits { in_flight: 2, queue: 3, ..Limits::default() });
+    fn queue(requests: &[(i64, bool)]) -> RequestQueue {
+        let mut queue = RequestQueue::new(Limits { in_flight: 2, queue: 3, ..Limits::default() });
         for (id, exclusive) in requests {
             queue.push(request(*id), 10, *exclusive);
         }
@@ -205,15 +211,15 @@ mod tests {
     async fn write_waits_for_all_before_it_and_delays_all_after_it() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (3, false)]);
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&in_flight, false), Next::Wait));
-        in_flight.completed(&id(1));
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait));
+        in_flight.mark_completed(&id(1));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
         tokio::time::advance(Limits::default().grace).await;
-        assert!(matches!(queue.next(&in_flight, false), Next::Wait));
-        in_flight.completed(&id(2));
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&in_flight, false), Next::Empty));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait));
+        in_flight.mark_completed(&id(2));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Empty));
     }
 
     #[tokio::test(start_paused = true)]
@@ -221,26 +227,34 @@ mod tests {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, false), (3, false)]);
         assert!(!queue.has_room());
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
         assert!(queue.has_room());
-        assert!(matches!(queue.next(&in_flight, false), Next::WaitUntil(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::WaitUntil(_)));
         tokio::time::advance(Limits::default().grace).await;
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&in_flight, false), Next::Wait), "two run already");
-        in_flight.completed(&id(1));
-        assert!(matches!(queue.next(&in_flight, true), Next::Wait), "answers wait to be read");
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait), "two run already");
+        in_flight.mark_completed(&id(1));
+        assert!(
+            matches!(queue.next_step(&in_flight, true), NextStep::Wait),
+            "answers wait to be read"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn acknowledged_subscription_delays_no_request_and_keeps_its_id() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (1, false)]);
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&in_flight, false), Next::Wait), "it is not acknowledged yet");
-        in_flight.subscribed(&id(1));
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
-        in_flight.completed(&id(2));
-        assert!(matches!(queue.next(&in_flight, false), Next::Duplicate(twice) if twice == id(1)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(
+            matches!(queue.next_step(&in_flight, false), NextStep::Wait),
+            "it is not acknowledged yet"
+        );
+        in_flight.mark_subscribed(&id(1));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        in_flight.mark_completed(&id(2));
+        assert!(
+            matches!(queue.next_step(&in_flight, false), NextStep::Duplicate(twice) if twice == id(1))
+        );
         assert!(!in_flight.is_empty(), "it still waits for its last answer");
     }
 
@@ -248,9 +262,11 @@ mod tests {
     async fn running_id_is_refused_and_waiting_request_can_be_cancelled() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (1, false), (2, false)]);
-        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&in_flight, false), Next::Duplicate(twice) if twice == id(1)));
-        assert!(queue.cancel(&id(2)) && !queue.cancel(&id(2)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(
+            matches!(queue.next_step(&in_flight, false), NextStep::Duplicate(twice) if twice == id(1))
+        );
+        assert!(queue.cancel_waiting(&id(2)) && !queue.cancel_waiting(&id(2)));
         assert!(queue.is_empty() && queue.bytes == 0);
     }
 }

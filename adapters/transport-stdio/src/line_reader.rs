@@ -5,23 +5,23 @@ use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// Bytes read from the stream at once.
-const BUFFER: usize = 64 * 1024;
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// A larger line's memory is released after it.
-const KEPT: usize = 256 * 1024;
+const MAX_KEPT_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     read: BufReader<R>,
     line: Vec<u8>,
-    max: usize,
-    too_long: bool,
+    max_bytes: usize,
+    is_too_long: bool,
     /// The line was returned; the next read replaces it.
-    taken: bool,
+    is_returned: bool,
 }
 
 /// One step of reading.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadStep {
     /// A part of a line arrived.
     Part,
     /// [`Lines::line`] has a whole line, without its end.
@@ -32,35 +32,35 @@ pub(crate) enum Read {
     End,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(crate) fn new(read: R, max: usize) -> Self {
-        let read = BufReader::with_capacity(BUFFER, read);
-        Self { read, line: Vec::new(), max, too_long: false, taken: false }
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    pub(crate) fn new(read: R, max_bytes: usize) -> Self {
+        let read = BufReader::with_capacity(READ_BUFFER_BYTES, read);
+        Self { read, line: Vec::new(), max_bytes, is_too_long: false, is_returned: false }
     }
 
     /// The line of [`Read::Line`] without surrounding white space and BOM.
-    pub(crate) fn line(&self) -> &[u8] {
+    pub(crate) fn trimmed_line(&self) -> &[u8] {
         let line = self.line.trim_ascii();
         line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
     }
 
     /// Reads available input. Cancel safe: it is kept in `self`.
-    pub(crate) async fn read(&mut self) -> io::Result<Read> {
-        if std::mem::take(&mut self.taken) {
+    pub(crate) async fn read_step(&mut self) -> io::Result<ReadStep> {
+        if std::mem::take(&mut self.is_returned) {
             self.line.clear();
-            self.line.shrink_to(KEPT);
+            self.line.shrink_to(MAX_KEPT_BYTES);
         }
         let available = self.read.fill_buf().await?;
         if available.is_empty() {
             // A last line without its end is still a line.
-            let rest = !self.line.is_empty() && !std::mem::take(&mut self.too_long);
-            self.taken = true;
-            return Ok(if rest { Read::Line } else { Read::End });
+            let rest = !self.line.is_empty() && !std::mem::take(&mut self.is_too_long);
+            self.is_returned = true;
+            return Ok(if rest { ReadStep::Line } else { ReadStep::End });
         }
         let end = memchr::memchr(b'\n', available);
         let part = &available[..end.unwrap_or(available.len())];
-        if self.too_long || self.line.len() + part.len() > self.max {
-            self.too_long = true;
+        if self.is_too_long || self.line.len() + part.len() > self.max_bytes {
+            self.is_too_long = true;
             self.line.clear();
         } else {
             self.line.extend_from_slice(part);
@@ -68,10 +68,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         let used = end.map_or(available.len(), |end| end + 1);
         self.read.consume(used);
         if end.is_none() {
-            return Ok(Read::Part);
+            return Ok(ReadStep::Part);
         }
-        self.taken = true;
-        Ok(if std::mem::take(&mut self.too_long) { Read::TooLong } else { Read::Line })
+        self.is_returned = true;
+        Ok(if std::mem::take(&mut self.is_too_long) { ReadStep::TooLong } else { ReadStep::Line })
     }
 }
 
@@ -79,15 +79,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 mod tests {
     use super::*;
 
-    async fn all(input: &[u8], max: usize) -> Vec<Result<Vec<u8>, Read>> {
-        let mut lines = Lines::new(input, max);
+    async fn all(input: &[u8], max: usize) -> Vec<Result<Vec<u8>, ReadStep>> {
+        let mut lines = LineReader::new(input, max);
         let mut found = Vec::new();
         loop {
-            match lines.read().await.unwrap() {
-                Read::Part => {}
-                Read::Line => found.push(Ok(lines.line().to_vec())),
-                Read::End => return found,
-                other @ Read::TooLong => found.push(Err(other)),
+            match lines.read_step().await.unwrap() {
+                ReadStep::Part => {}
+                ReadStep::Line => found.push(Ok(lines.trimmed_line().to_vec())),
+                ReadStep::End => return found,
+                other @ ReadStep::TooLong => found.push(Err(other)),
             }
         }
     }
@@ -107,9 +107,9 @@ mod tests {
 
     #[tokio::test]
     async fn line_without_end_takes_no_memory() {
-        let mut lines = Lines::new(tokio::io::repeat(b'x'), 10);
+        let mut lines = LineReader::new(tokio::io::repeat(b'x'), 10);
         for _ in 0..100 {
-            assert_eq!(lines.read().await.unwrap(), Read::Part);
+            assert_eq!(lines.read_step().await.unwrap(), ReadStep::Part);
         }
         assert!(lines.line.capacity() < 1024);
     }

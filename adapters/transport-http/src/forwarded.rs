@@ -12,7 +12,7 @@ use ipnet::{IpNet, Ipv4Net};
 /// Trusted proxies, and the header in which they write the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyTrust {
-    pub proxies: Vec<Network>,
+    pub proxies: Vec<ProxyNetwork>,
     pub header: ForwardedBy,
 }
 
@@ -31,15 +31,15 @@ impl Default for ProxyTrust {
     fn default() -> Self {
         let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8).into();
         let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST).into();
-        Self { proxies: vec![Network(v4), Network(v6)], header: ForwardedBy::default() }
+        Self { proxies: vec![ProxyNetwork(v4), ProxyNetwork(v6)], header: ForwardedBy::default() }
     }
 }
 
 /// An address or a network: `10.0.0.7`, `172.16.0.0/12`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network(IpNet);
+pub struct ProxyNetwork(IpNet);
 
-impl FromStr for Network {
+impl FromStr for ProxyNetwork {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -52,12 +52,12 @@ impl FromStr for Network {
 }
 
 impl ProxyTrust {
-    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+    pub(crate) fn is_trusted(&self, peer: IpAddr) -> bool {
         self.proxies.iter().any(|network| network.0.contains(&peer))
     }
 
     /// The last address that is not a trusted proxy.
-    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub(crate) fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer;
         let (name, is_standard) = match self.header {
             ForwardedBy::XForwardedFor => ("x-forwarded-for", false),
@@ -68,8 +68,8 @@ impl ProxyTrust {
         for hop in hops.into_iter().rev() {
             let address = if is_standard { forwarded_for(hop) } else { hop };
             // A trusted proxy writes a valid address.
-            match address_of(address) {
-                Some(address) if self.trusts(client) => client = address,
+            match parse_address(address) {
+                Some(address) if self.is_trusted(client) => client = address,
                 _ => break,
             }
         }
@@ -85,7 +85,7 @@ fn forwarded_for(element: &str) -> &str {
 }
 
 /// An address with or without brackets and port.
-fn address_of(text: &str) -> Option<IpAddr> {
+fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let address = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
         Some((address, _)) => address.parse().ok()?,

@@ -14,20 +14,20 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
-use crate::server::is_plain_meta;
+use crate::server::has_only_idempotency_key;
 
 const MAX_DEPTH: usize = 64;
 const MAX_VALUES: usize = 50_000;
 
 /// The JSON-RPC error for a malformed message, as one line; `None` for a malformed notification.
 #[derive(Debug)]
-pub struct Malformed {
-    pub answer: Option<Vec<u8>>,
+pub struct MalformedMessage {
+    pub response: Option<Vec<u8>>,
 }
 
-impl Malformed {
+impl MalformedMessage {
     fn new(id: &Value, error: &ErrorData) -> Self {
-        Self { answer: Some(error_line(id, error)) }
+        Self { response: Some(error_line(id, error)) }
     }
 }
 
@@ -39,26 +39,26 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
     line
 }
 
-pub fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Malformed> {
-    let mut message = parse(line)?;
-    if let Some(call) = tool_call(&mut message) {
+pub fn parse_message(line: &[u8]) -> Result<ClientJsonRpcMessage, MalformedMessage> {
+    let mut message = parse_json(line)?;
+    if let Some(call) = take_tool_call(&mut message) {
         return Ok(call.into_message());
     }
-    ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify(&message))
+    ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify_malformed(&message))
 }
 
 #[derive(Debug)]
-pub struct ToolCall {
+pub struct ToolCallMessage {
     pub id: RequestId,
     pub name: String,
     pub arguments: Map<String, Value>,
     pub meta: Map<String, Value>,
 }
 
-impl ToolCall {
+impl ToolCallMessage {
     /// True if a client before 2026-07-28 wants no progress of it.
-    pub fn is_plain(&self) -> bool {
-        is_plain_meta(&self.meta)
+    pub fn has_plain_meta(&self) -> bool {
+        has_only_idempotency_key(&self.meta)
     }
 
     fn into_message(self) -> ClientJsonRpcMessage {
@@ -73,7 +73,7 @@ impl ToolCall {
 
 /// Takes a `tools/call` with the usual members apart; `None` for any other message. rmcp's own
 /// parser tries one request type after the other, which costs more than a small call.
-pub fn tool_call(message: &mut Value) -> Option<ToolCall> {
+pub fn take_tool_call(message: &mut Value) -> Option<ToolCallMessage> {
     let is_usual = |object: &Value, members: &[&str]| {
         object.as_object().is_some_and(|object| object.keys().all(|key| members.contains(&&**key)))
     };
@@ -94,21 +94,21 @@ pub fn tool_call(message: &mut Value) -> Option<ToolCall> {
         Some(Value::Object(object)) => object,
         _ => Map::new(),
     };
-    Some(ToolCall { id, name, arguments: take("arguments"), meta: take("_meta") })
+    Some(ToolCallMessage { id, name, arguments: take("arguments"), meta: take("_meta") })
 }
 
 /// The error for valid JSON that is not a message.
-pub fn classify(message: &Value) -> Malformed {
+pub fn classify_malformed(message: &Value) -> MalformedMessage {
     let Value::Object(message) = message else {
         let reason = if message.is_array() {
             "batches are not supported; send one message a line"
         } else {
             "a message must be a JSON object"
         };
-        return Malformed::new(&Value::Null, &ErrorData::invalid_request(reason, None));
+        return MalformedMessage::new(&Value::Null, &ErrorData::invalid_request(reason, None));
     };
     let id = request_id(message.get("id"));
-    let invalid = |reason| Malformed::new(&id, &ErrorData::invalid_request(reason, None));
+    let invalid = |reason| MalformedMessage::new(&id, &ErrorData::invalid_request(reason, None));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return invalid("\"jsonrpc\" must be \"2.0\"");
     }
@@ -116,14 +116,16 @@ pub fn classify(message: &Value) -> Malformed {
         && ["result", "error"].iter().any(|key| message.contains_key(*key))
     {
         // A malformed response; answering it could loop forever between two peers.
-        return Malformed { answer: None };
+        return MalformedMessage { response: None };
     }
     match message.get("method") {
-        Some(Value::String(_)) if !message.contains_key("id") => Malformed { answer: None },
+        Some(Value::String(_)) if !message.contains_key("id") => {
+            MalformedMessage { response: None }
+        }
         Some(Value::String(_)) if id.is_null() => invalid("\"id\" must be a string or an integer"),
         Some(Value::String(_)) => {
             let error = ErrorData::invalid_params("\"params\" must be an object", None);
-            Malformed::new(&id, &error)
+            MalformedMessage::new(&id, &error)
         }
         _ => invalid("\"method\" must be a string"),
     }
@@ -135,7 +137,7 @@ pub fn request_id(id: Option<&Value>) -> Value {
 }
 
 /// Parses JSON within the limits on depth and values and without duplicate keys.
-pub fn parse(line: &[u8]) -> Result<Value, Malformed> {
+pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
     let mut state = ParseState::default();
     let mut json = serde_json::Deserializer::from_slice(line);
     let root = StrictValue { state: &mut state, depth: 0 };
@@ -144,14 +146,14 @@ pub fn parse(line: &[u8]) -> Result<Value, Malformed> {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
-    let refused = |error| Err(Malformed::new(&id_alone(line), &error));
-    match state.fault {
-        Some(Fault::Duplicate(key)) => {
+    let refused = |error| Err(MalformedMessage::new(&parse_id(line), &error));
+    match state.violation {
+        Some(JsonViolation::DuplicateKey(key)) => {
             let key = redact(&key);
             let message = format!("the key {key:?} stands twice in one object; name it once");
             refused(ErrorData::invalid_params(message, Some(json!({ "field": key }))))
         }
-        Some(Fault::TooMany) => refused(ErrorData::invalid_request(
+        Some(JsonViolation::TooManyValues) => refused(ErrorData::invalid_request(
             format!("a message may hold at most {MAX_VALUES} values"),
             None,
         )),
@@ -161,36 +163,36 @@ pub fn parse(line: &[u8]) -> Result<Value, Malformed> {
         }
         fault => {
             let detail = match (fault, error.classify()) {
-                (Some(Fault::TooDeep), _) => format!("nested deeper than {MAX_DEPTH}"),
+                (Some(JsonViolation::TooDeep), _) => format!("nested deeper than {MAX_DEPTH}"),
                 (_, Category::Eof) => "the line ends before its JSON does".to_owned(),
                 _ => error.to_string(),
             };
             let error = ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })));
-            Err(Malformed::new(&Value::Null, &error))
+            Err(MalformedMessage::new(&Value::Null, &error))
         }
     }
 }
 
 /// The id of a message whose other members are not usable.
-fn id_alone(line: &[u8]) -> Value {
+fn parse_id(line: &[u8]) -> Value {
     #[derive(Deserialize)]
-    struct Envelope {
+    struct IdOnly {
         id: Option<Value>,
     }
-    let envelope = serde_json::from_slice::<Envelope>(line).ok();
+    let envelope = serde_json::from_slice::<IdOnly>(line).ok();
     request_id(envelope.and_then(|envelope| envelope.id).as_ref())
 }
 
-enum Fault {
-    Duplicate(String),
+enum JsonViolation {
+    DuplicateKey(String),
     TooDeep,
-    TooMany,
+    TooManyValues,
 }
 
 #[derive(Default)]
 struct ParseState {
     values: usize,
-    fault: Option<Fault>,
+    violation: Option<JsonViolation>,
 }
 
 /// Reads one value and its children.
@@ -200,8 +202,8 @@ struct StrictValue<'a> {
 }
 
 impl StrictValue<'_> {
-    fn fail<E: serde::de::Error>(self, fault: Fault) -> Result<Value, E> {
-        self.state.fault = Some(fault);
+    fn reject<E: serde::de::Error>(self, fault: JsonViolation) -> Result<Value, E> {
+        self.state.violation = Some(fault);
         Err(E::custom("refused"))
     }
 }
@@ -212,7 +214,7 @@ impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.state.values += 1;
         if self.state.values > MAX_VALUES {
-            return self.fail(Fault::TooMany);
+            return self.reject(JsonViolation::TooManyValues);
         }
         deserializer.deserialize_any(self)
     }
@@ -251,7 +253,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         if self.depth >= MAX_DEPTH {
-            return self.fail(Fault::TooDeep);
+            return self.reject(JsonViolation::TooDeep);
         }
         let depth = self.depth + 1;
         let mut array = Vec::new();
@@ -263,13 +265,13 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         if self.depth >= MAX_DEPTH {
-            return self.fail(Fault::TooDeep);
+            return self.reject(JsonViolation::TooDeep);
         }
         let depth = self.depth + 1;
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
-                return self.fail(Fault::Duplicate(key));
+                return self.reject(JsonViolation::DuplicateKey(key));
             }
             let value = entries.next_value_seed(StrictValue { state: self.state, depth })?;
             object.insert(key, value);
@@ -286,8 +288,8 @@ mod tests {
     fn check(line: impl AsRef<[u8]>, code: i64, id: &Value) {
         let line = line.as_ref();
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        let malformed = read(line).expect_err(&shown);
-        let answer: Value = serde_json::from_slice(&malformed.answer.expect(&shown)).unwrap();
+        let malformed = parse_message(line).expect_err(&shown);
+        let answer: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
         assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
         assert_eq!(answer["id"], *id, "{shown}: {answer}");
     }
@@ -330,7 +332,9 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
         ] {
-            assert!(read(line.as_bytes()).is_err_and(|malformed| malformed.answer.is_none()));
+            assert!(
+                parse_message(line.as_bytes()).is_err_and(|malformed| malformed.response.is_none())
+            );
         }
     }
 
@@ -358,12 +362,13 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                tool_call(&mut parse(line.as_bytes()).unwrap()).is_some(),
+                take_tool_call(&mut parse_json(line.as_bytes()).unwrap()).is_some(),
                 is_call,
                 "{line}"
             );
             let theirs: ClientJsonRpcMessage = serde_json::from_str(line).unwrap();
-            let (mut ours, theirs) = (json!(read(line.as_bytes()).unwrap()), json!(theirs));
+            let (mut ours, theirs) =
+                (json!(parse_message(line.as_bytes()).unwrap()), json!(theirs));
             if is_call && theirs["params"].get("arguments").is_none() {
                 ours["params"].as_object_mut().unwrap().remove("arguments");
             }
