@@ -1,4 +1,4 @@
-//! The methods of the protocol, and the errors for all others.
+//! Handlers of the protocol's methods, and the error responses for unknown methods.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::subscriptions::SubscriptionStream;
 
 type Context = RmcpContext<RoleServer>;
 
-/// How long clients may cache lists that are compiled in, in milliseconds.
+/// How long clients may cache lists that are compiled into the program, in milliseconds.
 const COMPILED_IN_TTL_MS: u64 = 3_600_000;
 
 impl ServerHandler for McpServer {
@@ -46,7 +46,7 @@ impl ServerHandler for McpServer {
             (resources.subscribe, resources.list_changed) = (None, None);
         }
         let mut peer = request;
-        // The negotiated version is valid from here on, not the requested one.
+        // Later requests use the negotiated version, not the requested one.
         peer.protocol_version = result.protocol_version.clone();
         context.peer.set_peer_info(peer);
         Ok(result)
@@ -81,11 +81,13 @@ impl ServerHandler for McpServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let guarded = self.guarded_service(&context)?;
         let era = if is_modern(&context) { ProtocolEra::Modern } else { ProtocolEra::Legacy };
-        // On a connection a response cannot get lost without the connection.
+        // On a connection a response is lost only with the connection, so no retry needs a key.
         let key = if self.is_connected() { None } else { idempotency_key(&context.meta)? };
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
-        let call = |observer| guarded.call_tool(name, arguments, key, observer);
-        let mut result = match run_with_progress(&context, call).await {
+        let outcome = run_with_progress(&context, |progress_sink| {
+            guarded.call_tool(name, arguments, key, progress_sink)
+        });
+        let mut result = match outcome.await {
             Ok(reply) => convert::tool_result(reply),
             Err(error) => convert::tool_error(error, &guarded.context, era)?,
         };
@@ -166,12 +168,12 @@ impl ServerHandler for McpServer {
         Ok(())
     }
 
-    /// rmcp removes what the capabilities do not name.
+    /// Accepts everything: rmcp itself removes features that the capabilities do not name.
     fn accepted_subscription_filter(
         &self,
-        wanted: &SubscriptionFilter,
+        requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(wanted.clone())
+        Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -181,9 +183,9 @@ impl ServerHandler for McpServer {
         if stream.is_none() && lists.has_resources() {
             // Over HTTP rmcp has acknowledged this request already.
             let guarded = self.guarded_service(request)?;
-            let late = self.0.subscriptions.open_stream(guarded, context.accepted()).await?;
-            late.notify_all();
-            stream = Some(Arc::new(late));
+            let late_stream = self.0.subscriptions.open_stream(guarded, context.accepted()).await?;
+            late_stream.notify_all();
+            stream = Some(Arc::new(late_stream));
         }
         self.0.subscriptions.serve_stream(stream.as_deref(), &context).await;
         Ok(())
@@ -219,21 +221,22 @@ impl ServerHandler for McpServer {
         request: CompleteRequestParams,
         context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        let of = match request.r#ref {
+        let target = match request.r#ref {
             Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
             Reference::Resource(template) => CompletionTarget::Template(template.uri),
             _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
         };
         let (argument, value) = (request.argument.name, request.argument.value);
         let guarded = self.guarded_service(&context)?;
-        let completion = guarded.complete_argument(CompletionRequest { of, argument, value });
+        let request = CompletionRequest { of: target, argument, value };
+        let completion = guarded.complete_argument(request);
         let mut result =
             convert::completion_result(run_request(completion, &context, &guarded, None).await?);
         add_server_info(&mut result.meta, &context);
         Ok(result)
     }
 
-    /// Gets a known method when its parameters did not fit, and every unknown one.
+    /// rmcp calls this for every unknown method, and for a known one with invalid parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -241,36 +244,41 @@ impl ServerHandler for McpServer {
     ) -> Result<CustomResult, ErrorData> {
         self.authorize_method(&context, UNKNOWN_METHOD).await?;
         let (method, modern) = (request.method.as_str(), is_modern(&context));
-        if served_methods(self.is_connected(), modern).any(|known| known == method) {
-            let message = format!("params: missing, or not what {method} takes");
+        if served_methods(self.is_connected(), modern).contains(&method) {
+            let message = format!("params: missing or invalid for {method}; see its schema");
             return Err(ErrorData::invalid_params(message, Some(json!({ "field": "params" }))));
         }
         Err(unknown_method(method, self.is_connected(), modern))
     }
 }
 
-/// Runs a request that changes nothing. A client that cancels it gets no response.
+/// Runs a read until the client cancels it. A client that cancels gets no response.
 async fn run_request<T>(
     request: impl Future<Output = Result<T, Error>>,
     context: &Context,
     guarded: &GuardedService,
     uri: Option<&str>,
 ) -> Result<T, ErrorData> {
-    let outcome = context.ct.run_until_cancelled(request).await;
-    let outcome = outcome
-        .unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "The request was cancelled.")));
-    outcome.map_err(|error| convert::request_error(error, &guarded.context, uri))
+    let error = match context.ct.run_until_cancelled(request).await {
+        Some(Ok(outcome)) => return Ok(outcome),
+        Some(Err(error)) => error,
+        None => Error::new(ErrorKind::Cancelled, "The request was cancelled."),
+    };
+    Err(convert::request_error(error, &guarded.context, uri))
 }
 
-/// Refuses every cursor: a list that is compiled in has one page.
-fn reject_cursor(request: Option<PaginatedRequestParams>, what: &str) -> Result<(), ErrorData> {
+/// Rejects every cursor: a list that is compiled in has one page.
+fn reject_cursor(
+    request: Option<PaginatedRequestParams>,
+    list_name: &str,
+) -> Result<(), ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
     let cursor = redact(&cursor);
-    let message = format!("cursor: {cursor:?} is unknown; list the {what} without a cursor");
+    let message = format!("cursor: {cursor:?} is unknown; list the {list_name} without a cursor");
     Err(ErrorData::invalid_params(message, None))
 }
 
-/// The era of the protocol that has a method.
+/// The protocol era that has a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MethodAvailability {
     Both,
@@ -305,18 +313,23 @@ pub(crate) fn is_modern(context: &Context) -> bool {
 }
 
 pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
-    let methods: Vec<&str> = served_methods(connected, modern).collect();
-    let (method, methods) = (redact(method), methods.join(", "));
-    let message = format!("Unknown method {method:?}. Reqlore serves {methods}.");
+    let (method, served) = (redact(method), served_methods(connected, modern).join(", "));
+    let message = format!("unknown method {method:?}; use one of {served}");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-fn served_methods(connected: bool, modern: bool) -> impl Iterator<Item = &'static str> {
-    let is_served = move |availability| match availability {
-        MethodAvailability::Both => true,
-        MethodAvailability::Legacy => !modern,
-        MethodAvailability::LegacyConnection => !modern && connected,
-        MethodAvailability::Modern => modern,
-    };
-    METHODS.into_iter().filter(move |(_, since)| is_served(*since)).map(|(method, _)| method)
+fn served_methods(connected: bool, modern: bool) -> Vec<&'static str> {
+    let mut served = Vec::with_capacity(METHODS.len());
+    for (method, availability) in METHODS {
+        let is_served = match availability {
+            MethodAvailability::Both => true,
+            MethodAvailability::Legacy => !modern,
+            MethodAvailability::LegacyConnection => !modern && connected,
+            MethodAvailability::Modern => modern,
+        };
+        if is_served {
+            served.push(method);
+        }
+    }
+    served
 }

@@ -1,5 +1,5 @@
-//! The Model Context Protocol over the application service. Only this crate and the transports know
-//! rmcp.
+//! The Model Context Protocol over the application service; only this crate and the transports
+//! depend on rmcp.
 
 pub mod convert;
 mod handlers;

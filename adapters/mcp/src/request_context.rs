@@ -1,4 +1,4 @@
-//! One request: its caller, how the response is delivered, and the guarded way to the application.
+//! Context of one request, its response status, and the panic guard around the application.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-/// The origin of one request. A transport for many callers puts it into the extensions of each HTTP
-/// request; rmcp passes it on, and a request without it is not answered.
+/// Context of one request. The HTTP transport puts it into the extensions of each request, and rmcp
+/// passes it on. An HTTP request without a context gets an internal error.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
     pub caller: Arc<Caller>,
-    /// Names this request in logs and in internal errors.
+    /// Identifies this request in logs and in internal errors.
     pub request_id: Arc<str>,
     pub dialect: ClientDialect,
     pub status: ResponseStatus,
 }
 
-/// The errors that a client understands.
+/// Form of the errors that a client understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientDialect {
     /// JSON-RPC only: every failure is a JSON-RPC error.
@@ -38,7 +38,7 @@ pub enum ClientDialect {
     Mcp,
 }
 
-/// Over HTTP, the status that a response asks for; unused elsewhere. Clones share one slot.
+/// HTTP status requested by a response; always empty on other transports. Clones share one slot.
 #[derive(Debug, Clone, Default)]
 pub struct ResponseStatus(Option<Arc<AtomicU16>>);
 
@@ -57,15 +57,17 @@ impl ResponseStatus {
         }
     }
 
-    /// The status to answer with instead of 200.
+    /// The status to send instead of 200.
     pub fn requested(&self) -> Option<u16> {
-        let status = self.0.as_ref()?.load(Ordering::Relaxed);
-        (status != 0).then_some(status)
+        match self.0.as_ref()?.load(Ordering::Relaxed) {
+            0 => None,
+            status => Some(status),
+        }
     }
 
-    /// Seconds until a retry may succeed; `None` where a retry is pointless.
+    /// Seconds until a retry may succeed; `None` if a retry is pointless.
     pub fn retry_after_seconds(&self) -> Option<u32> {
-        (self.requested() == Some(503)).then_some(1)
+        if self.requested() == Some(503) { Some(1) } else { None }
     }
 }
 
@@ -76,21 +78,22 @@ impl RequestContext {
         Self { caller, request_id, dialect: ClientDialect::Mcp, status }
     }
 
-    /// The context that the transport attached.
+    /// Returns the context that the HTTP transport attached.
     pub(crate) fn from_extensions(context: &RmcpContext<RoleServer>) -> Option<Self> {
         let parts = context.extensions.get::<http::request::Parts>()?;
         parts.extensions.get::<Self>().cloned()
     }
 }
 
-/// A random name for one call in logs and answers. It is not secret.
+/// Returns a random id for one call in logs and responses. It is not secret.
 pub fn correlation_id() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
+    // Each state has new random keys, so the hash of nothing is random enough for an id.
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// The application as one request uses it, behind the only guard against panics: the client gets an
-/// internal error, the log the details. This crate calls the application nowhere else.
+/// Calls the application for one request and turns panics into internal errors, which are logged.
+/// Every other call of the application in this crate would bypass that guard.
 #[derive(Clone)]
 pub(crate) struct GuardedService {
     pub(crate) service: Arc<dyn ApplicationService>,
@@ -103,10 +106,17 @@ impl GuardedService {
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
-        observer: Arc<dyn ProgressSink>,
+        progress_sink: Arc<dyn ProgressSink>,
     ) -> Result<ToolReply> {
         let (caller, correlation_id) = self.caller_and_id();
-        let call = ToolCall { caller, correlation_id, name, arguments, observer, idempotency_key };
+        let call = ToolCall {
+            caller,
+            correlation_id,
+            name,
+            arguments,
+            observer: progress_sink,
+            idempotency_key,
+        };
         catch_panic(self.service.call(call)).await
     }
 
@@ -169,15 +179,20 @@ impl GuardedService {
 }
 
 async fn catch_panic<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
-    AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(|panic| {
-        let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());
-        let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(Error::new(ErrorKind::Internal, reason.unwrap_or_else(|| "panic".to_owned())))
-    })
+    match AssertUnwindSafe(request).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(payload) => {
+            let reason = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+                (Some(text), _) => (*text).to_owned(),
+                (None, Some(text)) => text.clone(),
+                (None, None) => "panic".to_owned(),
+            };
+            Err(Error::new(ErrorKind::Internal, reason))
+        }
+    }
 }
 
-/// Runs a call and forwards its progress. Everything reported before the end is sent before the
-/// response.
+/// Runs a call and forwards its progress. All progress is sent before the response.
 pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
     context: &RmcpContext<RoleServer>,
     call: impl FnOnce(Arc<dyn ProgressSink>) -> Call,
@@ -188,20 +203,15 @@ pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
         cancelled: context.ct.clone(),
         progress: token.map(|token| (token, sender)),
     };
-    let send = async |notification| {
-        if !context.ct.is_cancelled() {
-            // A peer that is gone gets no response either.
-            let _ = context.peer.notify_progress(notification).await;
-        }
-    };
     let mut call = std::pin::pin!(call(Arc::new(reporter)));
     loop {
         tokio::select! {
+            // Polled in this order: progress has priority over the response.
             biased;
-            Some(notification) = progress.recv() => send(notification).await,
+            Some(notification) = progress.recv() => send_progress(context, notification).await,
             outcome = &mut call => {
                 while let Ok(notification) = progress.try_recv() {
-                    send(notification).await;
+                    send_progress(context, notification).await;
                 }
                 return outcome;
             }
@@ -209,11 +219,18 @@ pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
     }
 }
 
-/// The application's end of a call's progress and cancellation.
+async fn send_progress(context: &RmcpContext<RoleServer>, notification: ProgressNotificationParam) {
+    if !context.ct.is_cancelled() {
+        // A client that closed the connection gets no response either.
+        let _ = context.peer.notify_progress(notification).await;
+    }
+}
+
+/// Reports the progress of a call from the application, and the client's cancellation to it.
 #[derive(Debug)]
 struct ProgressReporter {
     cancelled: CancellationToken,
-    /// `None` when the client wants no progress.
+    /// `None` if the client requested no progress.
     progress: Option<(ProgressToken, UnboundedSender<ProgressNotificationParam>)>,
 }
 
@@ -228,7 +245,7 @@ impl ProgressSink for ProgressReporter {
             let notification = ProgressNotificationParam::new(token.clone(), done as f64)
                 .with_total(total as f64)
                 .with_message(message);
-            // A closed receiver means that the response is not awaited any more.
+            // A closed receiver means that the call was dropped.
             let _ = sender.send(notification);
         }
     }

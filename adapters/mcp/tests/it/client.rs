@@ -1,4 +1,4 @@
-//! A client of either era that writes and reads single lines.
+//! Client of either protocol era that writes and reads single lines.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Client {
         Self { era, read: BufReader::new(read), write, server, running, id: 0 }
     }
 
-    /// Sends a request and does not wait for its answer.
+    /// Sends a request without waiting for its response. Returns its id.
     pub(crate) async fn send(&mut self, method: &str, mut params: Value) -> i64 {
         if self.era == Era::Modern {
             params["_meta"] = json!({
@@ -69,29 +69,29 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_default()
     }
 
-    /// The answer to a request, which must be the next line.
+    /// Sends a request. Its response must be the next line.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
-        let answer = self.read_line().await;
-        assert_eq!(answer["id"], id, "{answer}");
-        answer
+        let response = self.read_line().await;
+        assert_eq!(response["id"], id, "{response}");
+        response
     }
 
     pub(crate) async fn result(&mut self, method: &str, params: Value) -> Value {
-        let mut answer = self.request(method, params).await;
-        assert_eq!(answer.get("error"), None);
-        answer["result"].take()
+        let mut response = self.request(method, params).await;
+        assert_eq!(response.get("error"), None);
+        response["result"].take()
     }
 
     pub(crate) async fn error(&mut self, method: &str, params: Value) -> Value {
-        let mut answer = self.request(method, params).await;
-        assert_eq!(answer.get("result"), None);
-        answer["error"].take()
+        let mut response = self.request(method, params).await;
+        assert_eq!(response.get("result"), None);
+        response["error"].take()
     }
 
-    /// Asserts that no notification came until now: the next line answers this request.
+    /// Asserts that no notification is pending: the next line is the response to this request.
     pub(crate) async fn assert_silent(&mut self) {
-        // Longer than several rounds of the poller.
+        // Longer than several poll intervals.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         self.result("tools/list", json!({})).await;
     }

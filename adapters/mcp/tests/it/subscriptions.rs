@@ -1,4 +1,4 @@
-//! Notifications of subscriptions, their limits, and the end of polling.
+//! Subscriptions: notifications, limits, and the end of polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, ERAS, Era};
 
-fn listen(uris: &[impl AsRef<str>], list: bool) -> Value {
+fn listen(uris: &[impl AsRef<str>], include_list: bool) -> Value {
     let uris: Vec<&str> = uris.iter().map(AsRef::as_ref).collect();
-    json!({ "notifications": { "resourcesListChanged": list, "resourceSubscriptions": uris } })
+    json!({ "notifications": { "resourcesListChanged": include_list, "resourceSubscriptions": uris } })
 }
 
-/// Subscribes to these URIs and, if wanted, to the list. Returns the id of the stream.
+/// Subscribes to these URIs and optionally to the list. Returns the id of the stream.
 async fn subscribe(client: &mut Client, era: Era, uris: &[&str], list: bool) -> Value {
     match era {
         Era::Legacy => {
@@ -30,42 +30,42 @@ async fn subscribe(client: &mut Client, era: Era, uris: &[&str], list: bool) -> 
             let id = client.send("subscriptions/listen", listen(uris, list)).await;
             let line = client.read_line().await;
             assert_eq!(line["method"], "notifications/subscriptions/acknowledged", "{line}");
-            assert_eq!(stream(&line), id);
+            assert_eq!(subscription_id(&line), id);
             json!(id)
         }
     }
 }
 
-fn stream(message: &Value) -> Value {
+fn subscription_id(message: &Value) -> Value {
     message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone()
 }
 
 #[track_caller]
-fn assert_update(message: &Value, uri: &str, of: &Value) {
+fn assert_update(message: &Value, uri: &str, stream_id: &Value) {
     assert_eq!(message["method"], "notifications/resources/updated", "{message}");
     assert_eq!(message["params"]["uri"], uri);
-    assert_eq!(stream(message), *of);
+    assert_eq!(subscription_id(message), *stream_id);
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscriber_is_notified_of_changed_content_alone() {
+async fn subscriber_is_notified_only_of_changed_content() {
     for era in ERAS {
         let stub =
             Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
         let mut client = Client::new(era, &stub);
-        let of = subscribe(&mut client, era, &["epic://EP-1", "epic://EP-2"], false).await;
+        let stream_id = subscribe(&mut client, era, &["epic://EP-1", "epic://EP-2"], false).await;
         stub.set("EP-2", "two, changed");
         stub.set("EP-3", "not subscribed to");
-        assert_update(&client.read_line().await, "epic://EP-2", &of);
+        assert_update(&client.read_line().await, "epic://EP-2", &stream_id);
         stub.set("EP-2", "two, changed");
         client.assert_silent().await;
         stub.remove("EP-1");
-        assert_update(&client.read_line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         stub.set("EP-1", "one, again");
-        assert_update(&client.read_line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         stub.set("EP-1", "several");
         stub.set("EP-1", "changes at once");
-        assert_update(&client.read_line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         for kind in [ErrorKind::Busy, ErrorKind::Unavailable, ErrorKind::Internal] {
             stub.fail_reads(Some(kind));
             stub.set("EP-1", "changes at once");
@@ -74,7 +74,7 @@ async fn subscriber_is_notified_of_changed_content_alone() {
         stub.set("EP-1", "changed while unreadable");
         client.assert_silent().await;
         stub.fail_reads(None);
-        assert_update(&client.read_line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         client.assert_silent().await;
     }
 }
@@ -85,13 +85,13 @@ async fn list_subscriber_is_notified_of_changes_on_any_page() {
         let resources = [("EP-1", "one\nbody"), ("EP-2", "two"), ("EP-3", "three")];
         let stub = Arc::new(StubService::with(&resources));
         let mut client = Client::new(era, &stub);
-        let of = subscribe(&mut client, era, &[], true).await;
+        let stream_id = subscribe(&mut client, era, &[], true).await;
         stub.set("EP-1", "one\nanother body");
         client.assert_silent().await;
         stub.set("EP-3", "another title");
         let notified = client.read_line().await;
         assert_eq!(notified["method"], "notifications/resources/list_changed", "{notified}");
-        assert_eq!(stream(&notified), of);
+        assert_eq!(subscription_id(&notified), stream_id);
         stub.remove("EP-3");
         assert_eq!(client.read_line().await["method"], "notifications/resources/list_changed");
         client.assert_silent().await;
@@ -99,7 +99,7 @@ async fn list_subscriber_is_notified_of_changes_on_any_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscription_to_a_missing_resource_is_refused() {
+async fn subscription_to_missing_resource_is_rejected() {
     for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
         for (uri, code) in [("nonsense", -32602), ("epic://EP-9", not_found)] {
@@ -174,7 +174,7 @@ async fn nothing_is_polled_without_a_subscription() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_connection_ends_polling() {
+async fn closed_connection_stops_polling() {
     for era in ERAS {
         let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
         let mut client = Client::new(era, &stub);
@@ -191,11 +191,11 @@ async fn closed_connection_ends_polling() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ending_server_gives_each_stream_its_last_answer() {
+async fn shutdown_sends_each_stream_its_last_response() {
     let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
     let mut client = Client::new(Era::Modern, &stub);
-    let of = subscribe(&mut client, Era::Modern, &["epic://EP-1"], true).await;
+    let stream_id = subscribe(&mut client, Era::Modern, &["epic://EP-1"], true).await;
     client.server.end_subscriptions();
     let last = client.read_line().await;
-    assert_eq!((&last["id"], &last["result"]["resultType"]), (&of, &json!("complete")));
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&stream_id, &json!("complete")));
 }
