@@ -117,15 +117,13 @@ impl McpServer {
 
     /// Returns the application for the caller of this request.
     pub(crate) fn guarded_service(&self, context: &Context) -> Result<GuardedService, ErrorData> {
-        let context = match &self.0.local_caller {
-            Some(caller) => RequestContext::for_connection(Arc::clone(caller)),
-            None => {
-                let Some(context) = RequestContext::from_extensions(context) else {
-                    let error = Error::new(ErrorKind::Internal, "request without its context");
-                    return Err(convert::internal_error(&error, &correlation_id()));
-                };
-                context
-            }
+        let context = if let Some(caller) = &self.0.local_caller {
+            RequestContext::for_connection(Arc::clone(caller))
+        } else if let Some(context) = RequestContext::from_extensions(context) {
+            context
+        } else {
+            let error = Error::new(ErrorKind::Internal, "request without its context");
+            return Err(convert::internal_error(&error, &correlation_id()));
         };
         Ok(GuardedService { service: Arc::clone(&self.0.service), context })
     }

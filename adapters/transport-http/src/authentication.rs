@@ -1,7 +1,7 @@
 //! Authenticates the `Authorization` header. Every failure gets the same 401.
 //!
-//! A valid token is never locked out by clients that guess from the same address: failed logins are
-//! counted after the failure, and look-ups of unknown tokens have limits of their own.
+//! Clients that guess tokens never lock out a valid token of the same address. Failed logins are
+//! counted after the failure, and look-ups of unknown tokens have separate limits.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::ServerState;
 use crate::error_response::{ErrorResponse, NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE};
 use crate::rate_limit::TokenLimit;
 
-/// The header with the key of the project.
+/// Contains the key of the project.
 const PROJECT_HEADER: &str = "reqlore-project";
-/// How long a client with a revoked token may still be notified.
+/// A client with a revoked token receives notifications for at most this long.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
-const INVALID_TOKEN: &str = "This needs a valid token: send `Authorization: Bearer \
-     reqlore_pat_…`. An administrator makes one with `reqlore token create`.";
-const TOO_MANY_FAILURES: &str = "Too many failed logins. Wait before the next.";
+const INVALID_TOKEN: &str = "A valid token is required: send `Authorization: Bearer \
+     reqlore_pat_…`. An administrator creates one with `reqlore token create`.";
+const TOO_MANY_FAILURES: &str = "Too many failed logins from this address; try again later.";
 
-/// A valid caller and the limits of the token.
+/// An authenticated caller and the limit of the token.
 pub(crate) struct AuthenticatedCaller {
     pub(crate) caller: Arc<Caller>,
     pub(crate) limit: Arc<TokenLimit>,
 }
 
 impl ServerState {
-    /// Authenticates a request to any path and counts it for its token.
+    /// Authenticates a request and counts it for its token.
     pub(crate) async fn authenticate_request(
         &self,
         headers: &HeaderMap,
@@ -45,13 +45,13 @@ impl ServerState {
         let Some(token) = bearer_token(headers) else {
             return Err(self.deny_login(TokenError::Missing, address, request_id));
         };
-        // A request with an unreadable token is a failed login, also if its project is wrong.
+        // An unreadable token is a failed login, also if the project header is invalid.
         let project = if token.is_empty() { None } else { requested_project(headers)? };
         let fingerprint = self.tokens.hash_token(token);
         let known = self.tokens.find_valid(fingerprint);
         match &known {
             Some(limit) => self.tokens.count_request(limit)?,
-            // Never looked up: the authenticator refuses and records it.
+            // Needs no look-up: the authenticator rejects and records it.
             None if PresentedToken::parse(token).is_none() => {}
             None => self.logins.count_look_up(address)?,
         }
@@ -93,7 +93,7 @@ impl ServerState {
         let (message, challenge) = match denial {
             TokenError::Missing => (INVALID_TOKEN, "Bearer"),
             TokenError::Expired => (
-                "This token has expired. An administrator makes a new one.",
+                "The token has expired. An administrator creates a new one.",
                 "Bearer error=\"invalid_token\"",
             ),
             _ => (INVALID_TOKEN, "Bearer error=\"invalid_token\""),
@@ -109,8 +109,8 @@ impl ServerState {
         }
     }
 
-    /// Waits until these credentials are no longer valid, or belong to another caller. A request is
-    /// authenticated once, but its subscription stays open for hours.
+    /// Waits until these credentials are no longer valid or their caller has changed. Needed
+    /// because a request is authenticated once, but its subscription stays open for hours.
     pub(crate) fn until_revoked(
         &self,
         headers: &HeaderMap,
@@ -134,23 +134,22 @@ impl ServerState {
                 };
                 match authenticator.authenticate(credentials).await {
                     Ok(current) if current == caller => {}
-                    // Not known at the moment.
+                    // The storage is unavailable: the credentials may still be valid.
                     Err(AuthenticationError::Failed(_)) => {}
                     Ok(_)
                     | Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => break,
                 }
             }
-            tracing::debug!(id = &*request_id, "a subscription ends with its token's rights");
+            tracing::debug!(id = &*request_id, "subscription closed: its token lost its rights");
         }
     }
 }
 
-/// The token in the only Authorization header: `None` without a header, and the empty text, which
-/// the authenticator refuses and records, for one that is not readable.
+/// Returns the token of the Authorization header; `None` without a header. An unreadable header or
+/// a second one gives the empty text, which the authenticator rejects and records.
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.to_str().unwrap_or_default();
-    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     match value.split_once(' ') {
         Some((scheme, token))
             if scheme.eq_ignore_ascii_case("bearer")
@@ -163,13 +162,18 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     }
 }
 
+/// The characters of a `token68` (RFC 9110, section 11.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte)
+}
+
 fn requested_project(headers: &HeaderMap) -> Result<Option<&str>, ErrorResponse> {
     let mut values = headers.get_all(PROJECT_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match value.to_str() {
         Ok(key) if values.next().is_none() => Ok(Some(key)),
         _ => {
-            let message = "Reqlore-Project: send it at most once, with the key of one project";
+            let message = "Reqlore-Project: must appear at most once, with the key of one project";
             Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
         }
     }
@@ -177,8 +181,8 @@ fn requested_project(headers: &HeaderMap) -> Result<Option<&str>, ErrorResponse>
 
 fn authenticator_unavailable(error: &Error, request_id: &str) -> ErrorResponse {
     let cause = std::error::Error::source(error).map(ToString::to_string);
-    tracing::error!(id = request_id, %error, cause, "a token could not be looked up");
-    let message = "The token could not be looked up just now. Nothing was done; try again.";
+    tracing::error!(id = request_id, %error, cause, "token look-up failed");
+    let message = "The token could not be looked up. Nothing was changed; try again.";
     let response = ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
     response.with_retry_after(1).with_correlation_id(&request_id.into())
 }

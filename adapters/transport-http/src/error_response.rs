@@ -1,5 +1,4 @@
-//! The response to a request that the application does not get: an HTTP status and a JSON-RPC
-//! error.
+//! Responses to requests that the application does not receive: HTTP status and JSON-RPC error.
 
 use std::borrow::Cow;
 
@@ -15,10 +14,10 @@ use serde_json::{Value, json};
 
 pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Without a valid token.
+/// The request has no valid token.
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
 pub(crate) const RATE_LIMITED: i32 = -32013;
-// The others are codes of the application's errors.
+// Codes of the application's errors.
 pub(crate) const FORBIDDEN: i32 = error_code(ErrorKind::Forbidden);
 pub(crate) const BUSY: i32 = error_code(ErrorKind::Busy);
 pub(crate) const UNAVAILABLE: i32 = error_code(ErrorKind::Unavailable);
@@ -30,12 +29,12 @@ pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     code: i32,
     message: Cow<'static, str>,
-    /// Set where the log has more about it.
+    /// Set if the log has details.
     correlation_id: Option<std::sync::Arc<str>>,
     header: Option<Box<(HeaderName, HeaderValue)>>,
-    /// The request's id, if its body was read.
+    /// The request's JSON-RPC id, if its body was read.
     jsonrpc_id: Option<Box<Value>>,
-    /// Closes the connection, because the rest of the request is not read.
+    /// True if the rest of the request is not read.
     closes_connection: bool,
 }
 
@@ -46,7 +45,7 @@ impl ErrorResponse {
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         let message = match message.into() {
-            // It may quote the request, and with it a secret in the wrong place.
+            // It may quote the request, which may contain a secret.
             Cow::Owned(quoting) => Cow::Owned(redact(&quoting).into_owned()),
             constant @ Cow::Borrowed(_) => constant,
         };
@@ -61,7 +60,7 @@ impl ErrorResponse {
         }
     }
 
-    /// A request that HTTP or JSON-RPC does not allow.
+    /// A request that violates HTTP or JSON-RPC.
     pub(crate) fn invalid_request(
         status: StatusCode,
         message: impl Into<Cow<'static, str>>,
@@ -73,7 +72,7 @@ impl ErrorResponse {
         Self::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMITED, message).with_retry_after(seconds)
     }
 
-    /// Nothing was done, and a retry may work.
+    /// Nothing was changed, and a retry may succeed.
     pub(crate) fn busy(message: &'static str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message).with_retry_after(1)
     }
@@ -87,10 +86,10 @@ impl ErrorResponse {
         self
     }
 
-    /// A panic or another failure inside the server, which goes to the log.
+    /// Logs a panic or another failure inside the server.
     pub(crate) fn internal_error(request_id: &std::sync::Arc<str>) -> Self {
-        tracing::error!(id = &**request_id, "a request broke");
-        let message = "Internal error. An operator finds it in the log by its correlation_id.";
+        tracing::error!(id = &**request_id, "internal error in the HTTP transport");
+        let message = "internal error: see its correlation_id in the server's log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, message)
             .with_correlation_id(request_id)
     }
@@ -100,7 +99,6 @@ impl ErrorResponse {
         self
     }
 
-    /// Answers the request with this id.
     pub(crate) fn with_jsonrpc_id(mut self, id: &Value) -> Self {
         self.jsonrpc_id = Some(Box::new(id.clone()));
         self

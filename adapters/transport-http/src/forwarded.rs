@@ -1,7 +1,7 @@
-//! The client's address behind trusted proxies.
+//! Determines the client's address from the headers of trusted proxies.
 //!
-//! Any client can send the header, and proxies append to it. So it is read from its end, up to the
-//! first address that does not belong to a trusted proxy.
+//! Any client can send these headers, and proxies append to them. They are therefore read from the
+//! end, up to the first address that does not belong to a trusted proxy.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -16,8 +16,8 @@ pub struct ProxyTrust {
     pub header: ForwardedBy,
 }
 
-/// The header that the proxy sets. The other one is ignored: proxies forward unknown headers, so
-/// clients could write it.
+/// The header that the proxy sets. The other header is ignored: proxies forward unknown headers, so
+/// it may come from the client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ForwardedBy {
     #[default]
@@ -43,11 +43,15 @@ impl FromStr for ProxyNetwork {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let address = || text.parse::<IpAddr>().map(IpNet::from);
-        let network = text.parse::<IpNet>().or_else(|_| address());
-        network
-            .map(Self)
-            .map_err(|_| format!("{text:?} is not an address; write `10.0.0.7` or `172.16.0.0/12`"))
+        if let Ok(network) = text.parse::<IpNet>() {
+            return Ok(Self(network));
+        }
+        match text.parse::<IpAddr>() {
+            Ok(address) => Ok(Self(address.into())),
+            Err(_) => {
+                Err(format!("{text:?} is not an address; write `10.0.0.7` or `172.16.0.0/12`"))
+            }
+        }
     }
 }
 
@@ -56,18 +60,22 @@ impl ProxyTrust {
         self.proxies.iter().any(|network| network.0.contains(&peer))
     }
 
-    /// The last address that is not a trusted proxy.
+    /// Returns the last address that is not a trusted proxy.
     pub(crate) fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer;
         let (name, is_standard) = match self.header {
             ForwardedBy::XForwardedFor => ("x-forwarded-for", false),
             ForwardedBy::Forwarded => ("forwarded", true),
         };
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        let hops: Vec<&str> = values.flat_map(|value| value.split(',')).collect();
+        let mut hops: Vec<&str> = Vec::new();
+        for value in headers.get_all(name) {
+            if let Ok(value) = value.to_str() {
+                hops.extend(value.split(','));
+            }
+        }
         for hop in hops.into_iter().rev() {
             let address = if is_standard { forwarded_for(hop) } else { hop };
-            // A trusted proxy writes a valid address.
+            // A trusted proxy writes valid addresses, so an invalid one ends the trusted part.
             match parse_address(address) {
                 Some(address) if self.is_trusted(client) => client = address,
                 _ => break,
@@ -77,14 +85,19 @@ impl ProxyTrust {
     }
 }
 
-/// The value of `for` in one element of Forwarded.
+/// Returns the value of `for` in one element of Forwarded; empty if there is none.
 fn forwarded_for(element: &str) -> &str {
-    let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
-    let mut named = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
-    named.next().map_or("", |(_, value)| value.trim().trim_matches('"'))
+    for pair in element.split(';') {
+        if let Some((name, value)) = pair.split_once('=')
+            && name.trim().eq_ignore_ascii_case("for")
+        {
+            return value.trim().trim_matches('"');
+        }
+    }
+    ""
 }
 
-/// An address with or without brackets and port.
+/// Parses an address with or without brackets and port.
 fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let address = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {

@@ -1,7 +1,7 @@
-//! The MCP endpoint: checks before the protocol handler, and the HTTP form of its response.
+//! The MCP endpoint: validates requests for the protocol handler and turns results into HTTP.
 //!
-//! A client that disconnects or waits too long gets no response, but a started request runs to its
-//! end in a task of its own, so that no write stops half-way.
+//! A started request always runs to its end, also if its client disconnects or the time limit
+//! passes. No write may stop half-way.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -52,7 +52,7 @@ const MAX_REQUEST_ID_BYTES: usize = 64;
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 const EVENT_STREAM: &[u8] = b"text/event-stream";
-/// The method of a request since 2026-07-28; rmcp compares it with the body.
+/// Contains the method of a request since 2026-07-28; rmcp compares it with the body.
 const METHOD_HEADER: &str = "mcp-method";
 const VERSION_HEADER: &str = "mcp-protocol-version";
 const SESSION_HEADER: &str = "mcp-session-id";
@@ -60,10 +60,9 @@ const LISTEN_METHOD: &str = "subscriptions/listen";
 /// Versions whose tool calls need no further headers.
 const LEGACY_VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The protocol behind the endpoint.
 pub(crate) struct ProtocolHandler {
     rmcp: RmcpService,
-    /// Answers tool calls without rmcp; `None` for a handler of the conformance tests.
+    /// Handles tool calls without rmcp; `None` for a handler of the conformance tests.
     server: Option<McpServer>,
     /// Ends all streams and calls.
     pub(crate) cancelled: CancellationToken,
@@ -101,14 +100,14 @@ impl ProtocolHandler {
         Self { rmcp, server: None, cancelled }
     }
 
-    /// Gives subscriptions their last responses.
+    /// Sends each subscription its last response.
     pub(crate) fn end_subscriptions(&self) {
         if let Some(server) = &self.server {
             server.end_subscriptions();
         }
     }
 
-    /// Handles a request; a direct call without rmcp.
+    /// Handles a request, with `call` set without rmcp.
     async fn handle_request(
         &self,
         mut parts: Parts,
@@ -120,9 +119,9 @@ impl ProtocolHandler {
             parts.extensions.insert(context);
             return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
         };
-        let called = self.cancelled.run_until_cancelled(server.call_directly(call, context));
+        let calling = self.cancelled.run_until_cancelled(server.call_directly(call, context));
         let mut response = Response::new(BoxBody::default());
-        match called.await {
+        match calling.await {
             Some(body) => {
                 *response.body_mut() = Full::from(body).boxed();
                 response.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
@@ -133,18 +132,20 @@ impl ProtocolHandler {
     }
 }
 
-/// A tool call that needs nothing of rmcp's service.
+/// Returns a tool call that needs no feature of rmcp's service.
 fn take_direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCallMessage> {
-    let needs_rmcp = headers.iter().any(|(name, value)| match name.as_str() {
-        VERSION_HEADER => !LEGACY_VERSIONS.iter().any(|version| value == version),
-        SESSION_HEADER => false,
-        name => name.starts_with("mcp-"),
-    });
-    if needs_rmcp {
-        None
-    } else {
-        jsonrpc::take_tool_call(message).filter(ToolCallMessage::has_plain_meta)
+    for (name, value) in headers {
+        let needs_rmcp = match name.as_str() {
+            VERSION_HEADER => !LEGACY_VERSIONS.iter().any(|version| value == version),
+            // A session is ignored, as rmcp does without session mode.
+            SESSION_HEADER => false,
+            name => name.starts_with("mcp-"),
+        };
+        if needs_rmcp {
+            return None;
+        }
     }
+    jsonrpc::take_tool_call(message).filter(ToolCallMessage::has_plain_meta)
 }
 
 pub(crate) async fn serve_mcp(
@@ -156,24 +157,29 @@ pub(crate) async fn serve_mcp(
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
     let (mut body, mut caller) = (Some(body), None);
-    let answering = respond_to_mcp(&shared, peer, &request_id, parts, &mut body, &mut caller);
-    let mut answered = catch_panic(&request_id, answering).await;
+    let responding = respond_to_mcp(&shared, peer, &request_id, parts, &mut body, &mut caller);
+    let mut outcome = catch_panic(&request_id, responding).await;
+    // The request was rejected before its body was read.
     if let Some(unread) = body {
-        let discarded = discard_body(unread).await;
-        answered =
-            answered.map_err(|error| if discarded { error } else { error.closing_connection() });
+        let is_discarded = discard_body(unread).await;
+        outcome = match outcome {
+            Err(error) if !is_discarded => Err(error.closing_connection()),
+            outcome => outcome,
+        };
     }
-    complete_response(&shared, &request_id, caller.as_deref(), answered, started)
+    complete_response(&shared, &request_id, caller.as_deref(), outcome, started)
 }
 
-/// A panic becomes an internal error. Its message is in the log, not in the response.
+/// Turns a panic into an internal error. The log has its message, the response has not.
 pub(crate) async fn catch_panic<T>(
     request_id: &Arc<str>,
-    answering: impl Future<Output = Result<T, ErrorResponse>>,
+    responding: impl Future<Output = Result<T, ErrorResponse>>,
 ) -> Result<T, ErrorResponse> {
-    // Shared state is behind locks that recover from poisoning.
-    let answered = AssertUnwindSafe(answering).catch_unwind().await;
-    answered.unwrap_or_else(|_| Err(ErrorResponse::internal_error(request_id)))
+    // Unwind safe: the locks of shared state recover from poisoning.
+    match AssertUnwindSafe(responding).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(ErrorResponse::internal_error(request_id)),
+    }
 }
 
 /// Adds the request id to a response, counts it and logs it.
@@ -181,10 +187,10 @@ pub(crate) fn complete_response(
     shared: &ServerState,
     request_id: &str,
     caller: Option<&Caller>,
-    answered: Result<Response<Body>, ErrorResponse>,
+    outcome: Result<Response<Body>, ErrorResponse>,
     started: Instant,
 ) -> Response<Body> {
-    let mut response = answered.unwrap_or_else(ErrorResponse::into_response);
+    let mut response = outcome.unwrap_or_else(ErrorResponse::into_response);
     if let Ok(value) = HeaderValue::from_str(request_id) {
         response.headers_mut().insert(REQUEST_ID_HEADER, value);
     }
@@ -202,8 +208,8 @@ fn count_response(counters: &TrafficCounters, status: u16) {
     }
 }
 
-/// Refused and failed requests are logged by default, others at debug level. The authenticator logs
-/// failed logins, because it limits how many.
+/// Logs rejected and failed requests visibly, successful ones at debug level. Failed logins are
+/// logged by the authenticator, which limits their number.
 fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
     macro_rules! event {
         ($level:ident) => {
@@ -235,12 +241,12 @@ async fn respond_to_mcp(
 ) -> Result<Response<Body>, ErrorResponse> {
     shared.origin_check.check_request(&parts)?;
     if parts.method != Method::POST {
-        let message = "Only POST is served here.";
+        let message = "method: only POST is served at this path";
         let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
         return Err(error.with_header(ALLOW, HeaderValue::from_static("POST")));
     }
     if shared.is_shutting_down() {
-        let message = "The server is ending. Nothing was done; try again.";
+        let message = "The server is shutting down. Nothing was changed; try again.";
         return Err(ErrorResponse::busy(message).closing_connection());
     }
     let AuthenticatedCaller { caller, limit } =
@@ -248,6 +254,7 @@ async fn respond_to_mcp(
     *logged_caller = Some(caller.clone());
     check_target(&parts)?;
     check_content(&parts.headers)?;
+    // Checked before the body is read, so that a rejected subscription takes no memory.
     let is_listen = parts.headers.get(METHOD_HEADER).is_some_and(|method| method == LISTEN_METHOD);
     let subscription = if is_listen {
         let revoked = shared.until_revoked(&parts.headers, peer, &caller, request_id);
@@ -265,25 +272,24 @@ async fn respond_to_mcp(
     let call = take_direct_call(&parts.headers, &mut message);
     drop(message);
     let due = Instant::now() + shared.config.limits.request_time;
-    let permit = shared
-        .tokens
-        .acquire_run_permit(&limit, due)
-        .await
-        .map_err(|error| error.with_jsonrpc_id(&id))?;
+    let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
+        Ok(permit) => permit,
+        Err(error) => return Err(error.with_jsonrpc_id(&id)),
+    };
     let status = ResponseStatus::for_http();
     let dialect = prepare_headers(&mut parts.headers);
     let context =
         RequestContext { caller, request_id: request_id.clone(), dialect, status: status.clone() };
     let in_flight = GaugeGuard::new(&shared.config.counters, |counters| &counters.in_flight);
-    let running = RunningRequest { permit, subscription, body: body_permit, in_flight };
+    let running = RunningRequest { permit, subscription, body_permit, in_flight };
     let (state, sent) = (shared.clone(), body.clone());
     let handling =
         async move { (state.protocol.handle_request(parts, sent, call, context).await, running) };
     let handling =
         DetachOnDrop { handling: Some(handling.boxed()), work: shared.running_requests.clone() };
     let Ok((response, running)) = timeout_at(due, handling).await else {
-        let message = "This took too long. If it writes, what was begun is finished; look before \
-                       you send it again.";
+        let message = "The request took too long. A started write still finishes; read its target \
+                       before you retry.";
         return Err(ErrorResponse::busy(message)
             .with_correlation_id(request_id)
             .with_jsonrpc_id(&id));
@@ -291,7 +297,7 @@ async fn respond_to_mcp(
     finish_response(shared, request_id, response, running, &status, &body).await
 }
 
-/// A running request. When its client stops waiting, it continues in a task of its own.
+/// A running request. On drop it continues in a separate task.
 struct DetachOnDrop<T: Send + 'static> {
     handling: Option<BoxFuture<'static, T>>,
     work: TaskTracker,
@@ -302,7 +308,7 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        // Taken out, so that a future that panics is not polled again.
+        // Taken out during the poll, so that a future that panics is not polled again.
         let Some(mut handling) = this.handling.take() else { return Poll::Pending };
         let polled = handling.as_mut().poll(context);
         if polled.is_pending() {
@@ -322,88 +328,100 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     }
 }
 
-/// Held until a request is answered, or until its stream ends.
+/// Permits of a request, held until its response is complete or its stream ends.
 struct RunningRequest {
     permit: RunPermit,
-    /// With the end of its credentials.
+    /// The future resolves when the credentials are no longer valid.
     subscription: Option<(SubscriptionPermit, BoxFuture<'static, ()>)>,
-    body: Option<PermitPair>,
+    body_permit: Option<PermitPair>,
     in_flight: GaugeGuard,
 }
 
-/// The client's own request id, if it is a plain word and no secret; else a random one.
+/// Returns the client's request id, if it is a plain word and not a secret; else a random one.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
-    let is_word = |text: &&str| {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        (1..=MAX_REQUEST_ID_BYTES).contains(&text.len()) && text.bytes().all(fits)
-    };
-    let given =
-        headers.get(REQUEST_ID_HEADER).and_then(|value| value.to_str().ok()).filter(is_word);
-    match given.filter(|text| matches!(redact(text), Cow::Borrowed(_))) {
-        Some(text) => text.into(),
-        None => correlation_id().into(),
+    if let Some(Ok(text)) = headers.get(REQUEST_ID_HEADER).map(HeaderValue::to_str)
+        && is_plain_word(text)
+        && matches!(redact(text), Cow::Borrowed(_))
+    {
+        return text.into();
     }
+    correlation_id().into()
 }
 
-/// Refuses a query and a user: a secret in a URL ends up in logs.
+fn is_plain_word(text: &str) -> bool {
+    (1..=MAX_REQUEST_ID_BYTES).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Rejects a query and a user: a secret in a URL ends up in logs.
 pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
     let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
     if parts.uri.query().is_none() && !has_user {
         return Ok(());
     }
-    let message = "The URL must end with its path: no query and no user. A token belongs into the \
-                   Authorization header; one that was sent in a URL should be revoked.";
+    let message = "URL: must have no query and no user; send tokens in the Authorization header, \
+                   and revoke one that was in a URL";
     Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
 }
 
 fn check_content(headers: &HeaderMap) -> Result<(), ErrorResponse> {
-    let unsupported =
-        |message| Err(ErrorResponse::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return unsupported("Content-Encoding: send the body as it is");
+    for coding in headers.get_all(CONTENT_ENCODING) {
+        if !coding.as_bytes().eq_ignore_ascii_case(b"identity") {
+            return Err(unsupported_content("Content-Encoding: send the body without encoding"));
+        }
     }
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    if types.all(|kind| kind == JSON_CONTENT_TYPE || kind.to_str().is_ok_and(is_json)) {
-        return Ok(());
+    for content_type in headers.get_all(CONTENT_TYPE) {
+        if content_type != JSON_CONTENT_TYPE && !content_type.to_str().is_ok_and(is_json) {
+            return Err(unsupported_content("Content-Type: send application/json in UTF-8"));
+        }
     }
-    unsupported("Content-Type: send application/json in UTF-8")
+    Ok(())
 }
 
-fn is_json(kind: &str) -> bool {
-    let mut parts = kind.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
-    let mut charsets = parts.filter_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
-    });
-    is_json && charsets.all(|charset| charset.eq_ignore_ascii_case("utf-8"))
+fn unsupported_content(message: &'static str) -> ErrorResponse {
+    ErrorResponse::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
 }
 
-/// Sets the headers that rmcp requires, and removes the token, so that nothing can print it.
+fn is_json(content_type: &str) -> bool {
+    let (media_type, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    if !media_type.trim().eq_ignore_ascii_case("application/json") {
+        return false;
+    }
+    for parameter in parameters.split(';') {
+        if let Some((name, value)) = parameter.split_once('=')
+            && name.trim().eq_ignore_ascii_case("charset")
+            && !value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// Sets the headers that rmcp requires, and removes the token, so that no log can contain it.
 fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
-    let takes_events = headers.get_all(ACCEPT).iter().any(|accepted| {
-        accepted
-            .as_bytes()
-            .windows(EVENT_STREAM.len())
-            .any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
-    });
-    let is_mcp = takes_events || headers.contains_key(VERSION_HEADER);
+    let is_mcp =
+        headers.get_all(ACCEPT).iter().any(accepts_events) || headers.contains_key(VERSION_HEADER);
     headers.insert(ACCEPT, JSON_AND_EVENTS);
     headers.entry(CONTENT_TYPE).or_insert(JSON_CONTENT_TYPE);
     headers.remove(AUTHORIZATION);
     if is_mcp { ClientDialect::Mcp } else { ClientDialect::JsonRpc }
 }
 
-fn malformed_response(answer: Option<Vec<u8>>) -> Response<Body> {
-    let Some(answer) = answer else {
-        let message = "This is neither a request nor a notification.";
-        return ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message).into_response();
-    };
-    json_response(StatusCode::BAD_REQUEST, answer)
+fn accepts_events(accept: &HeaderValue) -> bool {
+    let mut parts = accept.as_bytes().windows(EVENT_STREAM.len());
+    parts.any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// The protocol's response with the status that the application asked for, always as JSON-RPC.
+fn malformed_response(error_line: Option<Vec<u8>>) -> Response<Body> {
+    let Some(error_line) = error_line else {
+        let message = "body: neither a request nor a notification";
+        return ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message).into_response();
+    };
+    json_response(StatusCode::BAD_REQUEST, error_line)
+}
+
+/// Converts the protocol's response into one with the requested status, always as JSON-RPC.
 async fn finish_response(
     shared: &Arc<ServerState>,
     request_id: &Arc<str>,
@@ -412,18 +430,15 @@ async fn finish_response(
     status: &ResponseStatus,
     body: &Bytes,
 ) -> Result<Response<Body>, ErrorResponse> {
-    let kind = response.headers().get(CONTENT_TYPE);
-    if kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM)) {
+    let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    if content_type.starts_with(EVENT_STREAM) {
         return Ok(response.map(|body| stream_body(body, running)));
     }
+    let is_json = content_type == JSON_CONTENT_TYPE.as_bytes();
     drop(running);
-    if response.status() == StatusCode::ACCEPTED
-        || kind.is_some_and(|kind| kind == JSON_CONTENT_TYPE)
-    {
+    if response.status() == StatusCode::ACCEPTED || is_json {
         let mut response = response.map(Body::new);
-        if let Some(status) =
-            status.requested().and_then(|status| StatusCode::from_u16(status).ok())
-        {
+        if let Some(Ok(status)) = status.requested().map(StatusCode::from_u16) {
             *response.status_mut() = status;
         }
         if let Some(seconds) = status.retry_after_seconds() {
@@ -434,13 +449,16 @@ async fn finish_response(
     match response.status() {
         // Valid JSON that is not a message.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            let answer =
-                jsonrpc::parse_message(body).err().and_then(|malformed| malformed.response);
-            Ok(malformed_response(answer))
+            let error_line = match jsonrpc::parse_message(body) {
+                Ok(_) => None,
+                Err(malformed) => malformed.response,
+            };
+            Ok(malformed_response(error_line))
         }
-        // The answer to a cancelled stream or call, and to a handler that broke.
+        // The response to a cancelled stream or call, and to a handler that panicked.
         StatusCode::INTERNAL_SERVER_ERROR if shared.is_shutting_down() => {
-            Err(ErrorResponse::busy("The server is ending. Look before you send it again."))
+            let message = "The server is shutting down. Read the target before you retry a write.";
+            Err(ErrorResponse::busy(message))
         }
         status if status.is_server_error() => Err(ErrorResponse::internal_error(request_id)),
         status => {
@@ -451,9 +469,10 @@ async fn finish_response(
     }
 }
 
-/// A stream keeps all permits of its request; a subscription only its own, and its end.
+/// A stream holds all permits of its request. A subscription holds only its own permit, and ends
+/// when its credentials are no longer valid.
 fn stream_body(body: BoxBody<Bytes, Infallible>, running: RunningRequest) -> Body {
-    let RunningRequest { permit, subscription, body: body_permit, in_flight } = running;
+    let RunningRequest { permit, subscription, body_permit, in_flight } = running;
     let frames = BodyStream::new(body);
     match subscription {
         None => body_with_permits((permit, body_permit, in_flight), frames),
@@ -461,7 +480,7 @@ fn stream_body(body: BoxBody<Bytes, Infallible>, running: RunningRequest) -> Bod
     }
 }
 
-/// A body that holds these permits until it is dropped.
+/// Returns a body that holds these permits until it is dropped.
 fn body_with_permits<P: Send + 'static>(
     permits: P,
     frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,

@@ -1,7 +1,7 @@
-//! MCP and plain JSON-RPC over HTTP/1.1, at exactly `POST /api/v1/mcp`, for callers with a token.
+//! MCP and plain JSON-RPC over HTTP/1.1 at `POST /api/v1/mcp`, for callers with a token.
 //!
-//! rmcp implements the protocol; this crate limits, checks and authenticates requests before it. A
-//! proxy in front terminates TLS.
+//! rmcp implements the protocol. This crate limits, validates and authenticates requests before it.
+//! A reverse proxy terminates TLS.
 
 mod authentication;
 mod connections;
@@ -38,25 +38,25 @@ use origin_check::OriginCheck;
 use rate_limit::{LoginLimits, TokenLimits};
 use request_body::BodyReader;
 
-/// The one path that calls are sent to.
+/// Path of the MCP endpoint.
 pub const PATH: &str = "/api/v1/mcp";
 
 #[derive(Clone)]
 pub struct Config {
-    /// Port 0 takes a free one, see [`Http::address`].
+    /// Port 0 selects a free port; see [`Http::address`].
     pub listen: SocketAddr,
-    /// Set if a proxy in front terminates TLS and forwards the client's address.
+    /// Set if a reverse proxy terminates TLS and forwards the client's address.
     pub behind_proxy: Option<ProxyTrust>,
-    /// Allowed Host headers besides those of the loopback: `name`, or `name:port` for one port.
+    /// Allowed Host headers besides loopback names: `name`, or `name:port` for one port.
     pub hosts: Vec<String>,
-    /// Allowed origins besides those of this machine: `https://name` with the default port,
+    /// Allowed origins besides loopback ones: `https://name` with the default port,
     /// `https://name:port`, `https://name:*`.
     pub origins: Vec<String>,
     pub limits: Limits,
     pub authenticator: Arc<dyn Authenticator>,
     /// True while the storage is usable, for `/readyz`.
     pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// The text of `/metrics`, for administrators only.
+    /// Renders `/metrics`, for administrators only.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub counters: Arc<TrafficCounters>,
 }
@@ -67,45 +67,45 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Each limit has a default that suits a team.
+/// Limits of the server. The defaults suit a team.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections in total. One more is closed at once.
+    /// Maximum open connections. Further ones are closed at once.
     pub connections: usize,
-    /// Connections from one address; not counted for trusted proxies.
+    /// Maximum open connections of one address; trusted proxies are exempt.
     pub connections_per_address: usize,
-    /// From the first byte of a request, or from the start of a connection, to the end of headers.
+    /// Time from the first byte of a request, or from connecting, to the end of its headers.
     pub header_time: Duration,
-    /// A request line with its headers, in bytes.
+    /// Maximum bytes of a request line with its headers.
     pub header_bytes: usize,
     pub header_fields: usize,
-    /// How long a connection may stay open between two requests.
+    /// Maximum time between two requests of a connection.
     pub idle: Duration,
-    /// A request's body, in bytes.
+    /// Maximum bytes of a request body.
     pub body: usize,
-    /// From the end of the headers to the end of the body.
+    /// Time from the end of the headers to the end of the body.
     pub body_time: Duration,
-    /// All bodies in memory, in bytes. At least as many as of one body.
+    /// Maximum bytes of all bodies in memory; at least one body is always allowed.
     pub bodies: usize,
-    /// How long a peer may read nothing of a response.
+    /// Time after which a peer that reads nothing of a response is disconnected.
     pub unread: Duration,
-    /// From the end of the body to the start of the response.
+    /// Time from the end of the body to the start of the response.
     pub request_time: Duration,
-    /// Requests that run in parallel.
+    /// Maximum requests that run in parallel.
     pub in_flight: usize,
-    /// Those of one token.
+    /// Maximum requests of one token that run in parallel.
     pub in_flight_per_token: usize,
-    /// Requests that wait to run. One more is refused.
+    /// Maximum requests that wait to run. Further ones are rejected.
     pub queue: usize,
-    /// Open subscriptions of one token.
+    /// Maximum open subscriptions of one token.
     pub listens_per_token: usize,
-    /// Requests of one token.
+    /// Rate of requests of one token.
     pub requests: Option<Rate>,
-    /// Failed logins from one address.
+    /// Rate of failed logins from one address.
     pub failed_logins: Option<Rate>,
-    /// Look-ups of unknown tokens, from all addresses together.
+    /// Rate of look-ups of unknown tokens, from all addresses together.
     pub look_ups: Option<Rate>,
-    /// How long accepted requests may run after the shutdown began. Closing takes one more second.
+    /// Time for accepted requests after the shutdown began. Closing takes one more second.
     pub drain: Duration,
 }
 
@@ -135,14 +135,14 @@ impl Default for Limits {
     }
 }
 
-/// A burst, and then one more in each period. Both are not zero.
+/// Allows `burst` requests at once and one more in each period. Both must not be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub every: Duration,
     pub burst: u32,
 }
 
-/// Adds one to a gauge until it is dropped.
+/// Increments a gauge and decrements it on drop.
 struct GaugeGuard(Arc<TrafficCounters>, fn(&TrafficCounters) -> &AtomicU64);
 
 impl GaugeGuard {
@@ -158,7 +158,7 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// A server that has its port and does not answer yet.
+/// HTTP server that is bound to its port and not serving yet.
 #[derive(Debug)]
 pub struct Http {
     listener: TcpListener,
@@ -169,13 +169,12 @@ pub struct Http {
 }
 
 impl Http {
-    /// Validates the configuration and takes the port.
+    /// Validates the configuration and binds the port.
     pub fn bind(config: Config) -> io::Result<Self> {
         if !config.listen.ip().to_canonical().is_loopback() && config.behind_proxy.is_none() {
             let message = format!(
-                "{} can be reached from other machines, and tokens would cross the network \
-                 unencrypted: listen on 127.0.0.1, or put a proxy with TLS in front and say so \
-                 (--behind-proxy)",
+                "{}: tokens would cross the network unencrypted; listen on 127.0.0.1, or use a TLS \
+                 proxy and --behind-proxy",
                 config.listen
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -192,7 +191,7 @@ impl Http {
         self.listener.local_addr()
     }
 
-    /// Serves another handler, for the conformance tests, whose fixtures are not an application's.
+    /// Serves another handler; the conformance tests have their own fixtures.
     pub async fn serve_handler(self, handler: impl ServerHandler + Clone) -> io::Result<()> {
         let protocol = ProtocolHandler::with_handler(handler, &self.config.limits);
         self.serve_protocol(protocol).await
@@ -244,7 +243,7 @@ struct ServerState {
     bodies: BodyReader,
     protocol: ProtocolHandler,
     shutdown: Shutdown,
-    /// Running requests, with or without a waiting client.
+    /// Running requests, also those whose client has disconnected.
     running_requests: TaskTracker,
 }
 

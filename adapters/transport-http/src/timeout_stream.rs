@@ -1,7 +1,7 @@
-//! A socket with time limits for the headers of a request and for a peer that reads no response.
+//! Socket with time limits for request headers and for unread responses.
 //!
-//! hyper has one limit for both idle connections and slow headers, which is used for idle
-//! connections, and none for unread responses.
+//! hyper has one limit for both idle connections and slow headers, used here for idle connections,
+//! and none for unread responses.
 
 use std::io;
 use std::pin::Pin;
@@ -21,10 +21,10 @@ pub(crate) struct TimeoutStream<S> {
     in_request: Arc<AtomicBool>,
     header_timeout: Duration,
     unread_timeout: Duration,
-    /// When headers in progress must be complete.
+    /// Deadline of the headers in progress.
     headers_due: Option<Instant>,
     read_timer: LazyTimer,
-    /// When the peer must have read a part of the response.
+    /// Time by which the peer must have read a part of the response.
     write_due: Option<Instant>,
     write_timer: LazyTimer,
 }
@@ -43,7 +43,7 @@ impl<S> TimeoutStream<S> {
         }
     }
 
-    /// The outcome of a write, or the error that the peer reads nothing.
+    /// Returns the outcome of a write, or an error if the peer has read nothing for too long.
     fn check_write<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -77,7 +77,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         }
         let Some(due) = this.headers_due else { return read };
         if read.is_ready() {
-            // A peer that sends single bytes is late, too.
+            // Checked here too, so that sending single bytes does not extend the time.
             let late = Instant::now() >= due;
             return if late { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read };
         }
@@ -120,7 +120,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     }
 }
 
-/// A timer that is created on first use.
+/// Timer that is created on first use, because most connections never need it.
 #[derive(Default)]
 struct LazyTimer(Option<Pin<Box<Sleep>>>);
 

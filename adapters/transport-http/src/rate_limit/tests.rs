@@ -1,4 +1,4 @@
-//! Sweeps are a minute apart in a running server; here they are called.
+//! Limits of tokens and addresses; tests call the sweep that a server runs every minute.
 
 use super::*;
 
@@ -6,8 +6,8 @@ fn limits() -> Limits {
     Limits { listens_per_token: 1, in_flight_per_token: 1, requests: None, ..Limits::default() }
 }
 
-/// Two minutes without requests.
-fn quiet(limits: &TokenLimits) {
+/// Simulates two minutes without requests.
+fn sweep_twice(limits: &TokenLimits) {
     limits.remove_unused();
     limits.remove_unused();
 }
@@ -18,7 +18,7 @@ fn sweep_removes_an_unused_token() {
     limits.insert_valid(1);
     limits.remove_unused();
     assert!(limits.find_valid(1).is_some(), "it was used a minute ago");
-    quiet(&limits);
+    sweep_twice(&limits);
     assert!(limits.find_valid(1).is_none());
 }
 
@@ -27,14 +27,14 @@ fn sweep_removes_an_unused_token() {
 async fn sweep_keeps_tokens_with_subscriptions_or_running_requests() {
     let limits = TokenLimits::new(&limits());
     let open = limits.insert_valid(1).acquire_subscription().unwrap();
-    quiet(&limits);
+    sweep_twice(&limits);
     assert!(limits.insert_valid(1).acquire_subscription().is_err());
     drop(open);
     assert!(limits.insert_valid(1).acquire_subscription().is_ok());
 
     let soon = Instant::now() + Duration::from_millis(20);
     let running = limits.acquire_run_permit(&limits.insert_valid(1), soon).await.unwrap();
-    quiet(&limits);
+    sweep_twice(&limits);
     assert!(limits.acquire_run_permit(&limits.insert_valid(1), soon).await.is_err());
     drop(running);
     assert!(limits.acquire_run_permit(&limits.insert_valid(1), soon).await.is_ok());
@@ -46,7 +46,7 @@ fn sweep_keeps_a_rate_that_has_not_recovered() {
     let requests = Some(Rate { every: Duration::from_secs(3600), burst: 2 });
     let limits = TokenLimits::new(&Limits { requests, ..limits() });
     limits.count_request(&limits.insert_valid(1)).unwrap();
-    quiet(&limits);
+    sweep_twice(&limits);
     limits.count_request(&limits.insert_valid(1)).unwrap();
     assert!(limits.count_request(&limits.insert_valid(1)).is_err());
     assert!(limits.count_request(&limits.insert_valid(2)).is_ok());
