@@ -1,4 +1,4 @@
-//! rmcp's `Transport` over lines: reads, queues, answers malformed lines, and drains at the end.
+//! Implements rmcp's `Transport` over lines: queues requests, rejects malformed lines, and drains.
 
 use std::borrow::Cow;
 use std::io;
@@ -28,34 +28,33 @@ use crate::Limits;
 use crate::line_reader::{LineReader, ReadStep};
 use crate::scheduler::{InFlight, NextStep, RequestQueue, RunMode};
 
-/// Bytes of unread responses above which no further request runs.
+/// No further request runs while the client has not read more than this many bytes of responses.
 const MAX_UNSENT_BYTES: usize = 4 * 1024 * 1024;
-/// How long closing waits for a response that is being written.
+/// Time for a response that is being written when the connection closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+type PendingWrite = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 pub(crate) struct StdioConnection<R, W> {
     lines: LineReader<R>,
     output: Arc<ClientOutput<W>>,
     queue: RequestQueue,
-    /// Knows which requests must run alone, and ends subscriptions.
     server: McpServer,
     limits: Limits,
     shutdown: Shutdown,
-    /// An error response being written. Kept here, because `receive` may be dropped and called
-    /// again in the middle of it.
-    pending_write: Option<Writing>,
+    /// Error response being written. Stored here, because rmcp may drop `receive` during the write
+    /// and call it again.
+    pending_write: Option<PendingWrite>,
     malformed_lines: usize,
-    /// Set once input has ended: the deadline of accepted requests.
+    /// Deadline of accepted requests, set at the end of the input.
     drain_deadline: Option<Instant>,
 }
 
 struct ClientOutput<W> {
     writer: Mutex<W>,
-    /// The client no longer reads responses.
+    /// True if the client no longer reads responses.
     is_closed: AtomicBool,
-    /// Bytes of responses not read yet.
+    /// Bytes of responses that the client has not read.
     unsent_bytes: AtomicUsize,
     in_flight: InFlight,
 }
@@ -75,9 +74,9 @@ impl<W: AsyncWrite + Unpin> ClientOutput<W> {
     }
 
     async fn write_and_flush(&self, line: &[u8]) -> io::Result<()> {
-        let mut write = self.writer.lock().await;
-        let written = match write.write_all(line).await {
-            Ok(()) => write.flush().await,
+        let mut writer = self.writer.lock().await;
+        let written = match writer.write_all(line).await {
+            Ok(()) => writer.flush().await,
             failed => failed,
         };
         if written.is_err() {
@@ -89,20 +88,20 @@ impl<W: AsyncWrite + Unpin> ClientOutput<W> {
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioConnection<R, W> {
     pub(crate) fn new(
-        read: R,
-        write: W,
+        reader: R,
+        writer: W,
         limits: Limits,
         shutdown: Shutdown,
         server: McpServer,
     ) -> Self {
         let output = ClientOutput {
-            writer: Mutex::new(write),
+            writer: Mutex::new(writer),
             is_closed: AtomicBool::new(false),
             unsent_bytes: AtomicUsize::new(0),
             in_flight: InFlight::default(),
         };
         Self {
-            lines: LineReader::new(read, limits.line),
+            lines: LineReader::new(reader, limits.line),
             output: Arc::new(output),
             queue: RequestQueue::new(limits),
             server,
@@ -114,7 +113,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         }
     }
 
-    /// The next message to deliver; `None` at the end. Cancel safe: everything read is in `self`.
+    /// Returns the next message to deliver; `None` at the end. Cancel safe: input is kept in `self`.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.is_past_deadline() {
@@ -124,50 +123,49 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 self.finish_writing().await.ok()?;
                 continue;
             }
-            let held_until =
-                match self.queue.next_step(&self.output.in_flight, self.output.is_full()) {
-                    NextStep::Deliver(message) => return Some(*message),
-                    NextStep::Duplicate(id) => {
-                        let error =
-                            ErrorData::invalid_request("a request with this id is running", None);
-                        self.start_response(jsonrpc::error_line(&id_value(&id), &error));
-                        continue;
-                    }
-                    NextStep::Empty | NextStep::Wait => None,
-                    NextStep::WaitUntil(due) => Some(due),
-                };
+            let step = self.queue.next_step(&self.output.in_flight, self.output.is_full());
+            let due = match step {
+                NextStep::Deliver(message) => return Some(*message),
+                NextStep::Duplicate(id) => {
+                    let reason = "id: a request with this id is running; use a new id";
+                    let error = ErrorData::invalid_request(reason, None);
+                    self.start_response(jsonrpc::error_line(&id_value(&id), &error));
+                    continue;
+                }
+                NextStep::Empty | NextStep::Wait => None,
+                NextStep::WaitUntil(due) => Some(due),
+            };
             if self.is_finished() {
                 return None;
             }
-            if let Some(message) = self.wait_for_event(held_until).await {
+            if let Some(message) = self.wait_for_event(due).await {
                 return Some(message);
             }
         }
     }
 
-    /// True if no client or, after the end of input, no request is left.
+    /// True if the client is gone or, after the end of the input, every request is complete.
     fn is_finished(&self) -> bool {
-        let idle = self.queue.is_empty() && self.output.in_flight.is_empty();
-        (self.drain_deadline.is_some() && idle) || self.output.is_closed.load(Ordering::Relaxed)
+        let is_idle = self.queue.is_empty() && self.output.in_flight.is_empty();
+        (self.drain_deadline.is_some() && is_idle) || self.output.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Stops reading. Subscriptions end with their last response and are not waited for.
+    /// Stops reading, and starts the deadline. Subscriptions end with their last response.
     fn begin_drain(&mut self) {
         self.drain_deadline = Some(Instant::now() + self.limits.drain);
         self.server.end_subscriptions();
     }
 
-    /// True after the deadline of accepted requests.
     fn is_past_deadline(&self) -> bool {
-        self.drain_deadline.is_some_and(|ends| Instant::now() >= ends)
+        self.drain_deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Answers accepted requests that never ran with an error, and asks rmcp to end, which gives
-    /// running ones two more seconds.
+    /// Rejects accepted requests that have not started, and asks rmcp to end. rmcp gives running
+    /// requests two more seconds. Never returns.
     async fn abandon_requests(&mut self) {
         let error = ErrorData::new(
             ErrorCode(error_code(ErrorKind::Busy)),
-            "The server is ending. This request was not run; nothing was changed.",
+            "The server is shutting down. The request was not run; nothing was changed.",
             None,
         );
         while let Some(id) = self.queue.pop_request() {
@@ -181,7 +179,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
 
     /// Continues to write the pending response, unless the deadline comes first.
     async fn finish_writing(&mut self) -> io::Result<()> {
-        let late = sleep_until_some(self.drain_deadline);
+        let deadline = sleep_until_some(self.drain_deadline);
         let Some(writing) = &mut self.pending_write else { return Ok(()) };
         tokio::select! {
             written = writing => {
@@ -192,28 +190,30 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 self.begin_drain();
                 Ok(())
             }
-            () = late => Ok(()),
+            () = deadline => Ok(()),
         }
     }
 
-    /// Waits for an event. Returns a message that may overtake all others.
-    async fn wait_for_event(
-        &mut self,
-        held_until: Option<Instant>,
-    ) -> Option<ClientJsonRpcMessage> {
-        let timer = sleep_until_some(held_until.into_iter().chain(self.drain_deadline).min());
-        let reading = self.drain_deadline.is_none() && self.queue.has_room();
-        let read = tokio::select! {
-            () = self.output.in_flight.changed.notified() => return None,
-            () = self.shutdown.finish.cancelled(), if self.drain_deadline.is_none() => Ok(ReadStep::End),
-            () = timer => return None,
-            read = self.lines.read_step(), if reading => read,
+    /// Waits for an event or until `due`. Returns a notification that is not queued.
+    async fn wait_for_event(&mut self, due: Option<Instant>) -> Option<ClientJsonRpcMessage> {
+        let timer = match (due, self.drain_deadline) {
+            (Some(due), Some(deadline)) => Some(due.min(deadline)),
+            (due, deadline) => due.or(deadline),
         };
-        match read {
+        let is_draining = self.drain_deadline.is_some();
+        // A full queue stops reading, so that the client has to wait.
+        let can_read = !is_draining && self.queue.has_room();
+        let step = tokio::select! {
+            () = self.output.in_flight.changed.notified() => return None,
+            () = self.shutdown.finish.cancelled(), if !is_draining => Ok(ReadStep::End),
+            () = sleep_until_some(timer) => return None,
+            step = self.lines.read_step(), if can_read => step,
+        };
+        match step {
             Ok(ReadStep::Part) => None,
             Ok(ReadStep::Line) => self.accept_line(),
             Ok(ReadStep::TooLong) => {
-                let reason = format!("a line may have at most {} bytes", self.limits.line);
+                let reason = format!("line: longer than {} bytes", self.limits.line);
                 let error = ErrorData::invalid_request(reason, None);
                 self.reject_line(Some(jsonrpc::error_line(&Value::Null, &error)));
                 None
@@ -225,7 +225,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         }
     }
 
-    /// Queues the line that was just read. Notifications do not wait.
+    /// Queues the line that was just read. Returns a notification, which must not wait.
     fn accept_line(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = self.lines.trimmed_line();
         if line.is_empty() {
@@ -237,11 +237,12 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 self.malformed_lines = 0;
                 match &message {
                     JsonRpcMessage::Notification(notification) => {
-                        return self.should_deliver(&notification.notification).then_some(message);
+                        let is_delivered = self.should_deliver(&notification.notification);
+                        return if is_delivered { Some(message) } else { None };
                     }
                     JsonRpcMessage::Request(request) => {
-                        let exclusive = self.server.is_exclusive(&request.request);
-                        self.queue.push(message, bytes, exclusive);
+                        let is_exclusive = self.server.is_exclusive(&request.request);
+                        self.queue.push(message, bytes, is_exclusive);
                     }
                     _ => self.queue.push(message, bytes, false),
                 }
@@ -251,8 +252,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         None
     }
 
-    /// True if rmcp must get this notification. A running write is not cancelled: it finishes and
-    /// is answered, so that the caller knows the outcome.
+    /// True if rmcp must receive this notification. The cancellation of a running write is dropped:
+    /// the write finishes and gets its response, so that the client knows the outcome.
     fn should_deliver(&mut self, notification: &ClientNotification) -> bool {
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;
@@ -276,22 +277,22 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         self.pending_write = Some(Box::pin(async move { output.write_line(&line).await }));
     }
 
-    fn reject_line(&mut self, answer: Option<Vec<u8>>) {
-        if let Some(line) = answer {
+    fn reject_line(&mut self, error_line: Option<Vec<u8>>) {
+        if let Some(line) = error_line {
             self.start_response(line);
         }
         self.malformed_lines += 1;
         if self.malformed_lines >= self.limits.malformed {
             tracing::error!(
                 lines = self.malformed_lines,
-                "too many malformed lines in a row; ending"
+                "connection closed: too many malformed lines in a row"
             );
             self.begin_drain();
         }
     }
 }
 
-/// Resolves at that time; never without one.
+/// Resolves at this time; never if there is none.
 async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -299,7 +300,7 @@ async fn sleep_until_some(time: Option<Instant>) {
     }
 }
 
-/// The request that this notification confirms as a subscription.
+/// Returns the id of the request that this notification confirms as a subscription.
 fn acknowledged_subscription(notification: &ServerNotification) -> Option<RequestId> {
     match notification {
         ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged) => {
@@ -358,7 +359,7 @@ where
     async fn close(&mut self) -> io::Result<()> {
         // An unread response may hold the lock forever.
         match tokio::time::timeout(CLOSE_TIMEOUT, self.output.writer.lock()).await {
-            Ok(mut write) => write.shutdown().await,
+            Ok(mut writer) => writer.shutdown().await,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }

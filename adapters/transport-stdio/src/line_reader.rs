@@ -1,30 +1,30 @@
-//! Bounded lines from a stream. A line beyond the limit is skipped without being kept.
+//! Reads bounded lines from a stream; longer ones are skipped without using memory.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Bytes read from the stream at once.
+/// Maximum bytes of one read.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// A larger line's memory is released after it.
+/// Memory above this many bytes is released after a long line.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct LineReader<R> {
-    read: BufReader<R>,
+    input: BufReader<R>,
     line: Vec<u8>,
     max_bytes: usize,
     is_too_long: bool,
-    /// The line was returned; the next read replaces it.
+    /// True if the caller has the line; the next read replaces it.
     is_returned: bool,
 }
 
-/// One step of reading.
+/// Result of one read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadStep {
     /// A part of a line arrived.
     Part,
-    /// [`Lines::line`] has a whole line, without its end.
+    /// [`LineReader::trimmed_line`] has a complete line.
     Line,
     /// A line beyond the limit was skipped.
     TooLong,
@@ -33,24 +33,24 @@ pub(crate) enum ReadStep {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    pub(crate) fn new(read: R, max_bytes: usize) -> Self {
-        let read = BufReader::with_capacity(READ_BUFFER_BYTES, read);
-        Self { read, line: Vec::new(), max_bytes, is_too_long: false, is_returned: false }
+    pub(crate) fn new(input: R, max_bytes: usize) -> Self {
+        let input = BufReader::with_capacity(READ_BUFFER_BYTES, input);
+        Self { input, line: Vec::new(), max_bytes, is_too_long: false, is_returned: false }
     }
 
-    /// The line of [`Read::Line`] without surrounding white space and BOM.
+    /// Returns the line of [`ReadStep::Line`] without surrounding white space and BOM.
     pub(crate) fn trimmed_line(&self) -> &[u8] {
         let line = self.line.trim_ascii();
         line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
     }
 
-    /// Reads available input. Cancel safe: it is kept in `self`.
+    /// Reads available input. Cancel safe: input is kept in `self`.
     pub(crate) async fn read_step(&mut self) -> io::Result<ReadStep> {
         if std::mem::take(&mut self.is_returned) {
             self.line.clear();
             self.line.shrink_to(MAX_KEPT_BYTES);
         }
-        let available = self.read.fill_buf().await?;
+        let available = self.input.fill_buf().await?;
         if available.is_empty() {
             // A last line without its end is still a line.
             let rest = !self.line.is_empty() && !std::mem::take(&mut self.is_too_long);
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.line.extend_from_slice(part);
         }
         let used = end.map_or(available.len(), |end| end + 1);
-        self.read.consume(used);
+        self.input.consume(used);
         if end.is_none() {
             return Ok(ReadStep::Part);
         }
@@ -92,9 +92,9 @@ mod tests {
         }
     }
 
-    // Catalogue 58; reliability 6: limit - 1, limit, limit + 1
+    // limit - 1, limit, limit + 1
     #[tokio::test]
-    async fn line_beyond_the_limit_is_skipped_and_the_next_one_read() {
+    async fn line_beyond_limit_is_skipped() {
         for (length, fits) in [(9, true), (10, true), (11, false), (1_000_000, false)] {
             let mut input = vec![b'x'; length];
             input.extend_from_slice(b"\n\xEF\xBB\xBF ok \r\n\n last");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn line_without_end_takes_no_memory() {
+    async fn endless_line_takes_no_memory() {
         let mut lines = LineReader::new(tokio::io::repeat(b'x'), 10);
         for _ in 0..100 {
             assert_eq!(lines.read_step().await.unwrap(), ReadStep::Part);

@@ -1,10 +1,9 @@
-//! The order of requests. JSON-RPC needs none, but scripts do: a `get` after a `set` must see its
-//! effect.
+//! Orders requests, so that a read after a write in a script sees the effect of the write.
 //!
-//! An exclusive request (the handshake, every writing tool) waits for all requests before it and
-//! delays all after it. A read waits a little for earlier ones, so that fast responses come in
-//! order, and then runs in parallel. A subscription is a read until it is acknowledged. Then no
-//! request waits for it. The queue is bounded.
+//! An exclusive request (the handshake, every writing tool) waits for all earlier requests and
+//! delays all later ones. A read waits a short time for earlier requests, so that fast responses
+//! are sent in order, and then runs in parallel. A subscription is a read until it is acknowledged;
+//! after that no request waits for it. The queue is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::Limits;
 
-/// Requests that run and are not answered yet; shared with the writer of responses.
+/// Running requests without a response; shared with the writer of responses.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     running: Mutex<HashMap<RequestId, RunMode>>,
@@ -36,7 +35,7 @@ impl InFlight {
         self.changed.notify_one();
     }
 
-    /// The request is an acknowledged subscription from now on.
+    /// Marks a running request as an acknowledged subscription.
     pub(crate) fn mark_subscribed(&self, id: &RequestId) {
         self.with_running(|running| {
             if let Some(mode) = running.get_mut(id) {
@@ -46,7 +45,7 @@ impl InFlight {
         self.changed.notify_one();
     }
 
-    /// `None` for a request that does not run.
+    /// `None` if the request is not running.
     pub(crate) fn run_mode(&self, id: &RequestId) -> Option<RunMode> {
         self.with_running(|running| running.get(id).copied())
     }
@@ -55,12 +54,12 @@ impl InFlight {
         self.with_running(|running| running.is_empty())
     }
 
-    fn with_running<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, RunMode>) -> T) -> T {
-        act(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_running<T>(&self, access: impl FnOnce(&mut HashMap<RequestId, RunMode>) -> T) -> T {
+        access(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Accepted messages that wait for their turn.
+/// Accepted messages that wait to run.
 #[derive(Debug)]
 pub(crate) struct RequestQueue {
     waiting: VecDeque<WaitingMessage>,
@@ -76,17 +75,16 @@ struct WaitingMessage {
     queued_at: Instant,
 }
 
-/// The next step for the first waiting message.
+/// Next step for the first waiting message.
 #[derive(Debug)]
 pub(crate) enum NextStep {
-    /// The queue is empty.
     Empty,
     Deliver(Box<ClientJsonRpcMessage>),
     /// A request with this id is running.
     Duplicate(RequestId),
-    /// Until a running request completes.
+    /// Wait until a running request completes.
     Wait,
-    /// Until then, or until a running request completes.
+    /// Wait until this time, or until a running request completes.
     WaitUntil(Instant),
 }
 
@@ -104,24 +102,25 @@ impl RequestQueue {
         self.waiting.len() < self.limits.queue && self.bytes < self.limits.queue_bytes
     }
 
-    pub(crate) fn push(&mut self, message: ClientJsonRpcMessage, bytes: usize, exclusive: bool) {
+    pub(crate) fn push(&mut self, message: ClientJsonRpcMessage, bytes: usize, is_exclusive: bool) {
         self.bytes += bytes;
         self.waiting.push_back(WaitingMessage {
             message,
             bytes,
-            is_exclusive: exclusive,
+            is_exclusive,
             queued_at: Instant::now(),
         });
     }
 
-    /// Removes a waiting request. False if it does not wait.
+    /// Removes a waiting request. False if it is not in the queue.
     pub(crate) fn cancel_waiting(&mut self, id: &RequestId) -> bool {
         let position = self.waiting.iter().position(|waiting| {
             matches!(&waiting.message, JsonRpcMessage::Request(request) if request.id == *id)
         });
-        let cancelled = position.and_then(|position| self.waiting.remove(position));
-        self.bytes -= cancelled.as_ref().map_or(0, |cancelled| cancelled.bytes);
-        cancelled.is_some()
+        let Some(position) = position else { return false };
+        let Some(cancelled) = self.waiting.remove(position) else { return false };
+        self.bytes -= cancelled.bytes;
+        true
     }
 
     /// Removes the first waiting request and any other messages before it.
@@ -133,50 +132,65 @@ impl RequestQueue {
         }
     }
 
-    /// The first message, if it may run now. With `full` the peer must read responses first.
-    pub(crate) fn next_step(&mut self, in_flight: &InFlight, full: bool) -> NextStep {
+    /// Removes the first message and delivers it, if it may run now. With `is_output_full` the
+    /// client must read responses first.
+    pub(crate) fn next_step(&mut self, in_flight: &InFlight, is_output_full: bool) -> NextStep {
         let Some(first) = self.waiting.front() else { return NextStep::Empty };
         if let JsonRpcMessage::Request(request) = &first.message {
-            let held = in_flight.with_running(|running| {
-                let held = self.blocked_by(first, request.id.clone(), running, full);
-                if held.is_none() {
+            // One lock for both steps: a response must not complete between them.
+            let blocked = in_flight.with_running(|running| {
+                let blocked = self.blocked_by(first, request.id.clone(), running, is_output_full);
+                if blocked.is_none() {
                     let mode =
                         if first.is_exclusive { RunMode::Exclusive } else { RunMode::Shared };
                     running.insert(request.id.clone(), mode);
                 }
-                held
+                blocked
             });
-            if let Some(held) = held {
-                if matches!(held, NextStep::Duplicate(_)) {
+            if let Some(step) = blocked {
+                if matches!(step, NextStep::Duplicate(_)) {
                     self.pop_first();
                 }
-                return held;
+                return step;
             }
         }
-        self.pop_first().map_or(NextStep::Empty, |message| NextStep::Deliver(Box::new(message)))
+        match self.pop_first() {
+            Some(message) => NextStep::Deliver(Box::new(message)),
+            None => NextStep::Empty,
+        }
     }
 
-    /// The reason why a request may not run now.
+    /// Returns the step to take if the request may not run now.
     fn blocked_by(
         &self,
         first: &WaitingMessage,
         id: RequestId,
         running: &HashMap<RequestId, RunMode>,
-        full: bool,
+        is_output_full: bool,
     ) -> Option<NextStep> {
         if running.contains_key(&id) {
             return Some(NextStep::Duplicate(id));
         }
-        let count = running.values().filter(|mode| **mode != RunMode::Subscription).count();
-        if count == 0 {
+        let mut running_count = 0;
+        let mut must_run_alone = first.is_exclusive;
+        for mode in running.values() {
+            match mode {
+                RunMode::Subscription => {}
+                RunMode::Shared => running_count += 1,
+                RunMode::Exclusive => {
+                    running_count += 1;
+                    must_run_alone = true;
+                }
+            }
+        }
+        if running_count == 0 {
             return None;
         }
-        let alone = first.is_exclusive || running.values().any(|mode| *mode == RunMode::Exclusive);
-        if alone || full || count >= self.limits.in_flight {
+        if must_run_alone || is_output_full || running_count >= self.limits.in_flight {
             return Some(NextStep::Wait);
         }
         let due = first.queued_at + self.limits.grace;
-        (Instant::now() < due).then_some(NextStep::WaitUntil(due))
+        if Instant::now() < due { Some(NextStep::WaitUntil(due)) } else { None }
     }
 
     fn pop_first(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -208,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn write_waits_for_all_before_it_and_delays_all_after_it() {
+    async fn exclusive_request_waits_for_earlier_and_delays_later_ones() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (3, false)]);
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
@@ -223,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn read_waits_for_the_grace_and_then_runs_within_the_limit() {
+    async fn read_waits_for_grace_time_and_runs_within_limit() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, false), (3, false)]);
         assert!(!queue.has_room());
@@ -232,16 +246,16 @@ mod tests {
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::WaitUntil(_)));
         tokio::time::advance(Limits::default().grace).await;
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait), "two run already");
-        in_flight.mark_completed(&id(1));
         assert!(
-            matches!(queue.next_step(&in_flight, true), NextStep::Wait),
-            "answers wait to be read"
+            matches!(queue.next_step(&in_flight, false), NextStep::Wait),
+            "two requests are running"
         );
+        in_flight.mark_completed(&id(1));
+        assert!(matches!(queue.next_step(&in_flight, true), NextStep::Wait), "the output is full");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn acknowledged_subscription_delays_no_request_and_keeps_its_id() {
+    async fn acknowledged_subscription_delays_no_request() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (1, false)]);
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
@@ -255,11 +269,11 @@ mod tests {
         assert!(
             matches!(queue.next_step(&in_flight, false), NextStep::Duplicate(twice) if twice == id(1))
         );
-        assert!(!in_flight.is_empty(), "it still waits for its last answer");
+        assert!(!in_flight.is_empty(), "it still has no last response");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn running_id_is_refused_and_waiting_request_can_be_cancelled() {
+    async fn running_id_is_duplicate_and_waiting_request_cancellable() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (1, false), (2, false)]);
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
