@@ -41,7 +41,7 @@ pub(crate) fn ports_over(
     is_audited: bool,
 ) -> Result<ApplicationPorts, CommandError> {
     let is_files = matches!(config.storage, Storage::Fs(_));
-    let files = files(config, if is_files { config.storage.place() } else { &config.root });
+    let files = files_config(config, if is_files { config.storage.place() } else { &config.root });
     let projects: Arc<dyn ProjectResolver> = if is_files {
         Arc::new(FsProjects::new(&files))
     } else {
@@ -51,7 +51,7 @@ pub(crate) fn ports_over(
         documents: Arc::clone(store) as _,
         tree: (!is_files).then(|| Arc::new(FsStore::new(&files)) as Arc<dyn DocumentRepository>),
         projects,
-        search: Arc::new(Index::new(search(config)?)),
+        search: Arc::new(Index::new(search_config(config)?)),
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
         answers: Arc::clone(store) as _,
@@ -114,7 +114,7 @@ pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
     }
     Ok(match storage {
         Storage::Fs(place) => {
-            match FsStore::look(&files(config, place)).map_err(CommandError::refused)? {
+            match FsStore::look(&files_config(config, place)).map_err(CommandError::refused)? {
                 Some(store) => Found::Open { store: Arc::new(store), schema: None },
                 None => Found::Unsettled,
             }
@@ -138,14 +138,14 @@ pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
 
 /// Rejects a configuration with which the files can't be served.
 pub(crate) fn check_files(config: &Config) -> Result<(), CommandError> {
-    files(config, &config.root).check().map_err(CommandError::usage)
+    files_config(config, &config.root).check().map_err(CommandError::usage)
 }
 
 /// Opens the storage of an HTTP server, and migrates team data that 0.1.0 wrote.
 pub(crate) fn http_store(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
     if let Storage::Fs(place) = storage {
-        let migrated = FsStore::open(&files(config, place)).and_then(|store| store.migrate_team());
+        let migrated = FsStore::open(&files_config(config, place)).and_then(|store| store.migrate_team());
         migrated.map_err(|error| storage_error(storage, &error))?;
     }
     store(config, storage)
@@ -162,7 +162,7 @@ pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>
     }
     let store: Arc<dyn Store> = match storage {
         Storage::Fs(place) => {
-            let files = files(config, place);
+            let files = files_config(config, place);
             files.check().map_err(CommandError::usage)?;
             Arc::new(FsStore::open(&files).map_err(refused)?)
         }
@@ -178,7 +178,7 @@ pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>
     Ok(store)
 }
 
-fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
+fn files_config(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
     reqlore_storage_fs::Config {
         root: config.root.clone(),
         documents: documents.to_owned(),
@@ -191,7 +191,7 @@ fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
 }
 
 /// The search index with its models, the least accurate first.
-fn search(config: &Config) -> Result<reqlore_search::Config, CommandError> {
+fn search_config(config: &Config) -> Result<reqlore_search::Config, CommandError> {
     let mut embedders: Vec<Arc<dyn Embedder>> = Vec::new();
     if config.model != "off" {
         embedders.push(Arc::new(StaticEmbedder::new()));
@@ -241,15 +241,15 @@ pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
 
 /// One thread, because moving a message to another thread costs more than to answer one client.
 pub(crate) fn runtime() -> Result<Runtime, CommandError> {
-    build(Builder::new_current_thread())
+    build_runtime(Builder::new_current_thread())
 }
 
 /// One thread per core, for many clients.
 pub(crate) fn multi_thread_runtime() -> Result<Runtime, CommandError> {
-    build(Builder::new_multi_thread())
+    build_runtime(Builder::new_multi_thread())
 }
 
-fn build(mut runtime: Builder) -> Result<Runtime, CommandError> {
+fn build_runtime(mut runtime: Builder) -> Result<Runtime, CommandError> {
     let runtime = runtime.enable_all().build();
     runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
 }

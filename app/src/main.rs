@@ -43,11 +43,11 @@ fn main() -> ExitCode {
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
         _ if cli.print_config => {
-            configured(&cli.settings, |config| commands::print(&config.describe()))
+            run_with_config(&cli.settings, |config| commands::print(&config.describe()))
         }
-        None => configured(&cli.settings, commands::serve::run),
+        None => run_with_config(&cli.settings, commands::serve::run),
         Some(Command::Configured(command)) => {
-            configured(&cli.settings, |config| run_configured(config, command))
+            run_with_config(&cli.settings, |config| run_configured(config, command))
         }
         Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
         Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
@@ -57,7 +57,7 @@ fn run_command(cli: &Cli) -> Result<u8, CommandError> {
 }
 
 /// Runs a command that needs valid settings, with logging.
-fn configured(
+fn run_with_config(
     flags: &Flags,
     work: impl FnOnce(&Config) -> Result<u8, CommandError>,
 ) -> Result<u8, CommandError> {

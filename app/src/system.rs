@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uid_has_the_time_and_is_unique() {
+    fn uid_contains_time_and_is_unique() {
         let at = Timestamp::new(1_700_000_000, 123_456_789);
         let uids: Vec<Uuid> = (0..100).map(|_| RandomIds.uid(at).parse().unwrap()).collect();
         for uid in &uids {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_have_the_length_and_are_equally_likely() {
+    fn letters_have_requested_length_and_equal_probability() {
         for count in [0, 1, 12, 32, 200] {
             assert_eq!(RandomIds.letters(count).unwrap().len(), count);
         }
