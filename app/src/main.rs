@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { USAGE } else { OK };
-            // An error of the output has no other output to go to.
+            // If printing fails, there is nowhere to report it.
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -72,8 +72,8 @@ fn run_configured(config: &Config, command: &ConfiguredCommand) -> Result<u8, Co
     {
         let name = other.name();
         eprintln!(
-            "warning: using the project's files; there is a database too: pass --storage {name} or \
-             set REQLORE_STORAGE={name} to use it"
+            "warning: using the project's files, but a database exists; pass --storage {name} or set \
+             REQLORE_STORAGE={name} to use it"
         );
     }
     match command {

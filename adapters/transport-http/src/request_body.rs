@@ -96,8 +96,8 @@ impl BodyReader {
     }
 }
 
-/// Discards the body of a rejected request. False if it is too long or too slow: the connection must
-/// then be closed, or the rest would be parsed as the next request.
+/// Discards the body of a rejected request. False if it is too long or too slow: the connection
+/// must then be closed, or the rest would be parsed as the next request.
 pub(crate) async fn discard_body(body: Body) -> bool {
     let is_small = body.size_hint().upper().is_some_and(|size| size <= UNBUDGETED_BYTES);
     is_small && matches!(timeout(DISCARD_TIMEOUT, body.collect()).await, Ok(Ok(_)))

@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         }
     }
 
-    /// Returns the next message to deliver; `None` at the end. Cancel safe: input is kept in `self`.
+    /// Returns the next message to deliver; `None` at the end. Cancel safe: `self` keeps the input.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.is_past_deadline() {

@@ -266,9 +266,8 @@ mod tests {
         in_flight.mark_subscribed(&id(1));
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
         in_flight.mark_completed(&id(2));
-        assert!(
-            matches!(queue.next_step(&in_flight, false), NextStep::Duplicate(twice) if twice == id(1))
-        );
+        let step = queue.next_step(&in_flight, false);
+        assert!(matches!(step, NextStep::Duplicate(duplicate) if duplicate == id(1)));
         assert!(!in_flight.is_empty(), "it still has no last response");
     }
 
@@ -277,9 +276,8 @@ mod tests {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (1, false), (2, false)]);
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
-        assert!(
-            matches!(queue.next_step(&in_flight, false), NextStep::Duplicate(twice) if twice == id(1))
-        );
+        let step = queue.next_step(&in_flight, false);
+        assert!(matches!(step, NextStep::Duplicate(duplicate) if duplicate == id(1)));
         assert!(queue.cancel_waiting(&id(2)) && !queue.cancel_waiting(&id(2)));
         assert!(queue.is_empty() && queue.bytes == 0);
     }

@@ -24,7 +24,8 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::exit::CommandError;
 
 const SERVICE_NAME: &str = "reqlore";
-const ENDPOINT_VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const ENDPOINT_VARIABLES: [&str; 2] =
+    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 /// For the last spans at the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -49,7 +50,8 @@ impl SpanExport {
 
     fn with_exporter(exporter: impl SpanExporter + 'static) -> Self {
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = Resource::builder().with_service_name(SERVICE_NAME).with_attribute(version).build();
+        let resource =
+            Resource::builder().with_service_name(SERVICE_NAME).with_attribute(version).build();
         let provider = SdkTracerProvider::builder().with_resource(resource);
         Self(provider.with_batch_exporter(RedactingExporter(exporter)).build())
     }

@@ -11,7 +11,8 @@ use crate::client::{Client, ERAS, Era};
 
 fn listen(uris: &[impl AsRef<str>], include_list: bool) -> Value {
     let uris: Vec<&str> = uris.iter().map(AsRef::as_ref).collect();
-    json!({ "notifications": { "resourcesListChanged": include_list, "resourceSubscriptions": uris } })
+    let filter = json!({ "resourcesListChanged": include_list, "resourceSubscriptions": uris });
+    json!({ "notifications": filter })
 }
 
 /// Subscribes to these URIs and optionally to the list. Returns the id of the stream.
