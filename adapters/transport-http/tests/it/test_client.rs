@@ -1,4 +1,4 @@
-//! A client that sends exact bytes and parses the responses.
+//! Client that sends exact bytes and parses the responses.
 
 use std::net::SocketAddr;
 
@@ -6,20 +6,19 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A request to send.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct TestRequest {
     line: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-impl Ask {
-    /// A usual call without a token.
+impl TestRequest {
+    /// A JSON call without a token.
     pub(crate) fn post(body: impl Into<Vec<u8>>) -> Self {
         let line = "POST /api/v1/mcp HTTP/1.1".to_owned();
-        let ask = Self { line, headers: Vec::new(), body: body.into() };
-        ask.header("Host", "127.0.0.1").header("Content-Type", "application/json")
+        let request = Self { line, headers: Vec::new(), body: body.into() };
+        request.header("Host", "127.0.0.1").header("Content-Type", "application/json")
     }
 
     pub(crate) fn get(path: &str) -> Self {
@@ -80,13 +79,13 @@ impl Ask {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -101,8 +100,8 @@ impl Answer {
         self.json()["result"]["structuredContent"].take()
     }
 
-    /// The status and the code of the JSON-RPC error, which every refused request has.
-    pub(crate) fn refusal(&self) -> (u16, i64) {
+    /// The status and the code of the JSON-RPC error, which every rejected request has.
+    pub(crate) fn error_code(&self) -> (u16, i64) {
         let json = self.json();
         assert_eq!(json["jsonrpc"], "2.0", "{json}");
         let code = json["error"]["code"].as_i64();
@@ -117,13 +116,13 @@ impl Answer {
     }
 }
 
-pub(crate) struct Connection {
+pub(crate) struct TestConnection {
     stream: TcpStream,
-    /// Read and not yet parsed.
+    /// Bytes that were read and not parsed yet.
     rest: Vec<u8>,
 }
 
-impl Connection {
+impl TestConnection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         Self { stream: TcpStream::connect(address).await.unwrap(), rest: Vec::new() }
     }
@@ -133,51 +132,51 @@ impl Connection {
         let _ = self.stream.write_all(bytes).await;
     }
 
-    pub(crate) async fn ask(&mut self, ask: &Ask) -> Answer {
-        self.write(&ask.bytes()).await;
-        self.answer().await.expect("an answer")
+    pub(crate) async fn request(&mut self, request: &TestRequest) -> TestResponse {
+        self.write(&request.bytes()).await;
+        self.read_response().await.expect("an response")
     }
 
-    /// The next answer; `None` when the connection was closed before it.
-    pub(crate) async fn answer(&mut self) -> Option<Answer> {
-        let (status, headers) = self.head().await?;
-        let mut answer = Answer { status, headers, body: String::new() };
-        if answer.header("transfer-encoding") == Some("chunked") {
-            while let Some(chunk) = self.chunk().await {
-                answer.body += &chunk;
+    /// Reads a response; `None` if the connection was closed before it.
+    pub(crate) async fn read_response(&mut self) -> Option<TestResponse> {
+        let (status, headers) = self.read_head().await?;
+        let mut response = TestResponse { status, headers, body: String::new() };
+        if response.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = self.read_chunk().await {
+                response.body += &chunk;
             }
-        } else if let Some(length) = answer.header("content-length") {
+        } else if let Some(length) = response.header("content-length") {
             let length = length.parse().unwrap();
             while self.rest.len() < length {
-                self.more().await?;
+                self.read_more().await?;
             }
             let body: Vec<u8> = self.rest.drain(..length).collect();
-            answer.body = String::from_utf8(body).unwrap();
+            response.body = String::from_utf8(body).unwrap();
         }
-        Some(answer)
+        Some(response)
     }
 
-    /// The status and the headers of the next answer.
-    pub(crate) async fn head(&mut self) -> Option<(u16, Vec<(String, String)>)> {
-        let head = self.until(b"\r\n\r\n").await?;
+    /// Reads the status and the headers of the next response.
+    pub(crate) async fn read_head(&mut self) -> Option<(u16, Vec<(String, String)>)> {
+        let head = self.read_until(b"\r\n\r\n").await?;
         let mut lines = head.trim_end().split("\r\n");
         let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
         let headers = lines.filter_map(|line| line.split_once(": "));
         Some((status, headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
     }
 
-    /// The next part of a streamed answer; `None` at its end.
-    pub(crate) async fn chunk(&mut self) -> Option<String> {
-        let size = self.until(b"\r\n").await?;
+    /// Reads the next part of a streamed response; `None` at its end.
+    pub(crate) async fn read_chunk(&mut self) -> Option<String> {
+        let size = self.read_until(b"\r\n").await?;
         let size = usize::from_str_radix(size.trim(), 16).unwrap();
         while self.rest.len() < size + 2 {
-            self.more().await?;
+            self.read_more().await?;
         }
         let chunk: Vec<u8> = self.rest.drain(..size + 2).take(size).collect();
         (size > 0).then(|| String::from_utf8(chunk).unwrap())
     }
 
-    /// True until the server has closed it.
+    /// False if the server has closed the connection.
     pub(crate) async fn is_open(&mut self) -> bool {
         let mut byte = [0];
         tokio::select! {
@@ -187,38 +186,38 @@ impl Connection {
         }
     }
 
-    /// Waits until the server closes it. Returns the bytes received until then.
-    pub(crate) async fn closed(&mut self) -> usize {
+    /// Waits until the server closes the connection. Returns the number of bytes received.
+    pub(crate) async fn wait_until_closed(&mut self) -> usize {
         let mut count = self.rest.len();
         self.rest.clear();
-        while self.more().await.is_some() {
+        while self.read_more().await.is_some() {
             count += self.rest.len();
             self.rest.clear();
         }
         count
     }
 
-    async fn until(&mut self, end: &[u8]) -> Option<String> {
+    async fn read_until(&mut self, end: &[u8]) -> Option<String> {
         loop {
             let found = self.rest.windows(end.len()).position(|part| part == end);
             if let Some(found) = found {
                 let text: Vec<u8> = self.rest.drain(..found + end.len()).collect();
                 return Some(String::from_utf8(text).unwrap());
             }
-            self.more().await?;
+            self.read_more().await?;
         }
     }
 
-    /// Reads on; `None` at the end.
-    async fn more(&mut self) -> Option<()> {
+    /// Reads more bytes; `None` at the end.
+    async fn read_more(&mut self) -> Option<()> {
         let read = self.stream.read_buf(&mut self.rest).await;
         read.ok().filter(|count| *count > 0).map(|_| ())
     }
 }
 
-/// Sends these bytes on a connection of their own.
-pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Option<Answer> {
-    let mut connection = Connection::open(address).await;
+/// Sends these bytes on a new connection.
+pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Option<TestResponse> {
+    let mut connection = TestConnection::open(address).await;
     connection.write(bytes).await;
-    connection.answer().await
+    connection.read_response().await
 }

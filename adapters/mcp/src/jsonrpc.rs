@@ -1,6 +1,6 @@
-//! Strict JSON-RPC parsing: every malformed request gets an error, and ambiguous ones are refused.
+//! Strict JSON-RPC parsing: every malformed or ambiguous request gets an error response.
 //!
-//! rmcp alone would not answer invalid JSON and would take the last of two equal keys.
+//! rmcp alone would not respond to invalid JSON and would accept the last of two equal keys.
 
 use std::fmt;
 
@@ -14,24 +14,25 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
-use crate::server::is_plain_meta;
+use crate::server::has_only_idempotency_key;
 
 const MAX_DEPTH: usize = 64;
+/// Maximum JSON values in one message, which limits the memory of a parsed message.
 const MAX_VALUES: usize = 50_000;
 
-/// The JSON-RPC error for a malformed message, as one line; `None` for a malformed notification.
 #[derive(Debug)]
-pub struct Malformed {
-    pub answer: Option<Vec<u8>>,
+pub struct MalformedMessage {
+    /// A JSON-RPC error as one line; `None` for a notification or a response.
+    pub response: Option<Vec<u8>>,
 }
 
-impl Malformed {
+impl MalformedMessage {
     fn new(id: &Value, error: &ErrorData) -> Self {
-        Self { answer: Some(error_line(id, error)) }
+        Self { response: Some(error_line(id, error)) }
     }
 }
 
-/// A JSON-RPC error as one line. The id is null where it is not known (JSON-RPC 2.0, 5.1).
+/// Returns a JSON-RPC error as one line. An unknown id is null (JSON-RPC 2.0, section 5.1).
 pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
     let message = json!({ "jsonrpc": "2.0", "id": id, "error": error });
     let mut line = message.to_string().into_bytes();
@@ -39,26 +40,26 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
     line
 }
 
-pub fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Malformed> {
-    let mut message = parse(line)?;
-    if let Some(call) = tool_call(&mut message) {
+pub fn parse_message(line: &[u8]) -> Result<ClientJsonRpcMessage, MalformedMessage> {
+    let mut message = parse_json(line)?;
+    if let Some(call) = take_tool_call(&mut message) {
         return Ok(call.into_message());
     }
-    ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify(&message))
+    ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify_malformed(&message))
 }
 
 #[derive(Debug)]
-pub struct ToolCall {
+pub struct ToolCallMessage {
     pub id: RequestId,
     pub name: String,
     pub arguments: Map<String, Value>,
     pub meta: Map<String, Value>,
 }
 
-impl ToolCall {
-    /// True if a client before 2026-07-28 wants no progress of it.
-    pub fn is_plain(&self) -> bool {
-        is_plain_meta(&self.meta)
+impl ToolCallMessage {
+    /// True if the client speaks a protocol before 2026-07-28 and requests no progress.
+    pub fn has_plain_meta(&self) -> bool {
+        has_only_idempotency_key(&self.meta)
     }
 
     fn into_message(self) -> ClientJsonRpcMessage {
@@ -71,71 +72,90 @@ impl ToolCall {
     }
 }
 
-/// Takes a `tools/call` with the usual members apart; `None` for any other message. rmcp's own
-/// parser tries one request type after the other, which costs more than a small call.
-pub fn tool_call(message: &mut Value) -> Option<ToolCall> {
-    let is_usual = |object: &Value, members: &[&str]| {
-        object.as_object().is_some_and(|object| object.keys().all(|key| members.contains(&&**key)))
-    };
+/// Takes the members out of a `tools/call` without unusual ones; `None` for any other message.
+/// rmcp's own parser tries one request type after the other, which costs more than a small call.
+pub fn take_tool_call(message: &mut Value) -> Option<ToolCallMessage> {
     if message["jsonrpc"] != "2.0"
         || message["method"] != "tools/call"
-        || !is_usual(message, &["jsonrpc", "id", "method", "params"])
-        || !is_usual(&message["params"], &["name", "arguments", "_meta"])
+        || !has_only_members(message, &["jsonrpc", "id", "method", "params"])
+        || !has_only_members(&message["params"], &["name", "arguments", "_meta"])
     {
         return None;
     }
     let id = RequestId::deserialize(&message["id"]).ok()?;
     let params = &mut message["params"];
     let name = params["name"].as_str()?.to_owned();
-    if ["arguments", "_meta"].iter().any(|key| params.get(key).is_some_and(|it| !it.is_object())) {
-        return None;
+    for key in ["arguments", "_meta"] {
+        if params.get(key).is_some_and(|value| !value.is_object()) {
+            return None;
+        }
     }
-    let mut take = |key| match params.get_mut(key).map(Value::take) {
-        Some(Value::Object(object)) => object,
-        _ => Map::new(),
-    };
-    Some(ToolCall { id, name, arguments: take("arguments"), meta: take("_meta") })
+    let arguments = take_object(params, "arguments");
+    let meta = take_object(params, "_meta");
+    Some(ToolCallMessage { id, name, arguments, meta })
 }
 
-/// The error for valid JSON that is not a message.
-pub fn classify(message: &Value) -> Malformed {
+fn has_only_members(value: &Value, members: &[&str]) -> bool {
+    match value {
+        Value::Object(object) => object.keys().all(|key| members.contains(&key.as_str())),
+        _ => false,
+    }
+}
+
+fn take_object(params: &mut Value, key: &str) -> Map<String, Value> {
+    match params.get_mut(key).map(Value::take) {
+        Some(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+/// Returns the error for valid JSON that is not a message.
+pub fn classify_malformed(message: &Value) -> MalformedMessage {
     let Value::Object(message) = message else {
         let reason = if message.is_array() {
-            "batches are not supported; send one message a line"
+            "batches are not supported; send one message per line"
         } else {
             "a message must be a JSON object"
         };
-        return Malformed::new(&Value::Null, &ErrorData::invalid_request(reason, None));
+        return invalid_request(&Value::Null, reason);
     };
     let id = request_id(message.get("id"));
-    let invalid = |reason| Malformed::new(&id, &ErrorData::invalid_request(reason, None));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return invalid("\"jsonrpc\" must be \"2.0\"");
-    }
-    if !message.contains_key("method")
-        && ["result", "error"].iter().any(|key| message.contains_key(*key))
-    {
-        // A malformed response; answering it could loop forever between two peers.
-        return Malformed { answer: None };
+        return invalid_request(&id, "\"jsonrpc\" must be \"2.0\"");
     }
     match message.get("method") {
-        Some(Value::String(_)) if !message.contains_key("id") => Malformed { answer: None },
-        Some(Value::String(_)) if id.is_null() => invalid("\"id\" must be a string or an integer"),
+        // A malformed response; responding to it could loop forever between two peers.
+        None if message.contains_key("result") || message.contains_key("error") => {
+            MalformedMessage { response: None }
+        }
+        Some(Value::String(_)) if !message.contains_key("id") => {
+            MalformedMessage { response: None }
+        }
+        Some(Value::String(_)) if id.is_null() => {
+            invalid_request(&id, "\"id\" must be a string or an integer")
+        }
         Some(Value::String(_)) => {
             let error = ErrorData::invalid_params("\"params\" must be an object", None);
-            Malformed::new(&id, &error)
+            MalformedMessage::new(&id, &error)
         }
-        _ => invalid("\"method\" must be a string"),
+        _ => invalid_request(&id, "\"method\" must be a string"),
     }
 }
 
-/// The id to answer with: null unless it is a string or an integer.
+fn invalid_request(id: &Value, reason: &'static str) -> MalformedMessage {
+    MalformedMessage::new(id, &ErrorData::invalid_request(reason, None))
+}
+
+/// Returns the id for the response: null unless the request's id is a string or an integer.
 pub fn request_id(id: Option<&Value>) -> Value {
-    id.filter(|id| id.is_string() || id.is_i64()).cloned().unwrap_or_default()
+    match id {
+        Some(id) if id.is_string() || id.is_i64() => id.clone(),
+        _ => Value::Null,
+    }
 }
 
 /// Parses JSON within the limits on depth and values and without duplicate keys.
-pub fn parse(line: &[u8]) -> Result<Value, Malformed> {
+pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
     let mut state = ParseState::default();
     let mut json = serde_json::Deserializer::from_slice(line);
     let root = StrictValue { state: &mut state, depth: 0 };
@@ -144,53 +164,56 @@ pub fn parse(line: &[u8]) -> Result<Value, Malformed> {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
-    let refused = |error| Err(Malformed::new(&id_alone(line), &error));
-    match state.fault {
-        Some(Fault::Duplicate(key)) => {
+    let rejection = match state.violation {
+        Some(JsonViolation::DuplicateKey(key)) => {
             let key = redact(&key);
-            let message = format!("the key {key:?} stands twice in one object; name it once");
-            refused(ErrorData::invalid_params(message, Some(json!({ "field": key }))))
+            let message = format!("key {key:?}: appears twice in one object; send it once");
+            ErrorData::invalid_params(message, Some(json!({ "field": key })))
         }
-        Some(Fault::TooMany) => refused(ErrorData::invalid_request(
-            format!("a message may hold at most {MAX_VALUES} values"),
-            None,
-        )),
-        // The number is well-formed JSON that no value can hold.
+        Some(JsonViolation::TooManyValues) => {
+            let message = format!("a message may contain at most {MAX_VALUES} values");
+            ErrorData::invalid_request(message, None)
+        }
+        // The number is well-formed JSON that no type can represent.
         None if error.to_string().starts_with("number out of range") => {
-            refused(ErrorData::invalid_params("a number is out of range", None))
+            ErrorData::invalid_params("a number is out of range", None)
         }
-        fault => {
-            let detail = match (fault, error.classify()) {
-                (Some(Fault::TooDeep), _) => format!("nested deeper than {MAX_DEPTH}"),
-                (_, Category::Eof) => "the line ends before its JSON does".to_owned(),
+        violation => {
+            let detail = match (violation, error.classify()) {
+                (Some(JsonViolation::TooDeep), _) => format!("nested deeper than {MAX_DEPTH}"),
+                (_, Category::Eof) => "the line ends before the JSON value does".to_owned(),
                 _ => error.to_string(),
             };
+            // An id in invalid JSON cannot be trusted.
             let error = ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })));
-            Err(Malformed::new(&Value::Null, &error))
+            return Err(MalformedMessage::new(&Value::Null, &error));
         }
-    }
+    };
+    Err(MalformedMessage::new(&parse_id(line), &rejection))
 }
 
-/// The id of a message whose other members are not usable.
-fn id_alone(line: &[u8]) -> Value {
+/// Returns the id of a message whose other members are invalid.
+fn parse_id(line: &[u8]) -> Value {
     #[derive(Deserialize)]
-    struct Envelope {
+    struct IdOnly {
         id: Option<Value>,
     }
-    let envelope = serde_json::from_slice::<Envelope>(line).ok();
-    request_id(envelope.and_then(|envelope| envelope.id).as_ref())
+    match serde_json::from_slice::<IdOnly>(line) {
+        Ok(parsed) => request_id(parsed.id.as_ref()),
+        Err(_) => Value::Null,
+    }
 }
 
-enum Fault {
-    Duplicate(String),
+enum JsonViolation {
+    DuplicateKey(String),
     TooDeep,
-    TooMany,
+    TooManyValues,
 }
 
 #[derive(Default)]
 struct ParseState {
     values: usize,
-    fault: Option<Fault>,
+    violation: Option<JsonViolation>,
 }
 
 /// Reads one value and its children.
@@ -200,9 +223,9 @@ struct StrictValue<'a> {
 }
 
 impl StrictValue<'_> {
-    fn fail<E: serde::de::Error>(self, fault: Fault) -> Result<Value, E> {
-        self.state.fault = Some(fault);
-        Err(E::custom("refused"))
+    fn reject<E: serde::de::Error>(self, violation: JsonViolation) -> Result<Value, E> {
+        self.state.violation = Some(violation);
+        Err(E::custom("rejected"))
     }
 }
 
@@ -212,7 +235,7 @@ impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.state.values += 1;
         if self.state.values > MAX_VALUES {
-            return self.fail(Fault::TooMany);
+            return self.reject(JsonViolation::TooManyValues);
         }
         deserializer.deserialize_any(self)
     }
@@ -251,7 +274,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         if self.depth >= MAX_DEPTH {
-            return self.fail(Fault::TooDeep);
+            return self.reject(JsonViolation::TooDeep);
         }
         let depth = self.depth + 1;
         let mut array = Vec::new();
@@ -263,13 +286,13 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         if self.depth >= MAX_DEPTH {
-            return self.fail(Fault::TooDeep);
+            return self.reject(JsonViolation::TooDeep);
         }
         let depth = self.depth + 1;
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
-                return self.fail(Fault::Duplicate(key));
+                return self.reject(JsonViolation::DuplicateKey(key));
             }
             let value = entries.next_value_seed(StrictValue { state: self.state, depth })?;
             object.insert(key, value);
@@ -286,13 +309,12 @@ mod tests {
     fn check(line: impl AsRef<[u8]>, code: i64, id: &Value) {
         let line = line.as_ref();
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        let malformed = read(line).expect_err(&shown);
-        let answer: Value = serde_json::from_slice(&malformed.answer.expect(&shown)).unwrap();
+        let malformed = parse_message(line).expect_err(&shown);
+        let answer: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
         assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
         assert_eq!(answer["id"], *id, "{shown}: {answer}");
     }
 
-    // Catalogue 50, 51, 53, 58, 60
     #[test]
     fn malformed_line_gets_its_code_and_id() {
         let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
@@ -323,19 +345,20 @@ mod tests {
         }
     }
 
-    // Catalogue 54
     #[test]
-    fn malformed_notification_or_response_gets_no_answer() {
+    fn malformed_notification_or_response_gets_no_response() {
         for line in [
             r#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
         ] {
-            assert!(read(line.as_bytes()).is_err_and(|malformed| malformed.answer.is_none()));
+            assert!(
+                parse_message(line.as_bytes()).is_err_and(|malformed| malformed.response.is_none())
+            );
         }
     }
 
     #[test]
-    fn valid_message_is_read_as_by_rmcp() {
+    fn valid_message_parses_as_in_rmcp() {
         for (line, is_call) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#, true),
             (
@@ -358,12 +381,13 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                tool_call(&mut parse(line.as_bytes()).unwrap()).is_some(),
+                take_tool_call(&mut parse_json(line.as_bytes()).unwrap()).is_some(),
                 is_call,
                 "{line}"
             );
             let theirs: ClientJsonRpcMessage = serde_json::from_str(line).unwrap();
-            let (mut ours, theirs) = (json!(read(line.as_bytes()).unwrap()), json!(theirs));
+            let (mut ours, theirs) =
+                (json!(parse_message(line.as_bytes()).unwrap()), json!(theirs));
             if is_call && theirs["params"].get("arguments").is_none() {
                 ours["params"].as_object_mut().unwrap().remove("arguments");
             }

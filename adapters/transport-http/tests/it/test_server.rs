@@ -1,4 +1,4 @@
-//! A running server over a stub of the application and a list of tokens.
+//! Running server over stub tools and a list of tokens.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,18 +19,19 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::client::{Answer, Ask, Connection};
+use crate::test_client::{TestConnection, TestRequest, TestResponse};
 
-/// The token of Ada, an administrator; Bob is a user.
-pub(crate) fn ada() -> String {
+/// The token of Ada, an administrator.
+pub(crate) fn ada_token() -> String {
     token("AdaAdaAdaAda")
 }
 
-pub(crate) fn bob() -> String {
+/// The token of Bob, a user.
+pub(crate) fn bob_token() -> String {
     token("BobBobBobBob")
 }
 
-/// A token of good form with this id.
+/// A well-formed token with this id.
 pub(crate) fn token(id: &str) -> String {
     PresentedToken::new(id, SECRET).unwrap().reveal()
 }
@@ -46,32 +47,32 @@ pub(crate) fn call_with(tool: &str, arguments: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params }).to_string()
 }
 
-/// A call of `who` without a token.
-pub(crate) fn who() -> Ask {
-    Ask::post(call("who"))
+/// A call of the tool `who` without a token.
+pub(crate) fn request_without_token() -> TestRequest {
+    TestRequest::post(call("who"))
 }
 
-/// A call that Ada may make.
-pub(crate) fn good() -> Ask {
-    who().token(&ada())
+/// A valid call of Ada.
+pub(crate) fn valid_request() -> TestRequest {
+    request_without_token().token(&ada_token())
 }
 
-pub(crate) struct Stub {
+pub(crate) struct StubTools {
     /// The tool `wait` takes one permit.
     pub(crate) gate: Semaphore,
-    /// Calls of `wait` that began, and that ended.
-    pub(crate) begun: Semaphore,
-    pub(crate) ended: AtomicUsize,
-    called: AtomicUsize,
+    /// Started calls of `wait`; `finished` has the completed ones.
+    pub(crate) started: Semaphore,
+    pub(crate) finished: AtomicUsize,
+    calls: AtomicUsize,
 }
 
-impl Stub {
+impl StubTools {
     fn new() -> Self {
         Self {
             gate: Semaphore::new(0),
-            begun: Semaphore::new(0),
-            ended: AtomicUsize::new(0),
-            called: AtomicUsize::new(0),
+            started: Semaphore::new(0),
+            finished: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
         }
     }
 
@@ -85,7 +86,7 @@ impl Stub {
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
-        self.called.fetch_add(1, Ordering::SeqCst);
+        self.calls.fetch_add(1, Ordering::SeqCst);
         let data = match call.name.as_str() {
             "who" => json!({
                 "user": &*call.caller.name,
@@ -97,9 +98,9 @@ impl Stub {
                 json!({ "text": "x".repeat(usize::try_from(bytes).unwrap()) })
             }
             "wait" => {
-                self.begun.add_permits(1);
+                self.started.add_permits(1);
                 self.gate.acquire().await.unwrap().forget();
-                self.ended.fetch_add(1, Ordering::SeqCst);
+                self.finished.fetch_add(1, Ordering::SeqCst);
                 json!({})
             }
             "conflict" => return Err(Error::new(ErrorKind::Conflict, "changed since")),
@@ -112,16 +113,16 @@ impl Stub {
 }
 
 #[derive(Default)]
-pub(crate) struct Tokens {
+pub(crate) struct StubAuthenticator {
     known: Mutex<HashMap<String, std::result::Result<Arc<Caller>, TokenError>>>,
     look_ups: AtomicUsize,
-    pub(crate) broken: AtomicBool,
+    pub(crate) is_unavailable: AtomicBool,
     pub(crate) panics: AtomicBool,
-    /// The client's address of the last look-up.
+    /// The client's address in the last look-up.
     pub(crate) address: Mutex<String>,
 }
 
-impl Tokens {
+impl StubAuthenticator {
     pub(crate) fn set(&self, token: &str, outcome: std::result::Result<Role, TokenError>) {
         let caller = outcome.map(|role| {
             let id = PresentedToken::parse(token).unwrap().id;
@@ -143,14 +144,14 @@ fn caller(id: TokenId, role: Role) -> Caller {
 }
 
 #[async_trait]
-impl Authenticator for Tokens {
+impl Authenticator for StubAuthenticator {
     async fn authenticate(
         &self,
         shown: Credentials<'_>,
     ) -> std::result::Result<Arc<Caller>, AuthenticationError> {
         self.look_ups.fetch_add(1, Ordering::SeqCst);
         shown.address.clone_into(&mut self.address.lock().unwrap());
-        if self.broken.load(Ordering::SeqCst) {
+        if self.is_unavailable.load(Ordering::SeqCst) {
             return Err(AuthenticationError::Failed(Error::new(
                 ErrorKind::Unavailable,
                 "/secret/path",
@@ -174,20 +175,20 @@ impl Authenticator for Tokens {
     }
 }
 
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
-    pub(crate) stub: Arc<Stub>,
-    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) stub: Arc<StubTools>,
+    pub(crate) tokens: Arc<StubAuthenticator>,
     pub(crate) counters: Arc<TrafficCounters>,
     pub(crate) is_ready: Arc<AtomicBool>,
-    pub(crate) ending: Shutdown,
+    pub(crate) shutdown: Shutdown,
     pub(crate) running: JoinHandle<std::io::Result<()>>,
 }
 
-/// A configuration on a free port, with Ada's and Bob's tokens.
-pub(crate) fn config(tokens: &Arc<Tokens>, limits: Limits) -> Config {
-    tokens.set(&ada(), Ok(Role::Administrator));
-    tokens.set(&bob(), Ok(Role::User));
+/// Returns a configuration with a free port and the tokens of Ada and Bob.
+pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: Limits) -> Config {
+    tokens.set(&ada_token(), Ok(Role::Administrator));
+    tokens.set(&bob_token(), Ok(Role::User));
     Config {
         listen: ([127, 0, 0, 1], 0).into(),
         behind_proxy: None,
@@ -201,7 +202,7 @@ pub(crate) fn config(tokens: &Arc<Tokens>, limits: Limits) -> Config {
     }
 }
 
-impl Server {
+impl TestServer {
     pub(crate) fn start() -> Self {
         Self::with(Limits::default())
     }
@@ -211,7 +212,7 @@ impl Server {
     }
 
     pub(crate) fn configured(limits: Limits, change: impl FnOnce(&mut Config)) -> Self {
-        let tokens = Arc::<Tokens>::default();
+        let tokens = Arc::<StubAuthenticator>::default();
         let mut config = config(&tokens, limits);
         let is_ready = Arc::new(AtomicBool::new(true));
         let ready = is_ready.clone();
@@ -220,10 +221,10 @@ impl Server {
         let counters = config.counters.clone();
         let mut http = Http::bind(config).unwrap();
         let address = http.address().unwrap();
-        let (stub, ending) = (Arc::new(Stub::new()), Shutdown::default());
-        http.shutdown = ending.clone();
+        let (stub, shutdown) = (Arc::new(StubTools::new()), Shutdown::default());
+        http.shutdown = shutdown.clone();
         let running = tokio::spawn(Box::new(http).serve(Arc::new(stub.service())));
-        Self { address, stub, tokens, counters, is_ready, ending, running }
+        Self { address, stub, tokens, counters, is_ready, shutdown, running }
     }
 
     pub(crate) fn count(&self, counter: fn(&TrafficCounters) -> &AtomicU64) -> u64 {
@@ -238,17 +239,17 @@ impl Server {
         self.count(|counters| &counters.connections)
     }
 
-    /// Calls of tools so far.
-    pub(crate) fn called(&self) -> usize {
-        self.stub.called.load(Ordering::SeqCst)
+    /// Tool calls so far.
+    pub(crate) fn calls(&self) -> usize {
+        self.stub.calls.load(Ordering::SeqCst)
     }
 
-    /// Look-ups of tokens so far.
+    /// Token look-ups so far.
     pub(crate) fn look_ups(&self) -> usize {
         self.tokens.look_ups.load(Ordering::SeqCst)
     }
 
-    /// Lets waiting calls run, and waits until no request is in flight.
+    /// Lets `count` calls of `wait` finish, and waits until no request is in flight.
     pub(crate) async fn finish_calls(&self, count: usize) {
         self.stub.gate.add_permits(count);
         while self.in_flight() > 0 {
@@ -256,49 +257,49 @@ impl Server {
         }
     }
 
-    /// Asks on a connection of its own.
-    pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
-        self.connect().await.ask(ask).await
+    /// Sends a request on a new connection.
+    pub(crate) async fn request(&self, request: &TestRequest) -> TestResponse {
+        self.connect().await.request(request).await
     }
 
-    /// The status and the error code of a refused request.
-    pub(crate) async fn refusal(&self, ask: &Ask) -> (u16, i64) {
-        self.ask(ask).await.refusal()
+    /// The status and the error code of a rejected request.
+    pub(crate) async fn error_code(&self, request: &TestRequest) -> (u16, i64) {
+        self.request(request).await.error_code()
     }
 
-    pub(crate) async fn status(&self, ask: &Ask) -> u16 {
-        self.ask(ask).await.status
+    pub(crate) async fn status(&self, request: &TestRequest) -> u16 {
+        self.request(request).await.status
     }
 
-    pub(crate) async fn connect(&self) -> Connection {
-        Connection::open(self.address).await
+    pub(crate) async fn connect(&self) -> TestConnection {
+        TestConnection::open(self.address).await
     }
 
-    /// Asks without waiting for the answer.
-    pub(crate) async fn begin(&self, ask: &Ask) -> Connection {
+    /// Sends a request without waiting for the response.
+    pub(crate) async fn send(&self, request: &TestRequest) -> TestConnection {
         let mut connection = self.connect().await;
-        connection.write(&ask.bytes()).await;
+        connection.write(&request.bytes()).await;
         connection
     }
 
-    /// Waits until `wait` runs this many times more.
-    pub(crate) async fn begun(&self, times: u32) {
-        self.stub.begun.acquire_many(times).await.unwrap().forget();
+    /// Waits until `times` more calls of `wait` have started.
+    pub(crate) async fn wait_started(&self, times: u32) {
+        self.stub.started.acquire_many(times).await.unwrap().forget();
     }
 
-    /// The server still answers a good call.
+    /// Asserts that the server still serves a valid call.
     #[track_caller]
-    pub(crate) fn lives(&self) -> impl Future<Output = ()> + '_ {
+    pub(crate) fn assert_serves(&self) -> impl Future<Output = ()> + '_ {
         let place = std::panic::Location::caller();
         async move {
-            let answer = self.ask(&good()).await;
-            assert_eq!(answer.status, 200, "{place}: {answer:?}");
+            let response = self.request(&valid_request()).await;
+            assert_eq!(response.status, 200, "{place}: {response:?}");
         }
     }
 }
 
-/// Everything logged on this thread from now on, at every level.
-pub(crate) struct Log {
+/// Captures everything logged on this thread, at every level.
+pub(crate) struct CapturedLog {
     text: SharedText,
     _guard: tracing::subscriber::DefaultGuard,
 }
@@ -306,8 +307,8 @@ pub(crate) struct Log {
 #[derive(Clone, Default)]
 struct SharedText(Arc<Mutex<Vec<u8>>>);
 
-impl Log {
-    pub(crate) fn keep() -> Self {
+impl CapturedLog {
+    pub(crate) fn capture() -> Self {
         let text = SharedText::default();
         let writer = text.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -322,7 +323,7 @@ impl Log {
         String::from_utf8(self.text.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Asserts that one line has all these words.
+    /// Asserts that one line contains all these words.
     #[track_caller]
     pub(crate) fn assert_line(&self, words: &[&str]) {
         let text = self.text();
