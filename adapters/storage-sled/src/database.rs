@@ -14,7 +14,9 @@ use sled::transaction::{TransactionError, Transactional, TransactionalTree};
 use sled::{IVec, Tree};
 use tokio::sync::RwLock;
 
-use crate::error::{INCOMPLETE, guarded, of_sled, refused, unavailable};
+use crate::error::{
+    INCOMPLETE, catch_sled_panic, database_refused, database_unavailable, from_sled,
+};
 use crate::files::DatabaseFile;
 use crate::records::{decode, encode};
 
@@ -32,7 +34,7 @@ pub(crate) const TOKENS: usize = 9;
 pub(crate) const AUDIT: usize = 10;
 pub(crate) const KEYS: usize = 11;
 pub(crate) const OVERFLOW: usize = 12;
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const TREE_NAMES: [&str; 13] = [
     "projects",
     "documents",
     "bodies",
@@ -49,25 +51,25 @@ pub(crate) const NAMES: [&str; 13] = [
 ];
 
 /// In [`META`]: the number of transactions.
-pub(crate) const COMMITS: &[u8] = b"commits";
+pub(crate) const COMMITS_KEY: &[u8] = b"commits";
 /// In [`META`]: the number of changes of users and tokens.
-pub(crate) const EPOCH: &[u8] = b"epoch";
+pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
 /// In [`META`] until an import is finished.
-pub(crate) const FILLING: &[u8] = b"filling";
+pub(crate) const IMPORT_KEY: &[u8] = b"filling";
 
 #[derive(Debug)]
-pub(crate) struct Database {
-    pub(crate) trees: [Tree; NAMES.len()],
+pub(crate) struct SledDatabase {
+    pub(crate) trees: [Tree; TREE_NAMES.len()],
     pub(crate) file: DatabaseFile,
     /// Shared by readers; exclusive from the first change of a group until it is durable.
     pub(crate) gate: Arc<RwLock<()>>,
     /// Shared by exports and imports, which may last for minutes; a group holds it exclusively and
     /// takes it before the gate, so that a group that waits for a copy does not hold up readers.
-    pub(crate) copies: Arc<RwLock<()>>,
+    pub(crate) copy_lock: Arc<RwLock<()>>,
     /// An import has begun and not finished.
     pub(crate) is_incomplete: AtomicBool,
     /// A transaction or a sync failed, so nothing more is written.
-    pub(crate) is_broken: AtomicBool,
+    pub(crate) is_write_disabled: AtomicBool,
     /// As [`COMMITS`].
     pub(crate) commits: AtomicU64,
     /// As [`EPOCH`]; cached because every request asks for it.
@@ -78,9 +80,9 @@ pub(crate) struct Database {
 
 /// Changes of trees, to be written in one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Batch(BTreeMap<(usize, IVec), Option<IVec>>);
+pub(crate) struct TreeBatch(BTreeMap<(usize, IVec), Option<IVec>>);
 
-impl Batch {
+impl TreeBatch {
     pub(crate) fn put(&mut self, tree: usize, key: impl Into<IVec>, value: impl Into<IVec>) {
         self.0.insert((tree, key.into()), Some(value.into()));
     }
@@ -103,45 +105,49 @@ impl Batch {
     }
 }
 
-impl Database {
+impl SledDatabase {
     pub(crate) fn tree(&self, tree: usize) -> &Tree {
         &self.trees[tree]
     }
 
     pub(crate) fn get(&self, tree: usize, key: &[u8]) -> StoreResult<Option<IVec>> {
-        self.trees[tree].get(key).map_err(of_sled)
+        self.trees[tree].get(key).map_err(from_sled)
     }
 
     /// A value of [`META`]; `None` if it is missing or damaged.
-    pub(crate) fn meta<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
+    pub(crate) fn meta_value<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
         Ok(self.get(META, key)?.and_then(|value| decode(key, &value)))
     }
 
     pub(crate) fn check_writable(&self) -> StoreResult<()> {
-        self.check_not_broken()?;
-        if self.file.is_in_place() { Ok(()) } else { Err(replaced()) }
+        self.check_writes_enabled()?;
+        if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
     pub(crate) fn check_complete(&self) -> StoreResult<()> {
-        if self.is_incomplete.load(Ordering::Relaxed) { Err(refused(INCOMPLETE)) } else { Ok(()) }
+        if self.is_incomplete.load(Ordering::Relaxed) {
+            Err(database_refused(INCOMPLETE))
+        } else {
+            Ok(())
+        }
     }
 
     /// sled can't undo a transaction, so nothing may build on one whose sync failed.
-    fn check_not_broken(&self) -> StoreResult<()> {
-        if !self.is_broken.load(Ordering::Relaxed) {
+    fn check_writes_enabled(&self) -> StoreResult<()> {
+        if !self.is_write_disabled.load(Ordering::Relaxed) {
             return Ok(());
         }
         let reason = "an earlier change could not be made durable, so nothing is written until \
                       the server is started again; check the disk first. Whether that change was \
                       kept shows then";
-        Err(unavailable(reason, None))
+        Err(database_unavailable(reason, None))
     }
 
     /// Writes a batch in one transaction over all trees.
-    pub(crate) fn write(&self, mut batch: Batch) -> StoreResult<()> {
-        self.check_not_broken()?;
+    pub(crate) fn write_batch(&self, mut batch: TreeBatch) -> StoreResult<()> {
+        self.check_writes_enabled()?;
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
-        batch.put(META, COMMITS, encode(COMMITS, &commits));
+        batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
         let apply = |trees: &Vec<TransactionalTree>| {
             for ((tree, key), value) in &batch.0 {
                 match value {
@@ -151,43 +157,44 @@ impl Database {
             }
             Ok(())
         };
-        let written = guarded(|| {
+        let written = catch_sled_panic(|| {
             let written: Result<(), TransactionError<()>> = self.trees[..].transaction(apply);
             written.map_err(|error| match error {
-                TransactionError::Storage(error) => of_sled(error),
+                TransactionError::Storage(error) => from_sled(error),
                 TransactionError::Abort(()) => StoreError::Internal("it was aborted".to_owned()),
             })
         });
-        written.map_err(|error| self.break_off(error))
+        written.map_err(|error| self.disable_writes(error))
     }
 
     /// Makes everything written so far durable, and counts it as acknowledged. After an error it is
     /// unknown what is durable.
     pub(crate) fn sync(&self) -> StoreResult<()> {
-        self.check_not_broken()?;
-        self.flush().map_err(|error| self.break_off(error))?;
-        let failed = |error| self.break_off(unavailable("the sync failed", Some(error)));
+        self.check_writes_enabled()?;
+        self.flush().map_err(|error| self.disable_writes(error))?;
+        let failed =
+            |error| self.disable_writes(database_unavailable("the sync failed", Some(error)));
         self.file.sync().map_err(failed)?;
         if !self.file.is_in_place() {
-            return Err(self.break_off(replaced()));
+            return Err(self.disable_writes(file_replaced()));
         }
         self.file.acknowledge(self.commits.load(Ordering::Relaxed)).map_err(failed)
     }
 
     /// Passes what sled has in memory to the operating system.
     pub(crate) fn flush(&self) -> StoreResult<()> {
-        guarded(|| self.tree(META).flush().map_err(of_sled).map(drop))
+        catch_sled_panic(|| self.tree(META).flush().map_err(from_sled).map(drop))
     }
 
-    fn break_off(&self, error: StoreError) -> StoreError {
-        self.is_broken.store(true, Ordering::Relaxed);
+    fn disable_writes(&self, error: StoreError) -> StoreError {
+        self.is_write_disabled.store(true, Ordering::Relaxed);
         tracing::error!(%error, "the database takes no more changes until it is opened again");
         error
     }
 }
 
-fn replaced() -> StoreError {
+fn file_replaced() -> StoreError {
     let reason = "its file was removed or replaced while it was open, so nothing is written. Put \
                   it back, or stop the server and restore a backup with `reqlore restore`";
-    unavailable(reason, None)
+    database_unavailable(reason, None)
 }

@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
 
-use crate::error::{RESTORE, failed, not_opened};
+use crate::error::{RESTORE_HINT, folder_error, folder_refused};
 
 pub(crate) const DB: &str = "db";
 pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
 /// Exists while a database is being created.
-pub(crate) const MARKER: &str = "reqlore.unfinished";
+pub(crate) const CREATION_MARKER: &str = "reqlore.unfinished";
 /// Files and folders that sled makes.
 const CONF: &str = "conf";
 const BLOBS: &str = "blobs";
@@ -31,7 +31,7 @@ const SNAPSHOT: &str = "snap.";
 const UNFINISHED_SNAPSHOT: &str = ".generating";
 
 /// How `db` is synced. Tests count syncs, and let them fail.
-pub(crate) type Sync = Box<dyn Fn(&File) -> io::Result<()> + Send + std::marker::Sync>;
+pub(crate) type SyncFn = Box<dyn Fn(&File) -> io::Result<()> + Send + std::marker::Sync>;
 
 /// A database that exists, inspected without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,22 +46,25 @@ pub enum DatabaseState {
 
 /// Inspects a database without changing it: sled writes to every folder that it opens. Fails where
 /// opening would fail, as far as that shows.
-pub(crate) fn inspect(folder: &Path) -> StoreResult<DatabaseState> {
-    let opened = File::open(folder).map_err(|error| failed(folder, "open the folder", error))?;
+pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
+    let opened =
+        File::open(folder).map_err(|error| folder_error(folder, "open the folder", error))?;
     // A shared lock, so that inspections do not exclude each other.
     match opened.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(DatabaseState::InUse),
-        Err(TryLockError::Error(error)) => return Err(failed(folder, "lock the folder", error)),
+        Err(TryLockError::Error(error)) => {
+            return Err(folder_error(folder, "lock the folder", error));
+        }
     }
     drop(opened);
-    let found = check(folder, &list(folder)?)?;
+    let found = check_files(folder, &list_names(folder)?)?;
     Ok(if found.is_unfinished { DatabaseState::Unfinished } else { DatabaseState::Closed })
 }
 
 /// State of the files before sled sees them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FoundFiles {
+pub(crate) struct FolderState {
     /// The least number of transactions that the database must hold.
     pub(crate) acknowledged: u64,
     /// The database is new, or its creation was not finished.
@@ -69,11 +72,11 @@ pub(crate) struct FoundFiles {
 }
 
 /// Prepares a folder for sled. Changes nothing in a folder that is not ours.
-pub(crate) fn prepare(folder: &Path) -> StoreResult<FoundFiles> {
-    let names = list(folder)?;
-    let found = check(folder, &names)?;
+pub(crate) fn prepare_folder(folder: &Path) -> StoreResult<FolderState> {
+    let names = list_names(folder)?;
+    let found = check_files(folder, &names)?;
     if found.is_unfinished {
-        begin_creation(folder).map_err(|error| failed(folder, "write to it", error))?;
+        begin_creation(folder).map_err(|error| folder_error(folder, "write to it", error))?;
     }
     // A killed start leaves the snapshot that it was writing, and sled can't open a folder with it.
     // It holds nothing that `db` does not.
@@ -82,7 +85,7 @@ pub(crate) fn prepare(folder: &Path) -> StoreResult<FoundFiles> {
     for name in names.iter().filter(is_unfinished) {
         tracing::warn!("removing {name}, an unfinished snapshot of a killed process");
         let removed = std::fs::remove_file(folder.join(name));
-        removed.map_err(|error| failed(folder, &format!("remove {name}"), error))?;
+        removed.map_err(|error| folder_error(folder, &format!("remove {name}"), error))?;
     }
     // Before sled opens the files: opening may take long, and it may be refused.
     make_private(folder)?;
@@ -90,8 +93,8 @@ pub(crate) fn prepare(folder: &Path) -> StoreResult<FoundFiles> {
 }
 
 /// The names in a folder without symbolic links.
-fn list(folder: &Path) -> StoreResult<Vec<String>> {
-    let unlisted = |error| failed(folder, "list the folder", error);
+fn list_names(folder: &Path) -> StoreResult<Vec<String>> {
+    let unlisted = |error| folder_error(folder, "list the folder", error);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unlisted)? {
         let entry = entry.map_err(unlisted)?;
@@ -101,7 +104,7 @@ fn list(folder: &Path) -> StoreResult<Vec<String>> {
                 "holds a symbolic link, {name}, which may lead anywhere; it was not followed. \
                  Remove it, or name another folder"
             );
-            return Err(not_opened(folder, &reason));
+            return Err(folder_refused(folder, &reason));
         }
         names.push(name);
     }
@@ -109,24 +112,24 @@ fn list(folder: &Path) -> StoreResult<Vec<String>> {
 }
 
 /// Refuses files that are not ours, and a database that lost its `db`.
-fn check(folder: &Path, names: &[String]) -> StoreResult<FoundFiles> {
-    let is_marked = names.iter().any(|name| name == MARKER);
+fn check_files(folder: &Path, names: &[String]) -> StoreResult<FolderState> {
+    let is_marked = names.iter().any(|name| name == CREATION_MARKER);
     let db_length = match std::fs::metadata(folder.join(DB)) {
         Ok(db) => db.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(failed(folder, "inspect its file db", error)),
+        Err(error) => return Err(folder_error(folder, "inspect its file db", error)),
     };
-    let unread = |error| failed(folder, &format!("read its file {ACKNOWLEDGED}"), error);
+    let unread = |error| folder_error(folder, &format!("read its file {ACKNOWLEDGED}"), error);
     let acknowledged = read_acknowledged(folder).map_err(unread)?;
     if db_length == 0 {
         // Also a damaged count shows that there was a database.
         let count = std::fs::metadata(folder.join(ACKNOWLEDGED));
         if count.is_ok_and(|count| count.len() > 0) {
-            let reason = format!("lacks its file db, or that is empty. {RESTORE}");
-            return Err(not_opened(folder, &reason));
+            let reason = format!("lacks its file db, or that is empty. {RESTORE_HINT}");
+            return Err(folder_refused(folder, &reason));
         }
         if !is_marked && names.iter().any(|name| name != DB) {
-            return Err(not_opened(folder, "holds other files; name a folder of its own"));
+            return Err(folder_refused(folder, "holds other files; name a folder of its own"));
         }
     } else if acknowledged.is_none() && !is_marked {
         let reason = format!(
@@ -134,14 +137,14 @@ fn check(folder: &Path, names: &[String]) -> StoreResult<FoundFiles> {
              with it is missing or damaged. Nothing was touched; name another folder, or restore \
              a backup into a new one with `reqlore restore`"
         );
-        return Err(not_opened(folder, &reason));
+        return Err(folder_refused(folder, &reason));
     }
     let is_unfinished = is_marked || db_length == 0;
-    Ok(FoundFiles { acknowledged: acknowledged.unwrap_or_default(), is_unfinished })
+    Ok(FolderState { acknowledged: acknowledged.unwrap_or_default(), is_unfinished })
 }
 
 fn read_acknowledged(folder: &Path) -> io::Result<Option<u64>> {
-    let file = match options().open(folder.join(ACKNOWLEDGED)) {
+    let file = match open_options().open(folder.join(ACKNOWLEDGED)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -161,9 +164,9 @@ fn read_acknowledged(folder: &Path) -> io::Result<Option<u64>> {
 /// unknown origin. Makes `db` and `blobs` too, because sled would make
 /// them readable for all.
 fn begin_creation(folder: &Path) -> io::Result<()> {
-    let mut options = options();
+    let mut options = open_options();
     options.write(true).create(true).truncate(false);
-    options.open(folder.join(MARKER))?.sync_all()?;
+    options.open(folder.join(CREATION_MARKER))?.sync_all()?;
     options.open(folder.join(DB))?;
     durable_fs::create_private_dirs(&folder.join(BLOBS))?;
     durable_fs::sync_dir(folder)
@@ -184,12 +187,12 @@ pub(crate) fn finish_creation(folder: &Path, created: &[PathBuf]) -> io::Result<
             synced => synced?,
         }
     }
-    std::fs::remove_file(folder.join(MARKER))
+    std::fs::remove_file(folder.join(CREATION_MARKER))
 }
 
 /// Takes all access to the files of a database from users that do not own them.
 pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
-    for name in list(folder)? {
+    for name in list_names(folder)? {
         if ![DB, CONF, ACKNOWLEDGED, BLOBS].contains(&&*name) && !name.starts_with(SNAPSHOT) {
             continue;
         }
@@ -200,7 +203,9 @@ pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
                 tracing::warn!(%error, name, "a file of the database is another user's");
             }
             set => {
-                set.map_err(|error| failed(folder, &format!("set the rights of {name}"), error))?;
+                set.map_err(|error| {
+                    folder_error(folder, &format!("set the rights of {name}"), error)
+                })?;
             }
         }
     }
@@ -208,7 +213,7 @@ pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
 }
 
 /// Options to read a file that is not a symbolic link.
-fn options() -> OpenOptions {
+fn open_options() -> OpenOptions {
     let mut options = durable_fs::private_file();
     options.read(true);
     options
@@ -219,14 +224,14 @@ pub(crate) struct DatabaseFile {
     path: PathBuf,
     db: File,
     acknowledged: File,
-    sync: Sync,
+    sync: SyncFn,
 }
 
 impl DatabaseFile {
-    pub(crate) fn open(folder: &Path, sync: Sync) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, sync: SyncFn) -> io::Result<Self> {
         let path = std::path::absolute(folder)?.join(DB);
-        let db = options().open(&path)?;
-        let mut options = options();
+        let db = open_options().open(&path)?;
+        let mut options = open_options();
         options.write(true).create(true).truncate(false);
         let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
         Ok(Self { path, db, acknowledged, sync })

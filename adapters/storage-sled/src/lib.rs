@@ -28,11 +28,11 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::Writer;
 
-use crate::database::Database;
-use crate::error::{guarded, unavailable};
+use crate::database::SledDatabase;
+use crate::error::{catch_sled_panic, database_unavailable};
 pub use crate::files::DatabaseState;
 use crate::records::ProjectRow;
-use crate::write::Group;
+use crate::write::CommitGroup;
 
 /// How long a commit waits for a copy of the database to end.
 const COPY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -58,8 +58,8 @@ pub struct SledStore {
 /// The writer is dropped before the database.
 #[derive(Debug)]
 struct OpenStore {
-    writer: Writer<Group>,
-    database: Arc<Database>,
+    writer: Writer<CommitGroup>,
+    database: Arc<SledDatabase>,
 }
 
 impl SledStore {
@@ -68,11 +68,16 @@ impl SledStore {
         Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT)
     }
 
-    fn open_with(config: &Config, sync: files::Sync, copy_timeout: Duration) -> StoreResult<Self> {
-        let database = Arc::new(open::open(&config.folder, sync)?);
-        let group = Group::new(Arc::clone(&database), copy_timeout);
+    fn open_with(
+        config: &Config,
+        sync: files::SyncFn,
+        copy_timeout: Duration,
+    ) -> StoreResult<Self> {
+        let database = Arc::new(open::open_database(&config.folder, sync)?);
+        let group = CommitGroup::new(Arc::clone(&database), copy_timeout);
         let writer = group.and_then(|group| Writer::start("storage-sled", group));
-        let writer = writer.map_err(|e| error::failed(&config.folder, "start a thread", e))?;
+        let writer =
+            writer.map_err(|e| error::folder_error(&config.folder, "start a thread", e))?;
         let open = Mutex::new(Some(Arc::new(OpenStore { writer, database })));
         Ok(Self { open, config: config.clone() })
     }
@@ -80,7 +85,7 @@ impl SledStore {
     /// Inspects a database that exists, without changing it: sled writes to every folder that it
     /// opens. Fails where [`SledStore::open`] would, as far as that shows.
     pub fn inspect(config: &Config) -> StoreResult<DatabaseState> {
-        files::inspect(&config.folder)
+        files::inspect_folder(&config.folder)
     }
 
     /// Waits for running calls and closes the database, so that it can be opened again.
@@ -90,23 +95,23 @@ impl SledStore {
         open::wait_until_closed(&self.config.folder)
     }
 
-    fn opened(&self) -> StoreResult<Arc<OpenStore>> {
+    fn open_store(&self) -> StoreResult<Arc<OpenStore>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        open.ok_or_else(|| unavailable("it was closed", None))
+        open.ok_or_else(|| database_unavailable("it was closed", None))
     }
 
     /// Reads on this thread if that is quick, else on a thread for long work.
-    async fn query<T: Send + 'static>(
+    async fn run_query<T: Send + 'static>(
         &self,
         is_quick: bool,
-        query: impl FnOnce(&Database) -> StoreResult<T> + Send + 'static,
+        query: impl FnOnce(&SledDatabase) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let database = Arc::clone(&self.opened()?.database);
+        let database = Arc::clone(&self.open_store()?.database);
         let guard = Arc::clone(&database.gate).read_owned().await;
         if is_quick {
-            return guarded(|| query(&database));
+            return catch_sled_panic(|| query(&database));
         }
-        blocking(move || {
+        run_blocking(move || {
             let _guard = guard;
             query(&database)
         })
@@ -117,26 +122,27 @@ impl SledStore {
         &self,
         project: &ProjectKey,
         is_quick: bool,
-        query: impl FnOnce(&Database, &ProjectRow) -> StoreResult<T> + Send + 'static,
+        query: impl FnOnce(&SledDatabase, &ProjectRow) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let project = project.clone();
-        self.query(is_quick, move |database| query(database, &database.project(&project)?)).await
+        self.run_query(is_quick, move |database| query(database, &database.project_row(&project)?))
+            .await
     }
 
     /// Runs work on the writer's thread. Returns when its changes are durable.
-    async fn write<T: Send + 'static>(
+    async fn run_write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Group) -> StoreResult<T> + Send + 'static,
+        work: impl FnOnce(&mut CommitGroup) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        self.opened()?.writer.run(move |group| guarded(|| work(group))).await
+        self.open_store()?.writer.run(move |group| catch_sled_panic(|| work(group))).await
     }
 }
 
 /// Runs work that may take long on a thread for such work.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(|| guarded(work)).await;
+    let done = tokio::task::spawn_blocking(|| catch_sled_panic(work)).await;
     done.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }
 
@@ -148,7 +154,7 @@ impl DocumentRepository for SledStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
-        self.query_project(project, is_quick, move |db, row| db.documents(row.id, &ids)).await
+        self.query_project(project, is_quick, move |db, row| db.read_documents(row.id, &ids)).await
     }
 
     async fn versions(
@@ -157,7 +163,7 @@ impl DocumentRepository for SledStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
         let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
-        self.query_project(project, is_quick, move |db, row| db.versions(row.id, &ids)).await
+        self.query_project(project, is_quick, move |db, row| db.read_versions(row.id, &ids)).await
     }
 
     async fn find(
@@ -167,7 +173,7 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<MetadataPage> {
         let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
         let filter = filter.clone();
-        self.query_project(project, is_quick, move |db, row| db.find(row, &filter)).await
+        self.query_project(project, is_quick, move |db, row| db.find_metadata(row, &filter)).await
     }
 
     async fn lookup(
@@ -178,7 +184,7 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (is_quick, words) = (words.len() <= INLINE_READS, words.to_vec());
         self.query_project(project, is_quick, move |db, row| {
-            words.iter().map(|word| db.lookup(row.id, kind, word)).collect()
+            words.iter().map(|word| db.lookup_metadata(row.id, kind, word)).collect()
         })
         .await
     }
@@ -199,7 +205,7 @@ impl DocumentRepository for SledStore {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
         let project = project.clone();
-        self.write(move |group| group.commit(&project, commit)).await
+        self.run_write(move |group| group.commit(&project, commit)).await
     }
 
     async fn changes(
@@ -211,7 +217,8 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<ChangeSet> {
         // A first question is answered with all documents.
         let is_quick = since > Revision::default();
-        self.query_project(project, is_quick, move |db, row| db.changes(row, kind, since)).await
+        self.query_project(project, is_quick, move |db, row| db.changes_since(row, kind, since))
+            .await
     }
 }
 

@@ -17,11 +17,14 @@ use reqlore_durable_fs as durable_fs;
 use sled::Tree;
 
 use crate::database::{
-    Batch, COMMITS, DOCUMENTS, Database, EPOCH, FILLING, LINKS, META, NAMES, REFERENCES,
+    COMMITS_KEY, DOCUMENTS, EPOCH_KEY, IMPORT_KEY, LINKS, META, REFERENCES, SledDatabase,
+    TREE_NAMES, TreeBatch,
 };
-use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
-use crate::files::{self, DB, DatabaseFile, FoundFiles, Sync};
-use crate::records::{DocumentRow, SCHEMA, decode, encode};
+use crate::error::{
+    INCOMPLETE, RESTORE_HINT, catch_sled_panic, folder_error, folder_refused, from_sled,
+};
+use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
+use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode};
 use crate::write;
 
 /// The size of sled's cache of pages. The system caches the file too, so a larger one only takes
@@ -34,42 +37,43 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// In [`META`]: the version of the schema, one byte without a checksum in every version.
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
 /// In [`META`]: the [`DocumentMeta::FORMAT`] of the stored metadata.
-pub(crate) const META_FORMAT: &[u8] = b"heads";
+pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
 /// The format while metadata is rebuilt, which no version of Reqlore has.
 const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction when it has this many changes of trees.
 const REBUILD_CHANGES: usize = 2000;
 
-const SERVED: &str = "is already served by another process; stop that one first, or name another \
+const ALREADY_OPEN: &str = "is already served by another process; stop that one first, or name another \
      folder";
 
-pub(crate) fn open(folder: &Path, sync: Sync) -> StoreResult<Database> {
+pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
     let created =
-        create_folder(folder).map_err(|error| failed(folder, "make the folder", error))?;
+        create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
     let lock = durable_fs::try_lock_dir(folder);
-    let Some(lock) = lock.map_err(|error| failed(folder, "lock the folder", error))? else {
-        return Err(not_opened(folder, SERVED));
+    let Some(lock) = lock.map_err(|error| folder_error(folder, "lock the folder", error))? else {
+        return Err(folder_refused(folder, ALREADY_OPEN));
     };
     if durable_fs::is_network_fs(folder).unwrap_or_default() {
         let reason = "lies on a network file system, where locks and syncs can't be trusted; \
                       name a folder on a disk of this machine";
-        return Err(not_opened(folder, reason));
+        return Err(folder_refused(folder, reason));
     }
-    let found = files::prepare(folder)?;
+    let found = files::prepare_folder(folder)?;
     let trees = open_trees(folder)?;
     let file = DatabaseFile::open(folder, sync);
-    let database = Database {
+    let database = SledDatabase {
         trees,
-        file: file.map_err(|error| failed(folder, "open its files", error))?,
+        file: file.map_err(|error| folder_error(folder, "open its files", error))?,
         gate: Arc::default(),
-        copies: Arc::default(),
+        copy_lock: Arc::default(),
         is_incomplete: AtomicBool::new(false),
-        is_broken: AtomicBool::new(false),
+        is_write_disabled: AtomicBool::new(false),
         commits: AtomicU64::new(0),
         epoch: AtomicU64::new(0),
         _lock: lock,
     };
-    guarded(|| database.start(folder, found, &created)).map_err(|error| name(folder, error))?;
+    catch_sled_panic(|| database.initialize(folder, found, &created))
+        .map_err(|error| name_folder(folder, error))?;
     // sled creates files at every start.
     files::make_private(folder)?;
     Ok(database)
@@ -87,7 +91,7 @@ fn create_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Opens sled on a thread of its own, because it panics on some damage and hangs on other.
-fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
+fn open_trees(folder: &Path) -> StoreResult<[Tree; TREE_NAMES.len()]> {
     let (sender, opened) = channel();
     let config = sled::Config::new()
         .path(folder)
@@ -96,32 +100,32 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
     let open = move || -> sled::Result<Option<Vec<Tree>>> {
         let db = config.open()?;
         let is_known = |name: &sled::IVec| {
-            *name == DEFAULT_TREE || NAMES.iter().any(|known| *name == known.as_bytes())
+            *name == DEFAULT_TREE || TREE_NAMES.iter().any(|known| *name == known.as_bytes())
         };
         if !db.tree_names().iter().all(is_known) {
             return Ok(None);
         }
-        NAMES.iter().map(|name| db.open_tree(name)).collect::<sled::Result<_>>().map(Some)
+        TREE_NAMES.iter().map(|name| db.open_tree(name)).collect::<sled::Result<_>>().map(Some)
     };
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // After a panic the dropped sender disconnects; after a timeout no receiver is left.
     let spawned = thread.spawn(move || drop(sender.send(open())));
-    spawned.map_err(|error| failed(folder, "start a thread", error))?;
+    spawned.map_err(|error| folder_error(folder, "start a thread", error))?;
     let damaged = |what: &str| {
         let place = folder.display().to_string();
-        StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE}") }
+        StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE_HINT}") }
     };
     let trees = match opened.recv_timeout(OPEN_TIMEOUT) {
         Ok(Ok(Some(trees))) => trees,
         Ok(Ok(None)) => {
             let reason = "holds data of another program, or of a newer version of Reqlore; name \
                           another folder";
-            return Err(not_opened(folder, reason));
+            return Err(folder_refused(folder, reason));
         }
         Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
-            return Err(not_opened(folder, SERVED));
+            return Err(folder_refused(folder, ALREADY_OPEN));
         }
-        Ok(Err(sled::Error::Io(error))) => return Err(failed(folder, "open it", error)),
+        Ok(Err(sled::Error::Io(error))) => return Err(folder_error(folder, "open it", error)),
         Ok(Err(error)) => return Err(damaged(&error.to_string())),
         Err(RecvTimeoutError::Disconnected) => return Err(damaged("sled panicked")),
         Err(RecvTimeoutError::Timeout) => {
@@ -133,7 +137,7 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
 }
 
 /// Names the folder in an error of the opening.
-fn name(folder: &Path, error: StoreError) -> StoreError {
+fn name_folder(folder: &Path, error: StoreError) -> StoreError {
     let place = folder.display().to_string();
     match error {
         StoreError::Unavailable { reason, source, .. } => {
@@ -144,42 +148,47 @@ fn name(folder: &Path, error: StoreError) -> StoreError {
     }
 }
 
-impl Database {
+impl SledDatabase {
     /// Checks the contents and brings them to the present version, or creates them.
-    fn start(&self, folder: &Path, found: FoundFiles, created: &[PathBuf]) -> StoreResult<()> {
-        let refused = |reason: &str| Err(not_opened(folder, reason));
+    fn initialize(
+        &self,
+        folder: &Path,
+        found: FolderState,
+        created: &[PathBuf],
+    ) -> StoreResult<()> {
+        let refused = |reason: &str| Err(folder_refused(folder, reason));
         let schema = self.get(META, SCHEMA_KEY)?;
-        if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA]) {
+        if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA_VERSION]) {
             return refused(
                 "was written by a newer version of Reqlore; start that version, or name another \
                  folder",
             );
         }
-        let commits = self.meta(COMMITS)?.unwrap_or_default();
+        let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
         if commits < found.acknowledged {
             return refused(&format!(
                 "lacks changes that were acknowledged; its files were cut off or are older. \
-                 {RESTORE}"
+                 {RESTORE_HINT}"
             ));
         }
         self.commits.store(commits, Ordering::Relaxed);
-        self.epoch.store(self.meta(EPOCH)?.unwrap_or_default(), Ordering::Relaxed);
-        if self.get(META, FILLING)?.is_some() {
+        self.epoch.store(self.meta_value(EPOCH_KEY)?.unwrap_or_default(), Ordering::Relaxed);
+        if self.get(META, IMPORT_KEY)?.is_some() {
             return refused(INCOMPLETE);
         }
         if schema.is_none() {
-            let mut batch = Batch::default();
-            batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
-            batch.put(META, META_FORMAT, encode(META_FORMAT, &DocumentMeta::FORMAT));
-            self.write(batch)?;
+            let mut batch = TreeBatch::default();
+            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
+            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
+            self.write_batch(batch)?;
         }
-        if self.meta(META_FORMAT)? != Some(DocumentMeta::FORMAT) {
+        if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
             self.rebuild_metadata()?;
         }
         if found.is_unfinished {
             self.sync()?;
             let finished = files::finish_creation(folder, created);
-            finished.map_err(|error| failed(folder, "sync it", error))?;
+            finished.map_err(|error| folder_error(folder, "sync it", error))?;
         }
         Ok(())
     }
@@ -190,8 +199,8 @@ impl Database {
         // If this is interrupted, every version starts over: the format is written last.
         self.write_format(NO_FORMAT)?;
         // The present links can't be derived from metadata of another format.
-        self.tree(LINKS).clear().map_err(of_sled)?;
-        for (_, project) in self.projects()? {
+        self.tree(LINKS).clear().map_err(from_sled)?;
+        for (_, project) in self.list_projects()? {
             for kind in DocumentKind::ALL {
                 self.rebuild_kind(project.id, kind)?;
             }
@@ -201,18 +210,18 @@ impl Database {
     }
 
     fn write_format(&self, format: u32) -> StoreResult<()> {
-        let mut batch = Batch::default();
-        batch.put(META, META_FORMAT, encode(META_FORMAT, &format));
-        self.write(batch)
+        let mut batch = TreeBatch::default();
+        batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
+        self.write_batch(batch)
     }
 
     fn rebuild_kind(&self, project: u32, kind: DocumentKind) -> StoreResult<()> {
-        let mut batch = Batch::default();
-        for entry in self.entries(project, kind, None) {
+        let mut batch = TreeBatch::default();
+        for entry in self.document_entries(project, kind, None) {
             let (id, key, value) = entry?;
             // Damaged documents stay as they are.
             let Some(mut row) = decode::<DocumentRow>(&key, &value) else { continue };
-            let Ok(body) = self.body(&key, &row, &id) else { continue };
+            let Ok(body) = self.read_body(&key, &row, &id) else { continue };
             if let Some(old) = row.reference_key(project, &id) {
                 batch.remove(REFERENCES, old);
             }
@@ -223,16 +232,16 @@ impl Database {
             let value = encode(&key, &row);
             batch.put(DOCUMENTS, key, value);
             if batch.len() >= REBUILD_CHANGES {
-                self.write(std::mem::take(&mut batch))?;
+                self.write_batch(std::mem::take(&mut batch))?;
             }
         }
-        self.write(batch)
+        self.write_batch(batch)
     }
 }
 
 /// Waits until sled has closed its file, which it does some time after it was dropped.
 pub(crate) fn wait_until_closed(folder: &Path) -> StoreResult<()> {
-    let failed = |error| failed(folder, "close it", error);
+    let failed = |error| folder_error(folder, "close it", error);
     let file = File::open(folder.join(DB)).map_err(failed)?;
     let end = Instant::now() + CLOSE_TIMEOUT;
     while file.try_lock().is_err() {

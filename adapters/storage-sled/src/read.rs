@@ -16,57 +16,61 @@ use reqlore_domain::project_key::ProjectKey;
 use sled::IVec;
 
 use crate::database::{
-    BODIES, DELETIONS, DOCUMENTS, Database, HISTORY, LINKS, PROJECTS, REFERENCES,
+    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase,
 };
-use crate::error::{damaged, damaged_document, damaged_value, of_sled};
+use crate::error::{damaged_database, damaged_document, damaged_value, from_sled};
 use crate::records::{
     DocumentRow, ProjectRow, decode, deletions_prefix, document_key, kind_prefix, link_prefix,
-    parse_deletion_key, parse_name, piece_key, reference_prefix, unseal,
+    parse_deletion_key, parse_name, piece_key, reference_prefix, unseal_value,
 };
 
 /// The most changes that are listed, and the most deletions that are remembered. After more of
 /// them a reader reads everything.
 pub(crate) const MAX_CHANGES: usize = if cfg!(test) { 50 } else { 10_000 };
 
-impl Database {
+impl SledDatabase {
     /// The default row for a project that is not stored.
-    pub(crate) fn project(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
+    pub(crate) fn project_row(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
         let key = project.as_str().as_bytes();
         let Some(value) = self.get(PROJECTS, key)? else { return Ok(ProjectRow::default()) };
-        decode(key, &value).ok_or_else(|| damaged("a project's row"))
+        decode(key, &value).ok_or_else(|| damaged_database("a project's row"))
     }
 
-    pub(crate) fn documents(
+    pub(crate) fn read_documents(
         &self,
         project: u32,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        ids.iter().map(|id| self.document(project, id)).collect()
+        ids.iter().map(|id| self.read_document(project, id)).collect()
     }
 
-    fn document(&self, project: u32, id: &DocumentId) -> StoreResult<Option<Document>> {
+    fn read_document(&self, project: u32, id: &DocumentId) -> StoreResult<Option<Document>> {
         let key = document_key(project, id);
-        let Some(row) = self.row(&key, id)? else { return Ok(None) };
-        let body = self.body(&key, &row, id)?;
+        let Some(row) = self.document_row(&key, id)? else { return Ok(None) };
+        let body = self.read_body(&key, &row, id)?;
         Ok(Some(Document { id: id.clone(), body, version: row.version }))
     }
 
-    pub(crate) fn row(&self, key: &[u8], id: &DocumentId) -> StoreResult<Option<DocumentRow>> {
+    pub(crate) fn document_row(
+        &self,
+        key: &[u8],
+        id: &DocumentId,
+    ) -> StoreResult<Option<DocumentRow>> {
         let Some(value) = self.get(DOCUMENTS, key)? else { return Ok(None) };
         decode(key, &value).ok_or_else(|| damaged_document(id)).map(Some)
     }
 
-    pub(crate) fn body(
+    pub(crate) fn read_body(
         &self,
         key: &[u8],
         row: &DocumentRow,
         id: &DocumentId,
     ) -> StoreResult<Bytes> {
         let mut body = Vec::new();
-        for piece in 0..row.pieces() {
+        for piece in 0..row.body_pieces() {
             let key = piece_key(key, piece);
             let value = self.get(BODIES, &key)?;
-            let payload = value.as_ref().and_then(|value| unseal(&key, value));
+            let payload = value.as_ref().and_then(|value| unseal_value(&key, value));
             body.extend_from_slice(payload.ok_or_else(|| damaged_document(id))?);
         }
         if body.len() as u64 != row.length {
@@ -75,7 +79,7 @@ impl Database {
         Ok(body.into())
     }
 
-    pub(crate) fn versions(
+    pub(crate) fn read_versions(
         &self,
         project: u32,
         ids: &[DocumentId],
@@ -89,16 +93,17 @@ impl Database {
         ids.iter().map(version).collect()
     }
 
-    pub(crate) fn find(
+    pub(crate) fn find_metadata(
         &self,
         project: &ProjectRow,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        let total = usize::try_from(project.count(filter.kind)).unwrap_or(usize::MAX);
+        let total = usize::try_from(project.document_count(filter.kind)).unwrap_or(usize::MAX);
         let limit = filter.limit.unwrap_or(usize::MAX);
         // One more than the limit shows whether there are more.
         let most = limit.saturating_add(1);
-        let mut heads = self.list(project.id, filter.kind, filter.after.as_deref(), most)?;
+        let mut heads =
+            self.list_metadata(project.id, filter.kind, filter.after.as_deref(), most)?;
         let more = heads.len() > limit;
         heads.truncate(limit);
         let next = heads.last().filter(|_| more).map(|meta| meta.id.name.clone());
@@ -106,7 +111,7 @@ impl Database {
     }
 
     /// At most `limit` documents of a kind, by name.
-    pub(crate) fn list(
+    pub(crate) fn list_metadata(
         &self,
         project: u32,
         kind: DocumentKind,
@@ -114,7 +119,7 @@ impl Database {
         limit: usize,
     ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
         let mut found = Vec::new();
-        for entry in self.entries(project, kind, after).take(limit) {
+        for entry in self.document_entries(project, kind, after).take(limit) {
             let (id, key, value) = entry?;
             found.push(Arc::new(self.entry_meta(id, &key, &value)));
         }
@@ -122,7 +127,7 @@ impl Database {
     }
 
     /// Ids, keys and values of documents of a kind, by name.
-    pub(crate) fn entries(
+    pub(crate) fn document_entries(
         &self,
         project: u32,
         kind: DocumentKind,
@@ -137,10 +142,10 @@ impl Database {
         rest.map_while(move |entry| {
             let (key, value) = match entry {
                 Ok(entry) => entry,
-                Err(error) => return Some(Err(of_sled(error))),
+                Err(error) => return Some(Err(from_sled(error))),
             };
             let name = parse_name(key.strip_prefix(&prefix[..])?);
-            let name = name.ok_or_else(|| damaged("a name is not text"));
+            let name = name.ok_or_else(|| damaged_database("a name is not text"));
             Some(name.map(|name| (DocumentId { kind, name }, key, value)))
         })
     }
@@ -165,19 +170,19 @@ impl Database {
         if !row.meta.is_empty() {
             return postcard::from_bytes(&row.meta).ok();
         }
-        let body = self.body(key, row, id).ok()?;
+        let body = self.read_body(key, row, id).ok()?;
         let document = Document { id: id.clone(), body, version: row.version };
         Some(DocumentMeta::of(&document, row.modified))
     }
 
     /// The metadata of a document by its name, `None` if there is none.
-    fn meta_of(&self, project: u32, id: DocumentId) -> StoreResult<Option<DocumentMeta>> {
+    fn document_meta(&self, project: u32, id: DocumentId) -> StoreResult<Option<DocumentMeta>> {
         let key = document_key(project, &id);
         let value = self.get(DOCUMENTS, &key)?;
         Ok(value.map(|value| self.entry_meta(id, &key, &value)))
     }
 
-    pub(crate) fn lookup(
+    pub(crate) fn lookup_metadata(
         &self,
         project: u32,
         kind: DocumentKind,
@@ -188,13 +193,13 @@ impl Database {
         if !word.contains('\0') {
             let prefix = reference_prefix(project, kind, word);
             for key in self.tree(REFERENCES).scan_prefix(&prefix).keys() {
-                let key = key.map_err(of_sled)?;
+                let key = key.map_err(from_sled)?;
                 names.extend(parse_name(&key[prefix.len()..]));
             }
         }
         let mut found = Vec::new();
         for name in names {
-            found.extend(self.meta_of(project, DocumentId { kind, name })?.map(Arc::new));
+            found.extend(self.document_meta(project, DocumentId { kind, name })?.map(Arc::new));
         }
         Ok(found)
     }
@@ -210,9 +215,9 @@ impl Database {
             for kind in DocumentKind::ALL.into_iter().filter(|kind| query.kinds.contains(kind)) {
                 let prefix = link_prefix(project, kind, target);
                 for key in self.tree(LINKS).scan_prefix(&prefix).keys() {
-                    let key = key.map_err(of_sled)?;
+                    let key = key.map_err(from_sled)?;
                     let Some(name) = parse_name(&key[prefix.len()..]) else { continue };
-                    let meta = self.meta_of(project, DocumentId { kind, name })?;
+                    let meta = self.document_meta(project, DocumentId { kind, name })?;
                     found.extend(meta.filter(|meta| may_link(meta, target)).map(Arc::new));
                 }
             }
@@ -221,7 +226,7 @@ impl Database {
         Ok(all)
     }
 
-    pub(crate) fn changes(
+    pub(crate) fn changes_since(
         &self,
         project: &ProjectRow,
         kind: DocumentKind,
@@ -237,7 +242,7 @@ impl Database {
         let first = since.0.saturating_add(1);
         let start = [&prefix[..], &first.to_be_bytes()].concat();
         for key in self.tree(HISTORY).range(start..).keys() {
-            let key = key.map_err(of_sled)?;
+            let key = key.map_err(from_sled)?;
             let Some(rest) = key.strip_prefix(&prefix[..]) else { break };
             names.extend(rest.get(8..).and_then(parse_name));
             if names.len() > MAX_CHANGES {
@@ -245,7 +250,7 @@ impl Database {
             }
         }
         for key in self.tree(DELETIONS).range(deletions_prefix(project.id, first)..).keys() {
-            let key = key.map_err(of_sled)?;
+            let key = key.map_err(from_sled)?;
             if !key.starts_with(&project.id.to_be_bytes()) {
                 break;
             }

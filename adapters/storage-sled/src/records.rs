@@ -20,11 +20,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sled::IVec;
 
-use crate::database::{Batch, Database, NAMES, OVERFLOW};
-use crate::error::{damaged, of_sled};
+use crate::database::{OVERFLOW, SledDatabase, TREE_NAMES, TreeBatch};
+use crate::error::{damaged_database, from_sled};
 
 /// The schema of all values; a database with a newer one is refused.
-pub(crate) const SCHEMA: u8 = 1;
+pub(crate) const SCHEMA_VERSION: u8 = 1;
 /// The most bytes of a piece of a long value, of a place, and of stored metadata with its place.
 pub(crate) const PIECE_BYTES: usize = 4096;
 /// The most bytes of a document's name and of a project's key.
@@ -47,28 +47,28 @@ pub(crate) struct ProjectRow {
 }
 
 impl ProjectRow {
-    pub(crate) fn count(&self, kind: DocumentKind) -> u64 {
+    pub(crate) fn document_count(&self, kind: DocumentKind) -> u64 {
         self.counts.get(kind.name()).copied().unwrap_or_default()
     }
 
-    pub(crate) fn mark(&self, kind: ItemKind) -> Option<u32> {
+    pub(crate) fn high_water_mark(&self, kind: ItemKind) -> Option<u32> {
         self.marks.get(kind.name()).copied()
     }
 
     /// The lowest number that no item of this kind ever had.
     pub(crate) fn free_number(&self, kind: ItemKind) -> u32 {
-        self.mark(kind).map_or(1, |mark| mark.saturating_add(1))
+        self.high_water_mark(kind).map_or(1, |mark| mark.saturating_add(1))
     }
 
-    pub(crate) fn raise_mark(&mut self, kind: ItemKind, number: u32) {
+    pub(crate) fn raise_high_water_mark(&mut self, kind: ItemKind, number: u32) {
         let mark = self.marks.entry(kind.name().to_owned()).or_default();
         *mark = number.max(*mark);
     }
 
     /// Raises the mark to a document's number, if it has one.
-    pub(crate) fn count_number(&mut self, id: &DocumentId) {
+    pub(crate) fn raise_mark_to(&mut self, id: &DocumentId) {
         if let Some(Reference { kind, number }) = Reference::of_document(id) {
-            self.raise_mark(kind, number);
+            self.raise_high_water_mark(kind, number);
         }
     }
 }
@@ -100,8 +100,8 @@ impl DocumentRow {
     }
 
     /// The number of pieces of the body.
-    pub(crate) fn pieces(&self) -> u32 {
-        pieces(self.length)
+    pub(crate) fn body_pieces(&self) -> u32 {
+        piece_count(self.length)
     }
 
     /// The key in [`crate::database::REFERENCES`].
@@ -173,26 +173,26 @@ pub(crate) fn parse_deletion_key(key: &[u8]) -> Option<(u64, DocumentId)> {
 /// is the beginning of another one.
 pub(crate) fn overflow_prefix(tree: usize, key: &[u8]) -> Vec<u8> {
     let length = u16::try_from(key.len()).unwrap_or(u16::MAX);
-    [NAMES[tree].as_bytes(), &[0], &length.to_be_bytes(), key].concat()
+    [TREE_NAMES[tree].as_bytes(), &[0], &length.to_be_bytes(), key].concat()
 }
 
 pub(crate) fn parse_name(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-fn pieces(length: u64) -> u32 {
+fn piece_count(length: u64) -> u32 {
     u32::try_from(length.div_ceil(PIECE_BYTES as u64)).unwrap_or(u32::MAX)
 }
 
 /// Adds the schema and a checksum, which covers the key too: a value in the wrong place is damage.
-pub(crate) fn seal(key: &[u8], payload: &[u8]) -> IVec {
-    [&[SCHEMA], &checksum(key, payload)[..], payload].concat().into()
+pub(crate) fn seal_value(key: &[u8], payload: &[u8]) -> IVec {
+    [&[SCHEMA_VERSION], &checksum(key, payload)[..], payload].concat().into()
 }
 
 /// `None` if the value is damaged.
-pub(crate) fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
+pub(crate) fn unseal_value<'a>(key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let (start, payload) = value.split_at_checked(5)?;
-    (start[0] == SCHEMA && start[1..] == checksum(key, payload)).then_some(payload)
+    (start[0] == SCHEMA_VERSION && start[1..] == checksum(key, payload)).then_some(payload)
 }
 
 fn checksum(key: &[u8], payload: &[u8]) -> [u8; 4] {
@@ -204,19 +204,19 @@ fn checksum(key: &[u8], payload: &[u8]) -> [u8; 4] {
 
 pub(crate) fn encode(key: &[u8], value: &impl Serialize) -> IVec {
     // Encoding to memory does not fail; an empty payload would be reported as damage.
-    seal(key, &postcard::to_allocvec(value).unwrap_or_default())
+    seal_value(key, &postcard::to_allocvec(value).unwrap_or_default())
 }
 
 /// `None` if the value is damaged.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Option<T> {
-    postcard::from_bytes(unseal(key, value)?).ok()
+    postcard::from_bytes(unseal_value(key, value)?).ok()
 }
 
 /// Values of any length: a row holds the length and the first piece, [`OVERFLOW`] the others.
 ///
 /// Pieces may be left after a value that became shorter twice in one transaction. They are never
 /// read, and the next value of that key removes them.
-impl Database {
+impl SledDatabase {
     pub(crate) fn long_value(&self, tree: usize, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
         self.get(tree, key)?.map(|row| self.join_pieces(tree, key, &row)).transpose()
     }
@@ -226,10 +226,10 @@ impl Database {
         let (length, first) = first_piece(key, row).ok_or_else(|| damaged_row(tree))?;
         let mut value = first.to_vec();
         let prefix = overflow_prefix(tree, key);
-        for piece in 1..pieces(length) {
+        for piece in 1..piece_count(length) {
             let key = piece_key(&prefix, piece);
             let row = self.get(OVERFLOW, &key)?;
-            let payload = row.as_ref().and_then(|row| unseal(&key, row));
+            let payload = row.as_ref().and_then(|row| unseal_value(&key, row));
             value.extend_from_slice(payload.ok_or_else(|| damaged_row(tree))?);
         }
         if value.len() as u64 == length { Ok(value) } else { Err(damaged_row(tree)) }
@@ -237,7 +237,7 @@ impl Database {
 
     pub(crate) fn put_long(
         &self,
-        batch: &mut Batch,
+        batch: &mut TreeBatch,
         tree: usize,
         key: &[u8],
         value: &[u8],
@@ -249,34 +249,34 @@ impl Database {
 
     pub(crate) fn remove_long(
         &self,
-        batch: &mut Batch,
+        batch: &mut TreeBatch,
         tree: usize,
         key: &[u8],
     ) -> StoreResult<()> {
         batch.remove(tree, key);
         for piece in self.tree(OVERFLOW).scan_prefix(overflow_prefix(tree, key)).keys() {
-            batch.remove(OVERFLOW, piece.map_err(of_sled)?);
+            batch.remove(OVERFLOW, piece.map_err(from_sled)?);
         }
         Ok(())
     }
 }
 
 /// Puts a value under a key that was never used before.
-pub(crate) fn put_new_long(batch: &mut Batch, tree: usize, key: &[u8], value: &[u8]) {
+pub(crate) fn put_new_long(batch: &mut TreeBatch, tree: usize, key: &[u8], value: &[u8]) {
     let (first, rest) = value.split_at(value.len().min(PIECE_BYTES));
     let length = (value.len() as u64).to_be_bytes();
-    batch.put(tree, key, seal(key, &[&length, first].concat()));
+    batch.put(tree, key, seal_value(key, &[&length, first].concat()));
     let prefix = overflow_prefix(tree, key);
     for (number, bytes) in (1..).zip(rest.chunks(PIECE_BYTES)) {
         let key = piece_key(&prefix, number);
-        let row = seal(&key, bytes);
+        let row = seal_value(&key, bytes);
         batch.put(OVERFLOW, key, row);
     }
 }
 
 /// The length of a long value, and its first piece.
 pub(crate) fn first_piece<'a>(key: &[u8], row: &'a [u8]) -> Option<(u64, &'a [u8])> {
-    let (length, first) = unseal(key, row)?.split_first_chunk()?;
+    let (length, first) = unseal_value(key, row)?.split_first_chunk()?;
     Some((u64::from_be_bytes(*length), first))
 }
 
@@ -290,5 +290,8 @@ pub(crate) fn from_json<T: DeserializeOwned>(tree: usize, value: &[u8]) -> Store
 }
 
 pub(crate) fn damaged_row(tree: usize) -> StoreError {
-    damaged(&format!("a value in the tree {} does not match its checksum", NAMES[tree]))
+    damaged_database(&format!(
+        "a value in the tree {} does not match its checksum",
+        TREE_NAMES[tree]
+    ))
 }

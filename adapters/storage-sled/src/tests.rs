@@ -29,8 +29,8 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::{TempDir, tempdir};
 
-use crate::database::Database;
-use crate::files::Sync;
+use crate::database::SledDatabase;
+use crate::files::SyncFn;
 use crate::{COPY_TIMEOUT, Config, SledStore};
 
 fn config(folder: &Path) -> Config {
@@ -60,12 +60,12 @@ fn open(folder: &TempDir) -> SledStore {
     SledStore::open(&config(folder.path())).unwrap()
 }
 
-fn open_with(folder: &TempDir, sync: Sync) -> SledStore {
+fn open_with(folder: &TempDir, sync: SyncFn) -> SledStore {
     SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT).unwrap()
 }
 
-fn database(store: &SledStore) -> Arc<Database> {
-    Arc::clone(&store.opened().unwrap().database)
+fn database(store: &SledStore) -> Arc<SledDatabase> {
+    Arc::clone(&store.open_store().unwrap().database)
 }
 
 fn audited() -> WriteContext {
@@ -168,7 +168,7 @@ impl HeldStore {
 }
 
 /// A sync that fails while the flag is set.
-fn failing_sync() -> (Arc<AtomicBool>, Sync) {
+fn failing_sync() -> (Arc<AtomicBool>, SyncFn) {
     let fails = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&fails);
     let sync = move |file: &File| {

@@ -24,25 +24,25 @@ use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
 use crate::database::{
-    BODIES, Batch, DELETIONS, DOCUMENTS, Database, HISTORY, LINKS, PROJECTS, REFERENCES,
+    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, TreeBatch,
 };
-use crate::error::{damaged, of_sled};
+use crate::error::{damaged_database, from_sled};
 use crate::read::MAX_CHANGES;
 use crate::records::{
     DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, decode, deletion_key, document_key,
-    encode, history_key, link_keys, parse_deletion_key, piece_key, seal,
+    encode, history_key, link_keys, parse_deletion_key, piece_key, seal_value,
 };
 
 /// A group with this many changes of trees writes them before it goes on.
-const MAX_PENDING: usize = 2000;
+const MAX_PENDING_CHANGES: usize = 2000;
 
 /// The database as its writer sees it. A transaction costs sled two waits for the operating system,
 /// so commits that do not touch the same documents share one.
 #[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) database: Arc<Database>,
+pub(crate) struct CommitGroup {
+    pub(crate) database: Arc<SledDatabase>,
     /// Decided and not written yet.
-    pub(crate) pending: Batch,
+    pub(crate) pending: TreeBatch,
     /// Something was written since the group began.
     is_dirty: bool,
     /// The newest audit row, also a pending one; `None` to read it from the tree.
@@ -55,11 +55,11 @@ pub(crate) struct Group {
     runtime: Runtime,
 }
 
-impl Group {
-    pub(crate) fn new(database: Arc<Database>, copy_timeout: Duration) -> io::Result<Self> {
+impl CommitGroup {
+    pub(crate) fn new(database: Arc<SledDatabase>, copy_timeout: Duration) -> io::Result<Self> {
         Ok(Self {
             database,
-            pending: Batch::default(),
+            pending: TreeBatch::default(),
             is_dirty: false,
             newest: None,
             gate: None,
@@ -74,19 +74,19 @@ impl Group {
         mut commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
         self.check_idempotency(&commit.context)?;
-        let row = self.project(project)?;
+        let row = self.project_row(project)?;
         let reads = &commit.reads;
         let is_pending = |id| self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
         let reads_lists = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
         if reads_lists || reads.documents.iter().any(is_pending) {
-            self.write()?;
+            self.write_pending()?;
         }
         let mut heads = Vec::new();
         if let Some(kind) = reads.metadata_of {
-            heads = self.database.list(row.id, kind, None, usize::MAX)?;
+            heads = self.database.list_metadata(row.id, kind, None, usize::MAX)?;
         }
         let snapshot = Snapshot {
-            documents: self.database.documents(row.id, &reads.documents)?,
+            documents: self.database.read_documents(row.id, &reads.documents)?,
             metadata: heads,
             backlinks: self.database.backlinks(row.id, &reads.backlinks)?,
             next_numbers: reads.sequences.iter().map(|kind| row.free_number(*kind)).collect(),
@@ -95,21 +95,21 @@ impl Group {
         let versions = decision.changes.iter().map(DocumentChange::version).collect();
         let mut revision = Revision(row.revision);
         if !decision.changes.is_empty() {
-            revision = self.stage(project, row, decision, commit.context.at)?;
+            revision = self.stage_decision(project, row, decision, commit.context.at)?;
         }
         Ok(CommitResult { revision, versions })
     }
 
-    fn project(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
+    fn project_row(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
         let key = project.as_str().as_bytes();
         let pending = self.pending.get(PROJECTS, key).and_then(Option::as_ref);
         match pending.and_then(|value| decode(key, value)) {
             Some(row) => Ok(row),
-            None => self.database.project(project),
+            None => self.database.project_row(project),
         }
     }
 
-    fn stage(
+    fn stage_decision(
         &mut self,
         project: &ProjectKey,
         mut row: ProjectRow,
@@ -119,45 +119,45 @@ impl Group {
         let CommitDecision { changes, audit, idempotency: once } = decision;
         // The id of a new project and the oldest deletions are read from the trees.
         if row.id == 0 || row.deletions >= MAX_CHANGES as u64 {
-            self.write()?;
+            self.write_pending()?;
         }
-        self.make_room()?;
-        let mut batch = Batch::default();
-        self.database.stage(&mut batch, project, &mut row, changes, at)?;
+        self.write_if_full()?;
+        let mut batch = TreeBatch::default();
+        self.database.stage_changes(&mut batch, project, &mut row, changes, at)?;
         if let Some((key, record)) = &once {
             self.database.put_record(&mut batch, key, record)?;
         }
         let newest = self.append_events(&mut batch, audit)?;
         // Nothing fails from here on: all of the commit is pending, or nothing.
-        self.take(batch, newest);
+        self.add_pending(batch, newest);
         Ok(Revision(row.revision))
     }
 
     /// Makes a batch pending, and the newest audit row in it the newest of all.
-    pub(crate) fn take(&mut self, batch: Batch, newest: Option<ChainHead>) {
+    pub(crate) fn add_pending(&mut self, batch: TreeBatch, newest: Option<ChainHead>) {
         self.pending.append(batch);
         self.newest = newest.or(self.newest);
     }
 
     /// Writes the pending changes if there are many.
-    pub(crate) fn make_room(&mut self) -> StoreResult<()> {
-        if self.pending.len() >= MAX_PENDING { self.write() } else { Ok(()) }
+    pub(crate) fn write_if_full(&mut self) -> StoreResult<()> {
+        if self.pending.len() >= MAX_PENDING_CHANGES { self.write_pending() } else { Ok(()) }
     }
 
     /// Writes the pending changes in one transaction.
-    pub(crate) fn write(&mut self) -> StoreResult<()> {
+    pub(crate) fn write_pending(&mut self) -> StoreResult<()> {
         if self.pending.len() == 0 {
             return Ok(());
         }
         self.is_dirty = true;
-        self.database.write(std::mem::take(&mut self.pending))
+        self.database.write_batch(std::mem::take(&mut self.pending))
     }
 }
 
-impl Engine for Group {
+impl Engine for CommitGroup {
     fn begin(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
-        let copies = Arc::clone(&self.database.copies).write_owned();
+        let copies = Arc::clone(&self.database.copy_lock).write_owned();
         let ended = self.runtime.block_on(async { timeout(self.copy_timeout, copies).await });
         let Ok(copies) = ended else {
             let reason = "the database is being copied; nothing was written, try again later";
@@ -170,7 +170,7 @@ impl Engine for Group {
     }
 
     fn end(&mut self) -> StoreResult<()> {
-        let mut ended = self.write();
+        let mut ended = self.write_pending();
         if ended.is_ok() && self.is_dirty {
             ended = self.database.sync();
         }
@@ -180,20 +180,20 @@ impl Engine for Group {
     }
 
     fn abort(&mut self) {
-        self.pending = Batch::default();
+        self.pending = TreeBatch::default();
         self.newest = None;
         if std::mem::take(&mut self.is_dirty) {
-            self.database.is_broken.store(true, Ordering::Relaxed);
+            self.database.is_write_disabled.store(true, Ordering::Relaxed);
         }
         self.gate = None;
     }
 }
 
-impl Database {
+impl SledDatabase {
     /// Adds one revision of a project. The last change of a document takes effect.
-    fn stage(
+    fn stage_changes(
         &self,
-        batch: &mut Batch,
+        batch: &mut TreeBatch,
         project: &ProjectKey,
         row: &mut ProjectRow,
         changes: Vec<DocumentChange>,
@@ -207,9 +207,9 @@ impl Database {
             match change {
                 DocumentChange::Put { document } => {
                     let place = old.as_ref().and_then(|old| old.row.place.clone());
-                    put(batch, row, old, &document, at, place)?;
+                    put_document(batch, row, old, &document, at, place)?;
                 }
-                DocumentChange::Delete { .. } => delete(batch, row, old, &id),
+                DocumentChange::Delete { .. } => delete_document(batch, row, old, &id),
             }
         }
         self.forget_deletions(batch, row)?;
@@ -223,7 +223,7 @@ impl Database {
         id: &DocumentId,
     ) -> StoreResult<Option<OldDocument>> {
         let key = document_key(project, id);
-        let Some(row) = self.row(&key, id)? else { return Ok(None) };
+        let Some(row) = self.document_row(&key, id)? else { return Ok(None) };
         let meta = self.row_meta(id, &key, &row);
         let links = meta.map(|meta| link_keys(project, &meta)).unwrap_or_default();
         Ok(Some(OldDocument { row, links }))
@@ -238,30 +238,30 @@ impl Database {
         check_length("the project", "key", project.as_str().len(), MAX_NAME_BYTES)?;
         row.revision += 1;
         if row.id == 0 {
-            let ids = self.projects()?.into_iter().map(|(_, row)| row.id);
+            let ids = self.list_projects()?.into_iter().map(|(_, row)| row.id);
             row.id = ids.max().unwrap_or_default() + 1;
         }
         Ok(())
     }
 
     /// All projects by key.
-    pub(crate) fn projects(&self) -> StoreResult<Vec<(ProjectKey, ProjectRow)>> {
+    pub(crate) fn list_projects(&self) -> StoreResult<Vec<(ProjectKey, ProjectRow)>> {
         let mut projects = Vec::new();
         for entry in self.tree(PROJECTS) {
-            let (key, value) = entry.map_err(of_sled)?;
+            let (key, value) = entry.map_err(from_sled)?;
             let name = std::str::from_utf8(&key).ok().map(ProjectKey::new);
             let project = name.zip(decode(&key, &value));
-            projects.push(project.ok_or_else(|| damaged("a project's row"))?);
+            projects.push(project.ok_or_else(|| damaged_database("a project's row"))?);
         }
         Ok(projects)
     }
 
     /// Removes the oldest deletions beyond the limit.
-    fn forget_deletions(&self, batch: &mut Batch, row: &mut ProjectRow) -> StoreResult<()> {
+    fn forget_deletions(&self, batch: &mut TreeBatch, row: &mut ProjectRow) -> StoreResult<()> {
         let deletions = usize::try_from(row.deletions).unwrap_or(usize::MAX);
         let oldest = self.tree(DELETIONS).scan_prefix(row.id.to_be_bytes()).keys();
         for key in oldest.take(deletions.saturating_sub(MAX_CHANGES)) {
-            let key = key.map_err(of_sled)?;
+            let key = key.map_err(from_sled)?;
             let revision = parse_deletion_key(&key).map(|(revision, _)| revision);
             row.complete_from = row.complete_from.max(revision.unwrap_or(row.revision));
             row.deletions -= 1;
@@ -279,8 +279,8 @@ pub(crate) struct OldDocument {
 }
 
 /// Puts a document in the place of `old`.
-pub(crate) fn put(
-    batch: &mut Batch,
+pub(crate) fn put_document(
+    batch: &mut TreeBatch,
     project: &mut ProjectRow,
     old: Option<OldDocument>,
     document: &Document,
@@ -302,7 +302,7 @@ pub(crate) fn put(
     };
     let meta = DocumentMeta::of(document, modified);
     row.set_meta(&meta);
-    project.count_number(id);
+    project.raise_mark_to(id);
     match old {
         Some(old) => remove_parts(batch, project.id, id, &old),
         None => *project.counts.entry(id.kind.name().to_owned()).or_default() += 1,
@@ -310,7 +310,7 @@ pub(crate) fn put(
     let key = document_key(project.id, id);
     for (number, bytes) in (0..).zip(document.body.chunks(PIECE_BYTES)) {
         let key = piece_key(&key, number);
-        let value = seal(&key, bytes);
+        let value = seal_value(&key, bytes);
         batch.put(BODIES, key, value);
     }
     put_references(batch, project.id, &row, &meta);
@@ -322,7 +322,7 @@ pub(crate) fn put(
 
 /// Puts the keys by which a document is found: its links and its reference.
 pub(crate) fn put_references(
-    batch: &mut Batch,
+    batch: &mut TreeBatch,
     project: u32,
     row: &DocumentRow,
     meta: &DocumentMeta,
@@ -335,7 +335,7 @@ pub(crate) fn put_references(
     }
 }
 
-pub(crate) fn put_project(batch: &mut Batch, project: &ProjectKey, row: &ProjectRow) {
+pub(crate) fn put_project(batch: &mut TreeBatch, project: &ProjectKey, row: &ProjectRow) {
     let key = project.as_str().as_bytes();
     batch.put(PROJECTS, key, encode(key, row));
 }
@@ -349,8 +349,13 @@ fn check_length(object: &str, part: &str, bytes: usize, limit: usize) -> StoreRe
     Err(StoreError::Refused { place: object.to_owned(), reason })
 }
 
-fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<OldDocument>, id: &DocumentId) {
-    project.count_number(id);
+fn delete_document(
+    batch: &mut TreeBatch,
+    project: &mut ProjectRow,
+    old: Option<OldDocument>,
+    id: &DocumentId,
+) {
+    project.raise_mark_to(id);
     if let Some(old) = old {
         remove_parts(batch, project.id, id, &old);
         batch.remove(DOCUMENTS, document_key(project.id, id));
@@ -362,12 +367,12 @@ fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<OldDocument>,
 }
 
 /// Removes everything of a document but its row. A later put into the batch prevails.
-fn remove_parts(batch: &mut Batch, project: u32, id: &DocumentId, old: &OldDocument) {
+fn remove_parts(batch: &mut TreeBatch, project: u32, id: &DocumentId, old: &OldDocument) {
     for link in &old.links {
         batch.remove(LINKS, &link[..]);
     }
     let key = document_key(project, id);
-    for piece in 0..old.row.pieces() {
+    for piece in 0..old.row.body_pieces() {
         batch.remove(BODIES, piece_key(&key, piece));
     }
     batch.remove(HISTORY, history_key(project, id, old.row.revision));

@@ -187,7 +187,7 @@ fn copy_holds_commits_off_and_admits_reads() {
         let store = open_with_timeout(Duration::from_secs(60));
         let reader = store.read().await.unwrap();
         let read_meanwhile = async {
-            while database(&store).copies.try_read().is_ok() {
+            while database(&store).copy_lock.try_read().is_ok() {
                 std::thread::yield_now();
             }
             // The commit waits for the copy now; the read does not.

@@ -13,9 +13,9 @@ use tempfile::tempdir;
 
 use super::{config, database, failing_sync, get, open, put, refused};
 use crate::database::{DOCUMENTS, LINKS, META, REFERENCES};
-use crate::files::{ACKNOWLEDGED, DatabaseFile, MARKER};
-use crate::open::{META_FORMAT, SCHEMA_KEY, wait_until_closed};
-use crate::records::{DocumentRow, SCHEMA, decode, encode, link_prefix};
+use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
+use crate::open::{META_FORMAT_KEY, SCHEMA_KEY, wait_until_closed};
+use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode, link_prefix};
 use crate::{COPY_TIMEOUT, DatabaseState, SledStore};
 
 const UNFINISHED_SNAPSHOT: &str = "snap.00000000000000FF.generating";
@@ -140,7 +140,7 @@ fn interrupted_creation_is_finished() {
             make_foreign(&sled, "meta");
             fs::write(sled.join(ACKNOWLEDGED), "").unwrap();
         }
-        fs::write(sled.join(MARKER), "").unwrap();
+        fs::write(sled.join(CREATION_MARKER), "").unwrap();
         assert_eq!(inspect(folder.path()), DatabaseState::Unfinished);
         create(folder.path());
         assert_eq!(inspect(folder.path()), DatabaseState::Closed);
@@ -173,14 +173,14 @@ fn creation_killed_before_its_marker_went_keeps_the_data() {
             let store = open(&folder);
             put(&store, &id, "kept").await.unwrap();
             store.close().unwrap();
-            fs::write(sled.join(MARKER), "").unwrap();
+            fs::write(sled.join(CREATION_MARKER), "").unwrap();
             if let Some(count) = torn_count {
                 fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
             }
             let store = open(&folder);
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
             store.close().unwrap();
-            assert!(!exists(&sled.join(MARKER)));
+            assert!(!exists(&sled.join(CREATION_MARKER)));
             create(folder.path());
         }
     });
@@ -267,7 +267,7 @@ fn second_open_is_refused_and_unfinished_snapshots_are_removed() {
     assert!(exists(&snapshot));
     run(put(&first, &DocumentId::section("a"), "kept")).unwrap();
     first.close().unwrap();
-    assert!(first.opened().unwrap_err().to_string().contains("closed"));
+    assert!(first.open_store().unwrap_err().to_string().contains("closed"));
     let store = open(&folder);
     assert!(!exists(&snapshot));
     assert!(run(get(&store, &DocumentId::section("a"))).unwrap().is_some());
@@ -277,7 +277,7 @@ fn second_open_is_refused_and_unfinished_snapshots_are_removed() {
 fn newer_schema_is_refused() {
     let folder = tempdir().unwrap();
     let store = open(&folder);
-    database(&store).tree(META).insert(SCHEMA_KEY, &[SCHEMA + 1]).unwrap();
+    database(&store).tree(META).insert(SCHEMA_KEY, &[SCHEMA_VERSION + 1]).unwrap();
     store.close().unwrap();
     let db = folder.path().join("sled/db");
     fs::set_permissions(&db, Permissions::from_mode(0o644)).unwrap();
@@ -359,8 +359,8 @@ fn metadata_of_another_format_is_rebuilt() {
         let stale =
             [link_prefix(1, DocumentKind::Entity, "EP-002"), id.name.clone().into()].concat();
         old.tree(LINKS).insert(stale, &[][..]).unwrap();
-        let format = encode(META_FORMAT, &(DocumentMeta::FORMAT + 1));
-        old.tree(META).insert(META_FORMAT, format).unwrap();
+        let format = encode(META_FORMAT_KEY, &(DocumentMeta::FORMAT + 1));
+        old.tree(META).insert(META_FORMAT_KEY, format).unwrap();
         drop(old);
         store.close().unwrap();
         let store = open(&folder);

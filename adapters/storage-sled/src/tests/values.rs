@@ -282,7 +282,7 @@ fn forgotten_deletions_are_a_reset() {
         let database = database(&store);
         assert!(database.tree(DELETIONS).len() <= MAX_CHANGES + 1);
         assert_eq!(database.tree(HISTORY).len(), 0);
-        let row = database.project(&ProjectKey::default()).unwrap();
+        let row = database.project_row(&ProjectKey::default()).unwrap();
         assert_eq!(row.deletions, database.tree(DELETIONS).len() as u64);
         assert!(row.complete_from > 0);
         assert_eq!(names_since(&store, row.complete_from - 1).await, None);
