@@ -1,19 +1,21 @@
 //! Export and import of the whole database.
 //!
-//! sled has no snapshots, so an export holds the gate until its reader is dropped. A commit that
-//! waits too long for it fails with "busy".
+//! sled has no snapshots, so an export blocks commits until its reader is dropped. A commit that
+//! waits longer than the timeout fails as busy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentKind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
     RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project_key::ProjectKey;
+use sled::IVec;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::database::{AUDIT, DOCUMENTS, IMPORT_KEY, META, SledDatabase, TOKENS, TreeBatch, USERS};
@@ -22,10 +24,10 @@ use crate::records::{DocumentRow, decode, seal_value};
 use crate::team::put_row;
 use crate::{SledStore, run_blocking, write};
 
-/// The size of a batch that is read, in records and in bytes.
+/// An export returns a batch when it has one of these sizes.
 const BATCH_RECORDS: usize = 1000;
 const BATCH_BYTES: usize = 2_000_000;
-/// An import writes a transaction when it has this many changes of trees.
+/// An import writes a transaction after this number of changes of trees.
 const IMPORT_CHANGES: usize = 1000;
 
 #[async_trait]
@@ -51,13 +53,15 @@ impl Archive for SledStore {
         let writer = run_blocking(move || {
             database.check_complete()?;
             database.check_writable()?;
-            let is_empty = |tree: &usize| database.tree(*tree).is_empty();
-            if ![DOCUMENTS, USERS, TOKENS, AUDIT].iter().all(is_empty) {
-                return Err(database_refused("is not empty; name a new folder"));
+            for tree in [DOCUMENTS, USERS, TOKENS, AUDIT] {
+                if !database.tree(tree).is_empty() {
+                    return Err(database_refused("is not empty; name a new folder"));
+                }
             }
             if database.is_incomplete.swap(true, Ordering::Relaxed) {
                 return Err(database_refused(INCOMPLETE));
             }
+            // Durable before the first record, so that a partial import is recognized.
             let mut batch = TreeBatch::default();
             batch.put(META, IMPORT_KEY, seal_value(IMPORT_KEY, &[]));
             database.write_batch(batch)?;
@@ -85,7 +89,7 @@ impl RecordReader for SledReader {
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let Some(mut records) = self.records.take() else {
-            return Err(StoreError::Internal("a copy is read on after an error".to_owned()));
+            return Err(StoreError::Internal("the export was read after an error".to_owned()));
         };
         let read = run_blocking(move || {
             let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -107,49 +111,54 @@ impl RecordReader for SledReader {
 }
 
 impl SledDatabase {
-    /// All records in the order of an archive.
+    /// Iterates over all records in the order of an archive.
     fn archive_records(
         self: &Arc<Self>,
     ) -> StoreResult<impl Iterator<Item = StoreResult<ArchiveRecord>> + use<>> {
-        let (mut marks, mut parts) = (Vec::new(), Vec::new());
+        let mut marks = Vec::new();
+        let mut lists = Vec::new();
         for (project, row) in self.list_projects()? {
             for kind in ItemKind::ALL {
                 if let Some(number) = row.high_water_mark(kind) {
                     let project = project.clone();
-                    marks.push(ArchiveRecord::HighWaterMark(HighWaterMark {
-                        project,
-                        kind,
-                        number,
-                    }));
+                    let mark = HighWaterMark { project, kind, number };
+                    marks.push(ArchiveRecord::HighWaterMark(mark));
                 }
             }
-            parts.extend(DocumentKind::ALL.map(|kind| (project.clone(), row.id, kind)));
+            lists.extend(DocumentKind::ALL.map(|kind| (project.clone(), row.id, kind)));
         }
         let identities = IdentityRecords { users: self.list_users()?, tokens: self.list_tokens()? };
-        let before_audit = marks.into_iter().chain(identities.into_records());
+        // Documents and audit rows are read lazily, because they may not fit into memory.
         let database = Arc::clone(self);
-        let documents = parts.into_iter().flat_map(move |(project, id, kind)| {
-            let database = Arc::clone(&database);
+        let documents = lists.into_iter().flat_map(move |(project, id, kind)| {
             let entries = database.document_entries(id, kind, None);
-            entries.map(move |entry| {
-                let (id, key, value) = entry?;
-                let row: Option<DocumentRow> = decode(&key, &value);
-                let row = row.ok_or_else(|| damaged_document(&id))?;
-                let body = database.read_body(&key, &row, &id)?;
-                Ok(ArchiveRecord::Document(DocumentRecord {
-                    project: project.clone(),
-                    document: Document { id, body, version: row.version },
-                    modified: row.modified,
-                    place: row.place,
-                }))
-            })
+            let database = Arc::clone(&database);
+            entries.map(move |entry| database.document_record(&project, entry?))
         });
         let database = Arc::clone(self);
         let rows = self.tree(AUDIT).iter().map(move |entry| {
             let (key, row) = entry.map_err(from_sled)?;
-            database.audit_row(&key, &row).map(ArchiveRecord::AuditRow)
+            Ok(ArchiveRecord::AuditRow(database.audit_row(&key, &row)?))
         });
+        let before_audit = marks.into_iter().chain(identities.into_records());
         Ok(documents.chain(before_audit.map(Ok)).chain(rows))
+    }
+
+    fn document_record(
+        &self,
+        project: &ProjectKey,
+        (id, key, value): (DocumentId, IVec, IVec),
+    ) -> StoreResult<ArchiveRecord> {
+        let Some(row) = decode::<DocumentRow>(&key, &value) else {
+            return Err(damaged_document(&id));
+        };
+        let body = self.read_body(&key, &row, &id)?;
+        Ok(ArchiveRecord::Document(DocumentRecord {
+            project: project.clone(),
+            document: Document { id, body, version: row.version },
+            modified: row.modified,
+            place: row.place,
+        }))
     }
 
     fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
@@ -181,7 +190,7 @@ impl SledDatabase {
                 ArchiveRecord::HighWaterMark(mark) => self.import_mark(&mark)?,
                 ArchiveRecord::User(user) => self.put_user(&mut batch, &user)?,
                 ArchiveRecord::Token(token) => self.put_token(&mut batch, &token)?,
-                // The writer reads the newest row from the tree, because it has not appended any.
+                // The commit group has not cached a newest row, because the database was empty.
                 ArchiveRecord::AuditRow(row) => put_row(&mut batch, &row),
             }
             if batch.len() >= IMPORT_CHANGES {
@@ -193,7 +202,7 @@ impl SledDatabase {
     }
 }
 
-/// Commits wait while this lives, and no other process can open the database.
+/// Blocks commits until it is dropped.
 struct SledWriter {
     database: Arc<SledDatabase>,
     _guard: OwnedRwLockReadGuard<()>,
@@ -210,6 +219,7 @@ impl RecordWriter for SledWriter {
         run_blocking(move || {
             let database = &self.database;
             database.check_writable()?;
+            // All records are durable before the database is marked complete.
             database.sync()?;
             let mut batch = TreeBatch::default();
             batch.remove(META, IMPORT_KEY);

@@ -1,7 +1,7 @@
 //! Users, tokens, the audit log and idempotency records.
 //!
-//! The newest audit row may be pending, so rows are chained to [`Group::newest`]. It changes when a
-//! batch is taken: rows that were chained into a batch that failed do not count.
+//! The newest audit row may be pending, so new rows are chained to [`CommitGroup::newest`]. It
+//! changes only when a batch becomes pending, so rows of a failed batch are not in the chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::records::{damaged_row, encode, first_piece, from_json, put_new_long, 
 use crate::write::CommitGroup;
 use crate::{INLINE_READS, SledStore};
 
-/// The most audit rows that are pruned at once: one transaction holds them all.
+/// Maximum number of audit rows that one prune removes, because they share one transaction.
 const MAX_PRUNED_ROWS: usize = if cfg!(test) { 50 } else { 5_000 };
 
 #[async_trait]
@@ -40,16 +40,11 @@ impl IdentityRepository for SledStore {
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
-        let find = move |database: &SledDatabase| {
-            let Some(token) = database.read_token(&id)? else { return Ok(None) };
-            let user = database.read_user(&token.user)?;
-            Ok(user.map(|user| TokenOwner { token, user }))
-        };
-        self.run_query(true, find).await
+        self.run_query(true, move |database| database.read_token_owner(&id)).await
     }
 
-    /// Does not wait for the writer. The epoch changes before the gate opens, so a caller that sees
-    /// the new one reads the new users and tokens.
+    /// Does not wait for the writer. The epoch changes before the gate opens, so a caller with the
+    /// new epoch reads the new users and tokens.
     async fn epoch(&self) -> StoreResult<u64> {
         Ok(self.open_store()?.database.epoch.load(Ordering::Acquire))
     }
@@ -106,7 +101,7 @@ impl SledDatabase {
         self.read_all_json(USERS)
     }
 
-    /// The oldest first.
+    /// Returns all tokens, the oldest first.
     pub(crate) fn list_tokens(&self) -> StoreResult<Vec<Token>> {
         let mut tokens: Vec<Token> = self.read_all_json(TOKENS)?;
         tokens.sort_by_key(|token| token.created_at);
@@ -114,16 +109,28 @@ impl SledDatabase {
     }
 
     fn read_user(&self, name: &UserName) -> StoreResult<Option<User>> {
-        let value = self.long_value(USERS, name.key().as_bytes())?;
-        value.map(|value| from_json(USERS, &value)).transpose()
+        match self.long_value(USERS, name.key().as_bytes())? {
+            Some(value) => Ok(Some(from_json(USERS, &value)?)),
+            None => Ok(None),
+        }
     }
 
     fn read_token(&self, id: &TokenId) -> StoreResult<Option<Token>> {
-        let value = self.long_value(TOKENS, id.as_str().as_bytes())?;
-        value.map(|value| from_json(TOKENS, &value)).transpose()
+        match self.long_value(TOKENS, id.as_str().as_bytes())? {
+            Some(value) => Ok(Some(from_json(TOKENS, &value)?)),
+            None => Ok(None),
+        }
     }
 
-    /// All values of a tree by key.
+    fn read_token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+        let Some(token) = self.read_token(id)? else { return Ok(None) };
+        match self.read_user(&token.user)? {
+            Some(user) => Ok(Some(TokenOwner { token, user })),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns all values of a tree, sorted by key.
     fn read_all_json<T: DeserializeOwned>(&self, tree: usize) -> StoreResult<Vec<T>> {
         let mut values = Vec::new();
         for entry in self.tree(tree) {
@@ -141,14 +148,14 @@ impl SledDatabase {
         self.put_long(batch, TOKENS, token.id.as_str().as_bytes(), &to_json(token)?)
     }
 
-    /// Returns the epoch to store in [`Database::epoch`] once the batch is written.
+    /// Returns the epoch to store in [`SledDatabase::epoch`] after the batch is written.
     pub(crate) fn put_next_epoch(&self, batch: &mut TreeBatch) -> u64 {
         let epoch = self.epoch.load(Ordering::Acquire) + 1;
         batch.put(META, EPOCH_KEY, encode(EPOCH_KEY, &epoch));
         epoch
     }
 
-    /// The audit rows from this number on.
+    /// Iterates over the audit rows from this number on.
     pub(crate) fn audit_rows(&self, from: u64) -> impl Iterator<Item = StoreResult<AuditRow>> {
         self.tree(AUDIT).range(from.to_be_bytes()..).map(|entry| {
             let (key, row) = entry.map_err(from_sled)?;
@@ -170,11 +177,13 @@ impl SledDatabase {
 
     fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let Some(value) = self.long_value(KEYS, key.as_bytes())? else { return Ok(None) };
-        let (_, json) = value.split_first_chunk::<8>().ok_or_else(|| damaged_row(KEYS))?;
-        from_json(KEYS, json).map(Some)
+        let Some((_time, json)) = value.split_first_chunk::<8>() else {
+            return Err(damaged_row(KEYS));
+        };
+        Ok(Some(from_json(KEYS, json)?))
     }
 
-    /// A record starts with its time, so that expiry needs the first piece only.
+    /// Stores a record after its time, so that the expiry reads only the first piece.
     pub(crate) fn put_record(
         &self,
         batch: &mut TreeBatch,
@@ -186,7 +195,7 @@ impl SledDatabase {
     }
 }
 
-/// Puts a row with a number that was never used before.
+/// Stores a row under a number that was never used before.
 pub(crate) fn put_row(batch: &mut TreeBatch, row: &AuditRow) {
     let value = [&row.hash.0, row.text.as_bytes()].concat();
     put_new_long(batch, AUDIT, &row.number.to_be_bytes(), &value);
@@ -200,12 +209,17 @@ fn decode_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
 }
 
 impl CommitGroup {
-    /// Commits at once, because the next identity commit reads the trees. It is rare.
+    /// Writes its changes without waiting for more, because the next identity commit reads the
+    /// trees. Identity commits are rare.
     fn commit_identities(&mut self, mut commit: IdentityCommit) -> StoreResult<()> {
-        let users = commit.users.iter().map(|name| self.database.read_user(name));
-        let users: Vec<_> = users.collect::<StoreResult<_>>()?;
-        let tokens = commit.tokens.iter().map(|id| self.database.read_token(id));
-        let tokens: Vec<_> = tokens.collect::<StoreResult<_>>()?;
+        let mut users = Vec::with_capacity(commit.users.len());
+        for name in &commit.users {
+            users.push(self.database.read_user(name)?);
+        }
+        let mut tokens = Vec::with_capacity(commit.tokens.len());
+        for id in &commit.tokens {
+            tokens.push(self.database.read_token(id)?);
+        }
         let (changes, audit) = catch_panic(|| commit.decide(&users, &tokens))?;
         if changes.is_empty() {
             return Ok(());
@@ -221,20 +235,21 @@ impl CommitGroup {
         let newest = self.append_events(&mut batch, audit)?;
         self.add_pending(batch, newest);
         self.write_pending()?;
+        // Readers wait for the gate, so they see the new users with the new epoch.
         self.database.epoch.store(epoch, Ordering::Release);
         Ok(())
     }
 
     fn record_uses(&mut self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        let mut last = BTreeMap::new();
+        let mut last_uses = BTreeMap::new();
         for (id, at) in uses {
-            let known = last.entry(id).or_insert(at);
-            *known = at.max(*known);
+            let last_use = last_uses.entry(id).or_insert(at);
+            *last_use = at.max(*last_use);
         }
         let mut batch = TreeBatch::default();
-        for (id, at) in last {
+        for (id, at) in last_uses {
             let Some(token) = self.database.read_token(&id)? else { continue };
-            if token.last_used_at.is_none_or(|known| known < at) {
+            if token.last_used_at < Some(at) {
                 let token = Token { last_used_at: Some(at), ..token };
                 self.database.put_token(&mut batch, &token)?;
             }
@@ -243,7 +258,8 @@ impl CommitGroup {
         self.write_pending()
     }
 
-    /// Chains events to the newest row. The caller passes the returned head to [`Group::take`].
+    /// Chains events to the newest row. The caller passes the returned head to
+    /// [`CommitGroup::add_pending`].
     pub(crate) fn append_events(
         &self,
         batch: &mut TreeBatch,
@@ -274,15 +290,15 @@ impl CommitGroup {
         // The oldest rows may be pending.
         self.write_pending()?;
         let mut batch = TreeBatch::default();
-        let (mut last, mut pruned) = (0, 0);
+        let (mut last_number, mut pruned) = (0, 0);
         let database = Arc::clone(&self.database);
         for row in database.audit_rows(0).take(MAX_PRUNED_ROWS) {
             let row = row?;
             let Some(event) = row.entry() else {
                 tracing::warn!(
                     row = row.number,
-                    "an audit row can't be read, so its age is unknown; it stays, and so do all \
-                     rows after it. `reqlore audit verify` says more"
+                    "an audit row is unreadable, so it and all later rows are kept; run `reqlore \
+                     audit verify`"
                 );
                 break;
             };
@@ -290,19 +306,20 @@ impl CommitGroup {
                 break;
             }
             database.remove_long(&mut batch, AUDIT, &row.number.to_be_bytes())?;
-            (last, pruned) = (row.number, pruned + 1);
+            last_number = row.number;
+            pruned += 1;
         }
         if pruned > 0 {
-            let newest = self.append_events(&mut batch, [AuditEvent::pruned(last, now)])?;
+            let newest = self.append_events(&mut batch, [AuditEvent::pruned(last_number, now)])?;
             self.add_pending(batch, newest);
         }
         Ok(pruned)
     }
 
-    pub(crate) fn check_idempotency(&mut self, act: &WriteContext) -> StoreResult<()> {
-        let Some(once) = &act.idempotency_key else { return Ok(()) };
-        let record = self.find_record(&once.key)?;
-        act.check_idempotency(record)
+    pub(crate) fn check_idempotency(&mut self, context: &WriteContext) -> StoreResult<()> {
+        let Some(idempotency) = &context.idempotency_key else { return Ok(()) };
+        let record = self.find_record(&idempotency.key)?;
+        context.check_idempotency(record)
     }
 
     fn find_record(&mut self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
@@ -322,14 +339,15 @@ impl CommitGroup {
         Ok(())
     }
 
-    /// Damaged records stay: their keys may be valid.
+    /// Keeps damaged records, because their keys may still be valid.
     fn expire_records(&mut self, before: Timestamp) -> StoreResult<()> {
         self.write_pending()?;
         let rows = self.database.tree(KEYS).iter();
         for entry in rows {
             let (key, row) = entry.map_err(from_sled)?;
-            let time = first_piece(&key, &row).and_then(|(_, first)| first.first_chunk());
-            if time.is_some_and(|time| Timestamp(i64::from_be_bytes(*time)) < before) {
+            let Some((_, first)) = first_piece(&key, &row) else { continue };
+            let Some(time) = first.first_chunk() else { continue };
+            if Timestamp(i64::from_be_bytes(*time)) < before {
                 let mut batch = TreeBatch::default();
                 self.database.remove_long(&mut batch, KEYS, &key)?;
                 self.add_pending(batch, None);

@@ -1,8 +1,8 @@
-//! Commits of documents, decided and written by one thread.
+//! Group commits of documents, decided and written by one thread.
 //!
-//! Nothing is read between a transaction and the sync that makes it durable, so no reader sees what
-//! a power cut takes back. sled can't undo a transaction. If a sync fails, its group was not
-//! acknowledged and may still be stored, so nothing is written after it until a restart.
+//! No read happens between a transaction and its sync, so readers never see data that a power cut
+//! could undo. sled cannot undo a transaction: a group whose sync failed was not acknowledged but
+//! may be stored, so writes are disabled until a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -33,25 +33,25 @@ use crate::records::{
     encode, history_key, link_keys, parse_deletion_key, piece_key, seal_value,
 };
 
-/// A group with this many changes of trees writes them before it goes on.
+/// A group writes its pending changes of trees when it has this number of them.
 const MAX_PENDING_CHANGES: usize = 2000;
 
-/// The database as its writer sees it. A transaction costs sled two waits for the operating system,
-/// so commits that do not touch the same documents share one.
+/// The writer's view of the database. A transaction costs sled two blocking system calls, so
+/// commits of independent documents share one.
 #[derive(Debug)]
 pub(crate) struct CommitGroup {
     pub(crate) database: Arc<SledDatabase>,
-    /// Decided and not written yet.
+    /// Decided changes that are not written yet.
     pub(crate) pending: TreeBatch,
-    /// Something was written since the group began.
+    /// The group wrote a transaction, so it needs a sync.
     is_dirty: bool,
-    /// The newest audit row, also a pending one; `None` to read it from the tree.
+    /// The newest audit row, which may be pending; `None` to read it from the tree.
     pub(crate) newest: Option<ChainHead>,
-    /// Keeps copies and readers out while a group is written.
+    /// Excludes readers and copies while a group is written.
     gate: Option<[OwnedRwLockWriteGuard<()>; 2]>,
-    /// How long a group waits for a copy of the database to end.
+    /// How long a group waits for the end of a copy.
     copy_timeout: Duration,
-    /// Waits for the gate.
+    /// Waits for the locks, which are asynchronous.
     runtime: Runtime,
 }
 
@@ -76,18 +76,21 @@ impl CommitGroup {
         self.check_idempotency(&commit.context)?;
         let row = self.project_row(project)?;
         let reads = &commit.reads;
-        let is_pending = |id| self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
-        let reads_lists = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
-        if reads_lists || reads.documents.iter().any(is_pending) {
+        // Lists and pending documents are read from the trees.
+        let mut needs_write = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
+        for id in &reads.documents {
+            needs_write |= self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
+        }
+        if needs_write {
             self.write_pending()?;
         }
-        let mut heads = Vec::new();
+        let mut metadata = Vec::new();
         if let Some(kind) = reads.metadata_of {
-            heads = self.database.list_metadata(row.id, kind, None, usize::MAX)?;
+            metadata = self.database.list_metadata(row.id, kind, None, usize::MAX)?;
         }
         let snapshot = Snapshot {
             documents: self.database.read_documents(row.id, &reads.documents)?,
-            metadata: heads,
+            metadata,
             backlinks: self.database.backlinks(row.id, &reads.backlinks)?,
             next_numbers: reads.sequences.iter().map(|kind| row.free_number(*kind)).collect(),
         };
@@ -102,11 +105,12 @@ impl CommitGroup {
 
     fn project_row(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
         let key = project.as_str().as_bytes();
-        let pending = self.pending.get(PROJECTS, key).and_then(Option::as_ref);
-        match pending.and_then(|value| decode(key, value)) {
-            Some(row) => Ok(row),
-            None => self.database.project_row(project),
+        if let Some(Some(value)) = self.pending.get(PROJECTS, key)
+            && let Some(row) = decode(key, value)
+        {
+            return Ok(row);
         }
+        self.database.project_row(project)
     }
 
     fn stage_decision(
@@ -116,30 +120,30 @@ impl CommitGroup {
         decision: CommitDecision,
         at: Timestamp,
     ) -> StoreResult<Revision> {
-        let CommitDecision { changes, audit, idempotency: once } = decision;
-        // The id of a new project and the oldest deletions are read from the trees.
+        let CommitDecision { changes, audit, idempotency } = decision;
+        // The next project id and the oldest deletions are read from the trees.
         if row.id == 0 || row.deletions >= MAX_CHANGES as u64 {
             self.write_pending()?;
         }
         self.write_if_full()?;
         let mut batch = TreeBatch::default();
         self.database.stage_changes(&mut batch, project, &mut row, changes, at)?;
-        if let Some((key, record)) = &once {
+        if let Some((key, record)) = &idempotency {
             self.database.put_record(&mut batch, key, record)?;
         }
         let newest = self.append_events(&mut batch, audit)?;
-        // Nothing fails from here on: all of the commit is pending, or nothing.
+        // Nothing fails from here on, so a commit is pending as a whole or not at all.
         self.add_pending(batch, newest);
         Ok(Revision(row.revision))
     }
 
-    /// Makes a batch pending, and the newest audit row in it the newest of all.
+    /// Adds a batch to the pending changes. `newest` is the newest audit row in it.
     pub(crate) fn add_pending(&mut self, batch: TreeBatch, newest: Option<ChainHead>) {
         self.pending.append(batch);
         self.newest = newest.or(self.newest);
     }
 
-    /// Writes the pending changes if there are many.
+    /// Writes the pending changes if there are [`MAX_PENDING_CHANGES`] or more.
     pub(crate) fn write_if_full(&mut self) -> StoreResult<()> {
         if self.pending.len() >= MAX_PENDING_CHANGES { self.write_pending() } else { Ok(()) }
     }
@@ -157,31 +161,33 @@ impl CommitGroup {
 impl Engine for CommitGroup {
     fn begin(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
-        let copies = Arc::clone(&self.database.copy_lock).write_owned();
-        let ended = self.runtime.block_on(async { timeout(self.copy_timeout, copies).await });
-        let Ok(copies) = ended else {
+        let lock = Arc::clone(&self.database.copy_lock).write_owned();
+        let locked = self.runtime.block_on(async { timeout(self.copy_timeout, lock).await });
+        let Ok(copy_guard) = locked else {
             let reason = "the database is being copied; nothing was written, try again later";
             return Err(StoreError::Busy { reason: reason.to_owned() });
         };
         self.database.check_complete()?;
-        let gate = self.runtime.block_on(Arc::clone(&self.database.gate).write_owned());
-        self.gate = Some([gate, copies]);
+        let gate_guard = self.runtime.block_on(Arc::clone(&self.database.gate).write_owned());
+        self.gate = Some([gate_guard, copy_guard]);
         Ok(())
     }
 
     fn end(&mut self) -> StoreResult<()> {
-        let mut ended = self.write_pending();
-        if ended.is_ok() && self.is_dirty {
-            ended = self.database.sync();
+        let mut result = self.write_pending();
+        if result.is_ok() && self.is_dirty {
+            result = self.database.sync();
         }
         self.is_dirty = false;
+        // Readers continue only after the sync.
         self.gate = None;
-        ended
+        result
     }
 
     fn abort(&mut self) {
         self.pending = TreeBatch::default();
         self.newest = None;
+        // A written transaction cannot be undone and was not synced.
         if std::mem::take(&mut self.is_dirty) {
             self.database.is_write_disabled.store(true, Ordering::Relaxed);
         }
@@ -190,7 +196,7 @@ impl Engine for CommitGroup {
 }
 
 impl SledDatabase {
-    /// Adds one revision of a project. The last change of a document takes effect.
+    /// Adds one revision of a project to the batch. The last change of each document wins.
     fn stage_changes(
         &self,
         batch: &mut TreeBatch,
@@ -200,9 +206,11 @@ impl SledDatabase {
         at: Timestamp,
     ) -> StoreResult<()> {
         self.begin_revision(project, row)?;
-        let last: BTreeMap<DocumentId, DocumentChange> =
-            changes.into_iter().map(|change| (change.id().clone(), change)).collect();
-        for (id, change) in last {
+        let mut last_changes = BTreeMap::new();
+        for change in changes {
+            last_changes.insert(change.id().clone(), change);
+        }
+        for (id, change) in last_changes {
             let old = self.old_document(row.id, &id)?;
             match change {
                 DocumentChange::Put { document } => {
@@ -224,12 +232,14 @@ impl SledDatabase {
     ) -> StoreResult<Option<OldDocument>> {
         let key = document_key(project, id);
         let Some(row) = self.document_row(&key, id)? else { return Ok(None) };
-        let meta = self.row_meta(id, &key, &row);
-        let links = meta.map(|meta| link_keys(project, &meta)).unwrap_or_default();
+        let links = match self.row_meta(id, &key, &row) {
+            Some(meta) => link_keys(project, &meta),
+            None => BTreeSet::new(),
+        };
         Ok(Some(OldDocument { row, links }))
     }
 
-    /// Increases the revision, and gives a new project its id.
+    /// Increases the revision and assigns an id to a new project.
     pub(crate) fn begin_revision(
         &self,
         project: &ProjectKey,
@@ -238,32 +248,40 @@ impl SledDatabase {
         check_length("the project", "key", project.as_str().len(), MAX_NAME_BYTES)?;
         row.revision += 1;
         if row.id == 0 {
-            let ids = self.list_projects()?.into_iter().map(|(_, row)| row.id);
-            row.id = ids.max().unwrap_or_default() + 1;
+            let mut last_id = 0;
+            for (_, project) in self.list_projects()? {
+                last_id = last_id.max(project.id);
+            }
+            row.id = last_id + 1;
         }
         Ok(())
     }
 
-    /// All projects by key.
+    /// Returns all projects, sorted by key.
     pub(crate) fn list_projects(&self) -> StoreResult<Vec<(ProjectKey, ProjectRow)>> {
         let mut projects = Vec::new();
         for entry in self.tree(PROJECTS) {
             let (key, value) = entry.map_err(from_sled)?;
-            let name = std::str::from_utf8(&key).ok().map(ProjectKey::new);
-            let project = name.zip(decode(&key, &value));
-            projects.push(project.ok_or_else(|| damaged_database("a project's row"))?);
+            let (Ok(name), Some(row)) = (std::str::from_utf8(&key), decode(&key, &value)) else {
+                return Err(damaged_database("a project's row"));
+            };
+            projects.push((ProjectKey::new(name), row));
         }
         Ok(projects)
     }
 
-    /// Removes the oldest deletions beyond the limit.
+    /// Removes the oldest deletions beyond [`MAX_CHANGES`].
     fn forget_deletions(&self, batch: &mut TreeBatch, row: &mut ProjectRow) -> StoreResult<()> {
         let deletions = usize::try_from(row.deletions).unwrap_or(usize::MAX);
         let oldest = self.tree(DELETIONS).scan_prefix(row.id.to_be_bytes()).keys();
         for key in oldest.take(deletions.saturating_sub(MAX_CHANGES)) {
             let key = key.map_err(from_sled)?;
-            let revision = parse_deletion_key(&key).map(|(revision, _)| revision);
-            row.complete_from = row.complete_from.max(revision.unwrap_or(row.revision));
+            // A damaged key has an unknown revision: the history is incomplete up to now.
+            let revision = match parse_deletion_key(&key) {
+                Some((revision, _)) => revision,
+                None => row.revision,
+            };
+            row.complete_from = row.complete_from.max(revision);
             row.deletions -= 1;
             batch.remove(DELETIONS, key);
         }
@@ -271,14 +289,14 @@ impl SledDatabase {
     }
 }
 
-/// A stored document and its keys in [`LINKS`]. Those of a damaged document stay behind, which is
-/// harmless: readers check the metadata.
+/// A stored document and its keys in [`LINKS`]. Those of a damaged document are unknown and stay,
+/// which is harmless: readers check the metadata.
 pub(crate) struct OldDocument {
     row: DocumentRow,
     links: BTreeSet<Vec<u8>>,
 }
 
-/// Puts a document in the place of `old`.
+/// Stores a document and removes the parts of its old version.
 pub(crate) fn put_document(
     batch: &mut TreeBatch,
     project: &mut ProjectRow,
@@ -320,7 +338,7 @@ pub(crate) fn put_document(
     Ok(())
 }
 
-/// Puts the keys by which a document is found: its links and its reference.
+/// Adds the index keys of a document: its links and its reference.
 pub(crate) fn put_references(
     batch: &mut TreeBatch,
     project: u32,
@@ -340,7 +358,7 @@ pub(crate) fn put_project(batch: &mut TreeBatch, project: &ProjectKey, row: &Pro
     batch.put(PROJECTS, key, encode(key, row));
 }
 
-/// A longer key or value might become a file of its own, which nothing syncs.
+/// Rejects long keys and values: sled could move them to files of their own, which are not synced.
 fn check_length(object: &str, part: &str, bytes: usize, limit: usize) -> StoreResult<()> {
     if bytes <= limit {
         return Ok(());
@@ -366,7 +384,7 @@ fn delete_document(
     project.deletions += 1;
 }
 
-/// Removes everything of a document but its row. A later put into the batch prevails.
+/// Removes all parts of a document except its row. A later put into the batch wins.
 fn remove_parts(batch: &mut TreeBatch, project: u32, id: &DocumentId, old: &OldDocument) {
     for link in &old.links {
         batch.remove(LINKS, &link[..]);
