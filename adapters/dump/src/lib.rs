@@ -16,8 +16,8 @@ use async_trait::async_trait;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, RecordReader, RecordWriter};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
-use crate::read::Reader;
-use crate::write::Writer;
+use crate::read::DumpReader;
+use crate::write::DumpWriter;
 
 /// The path of a dump, existing or to be written.
 #[derive(Debug, Clone)]
@@ -35,13 +35,13 @@ impl Dump {
 impl Archive for Dump {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let path = self.path.clone();
-        Ok(Box::new(BlockingState(Some(blocking(move || Reader::open(&path)).await?))))
+        Ok(Box::new(BlockingState(Some(run_blocking(move || DumpReader::open(&path)).await?))))
     }
 
     /// The file appears once it is complete, and never replaces another one.
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let path = self.path.clone();
-        Ok(Box::new(BlockingState(Some(blocking(move || Writer::begin(path)).await?))))
+        Ok(Box::new(BlockingState(Some(run_blocking(move || DumpWriter::begin(path)).await?))))
     }
 }
 
@@ -59,7 +59,7 @@ impl<T: Send + 'static> BlockingState<T> {
         work: impl FnOnce(&mut T) -> StoreResult<R> + Send + 'static,
     ) -> StoreResult<R> {
         let mut state = self.take()?;
-        let (state, result) = blocking(move || {
+        let (state, result) = run_blocking(move || {
             let result = work(&mut state)?;
             Ok((state, result))
         })
@@ -70,30 +70,31 @@ impl<T: Send + 'static> BlockingState<T> {
 }
 
 #[async_trait]
-impl RecordReader for BlockingState<Reader> {
+impl RecordReader for BlockingState<DumpReader> {
     fn total(&self) -> Option<usize> {
         self.0.as_ref().map(|reader| reader.total)
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        self.run(Reader::batch).await
+        self.run(DumpReader::next_batch).await
     }
 }
 
 #[async_trait]
-impl RecordWriter for BlockingState<Writer> {
+impl RecordWriter for BlockingState<DumpWriter> {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        self.run(move |writer| records.iter().try_for_each(|record| writer.add(record))).await
+        self.run(move |writer| records.iter().try_for_each(|record| writer.add_record(record)))
+            .await
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
         let writer = self.take()?;
-        blocking(move || writer.finish()).await
+        run_blocking(move || writer.finish()).await
     }
 }
 
 /// Runs file operations where blocking is allowed; a panic becomes an error.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
     let outcome = tokio::task::spawn_blocking(work).await;

@@ -24,11 +24,11 @@ const VERSION: u64 = 1;
 
 /// The longest line: a byte of text takes at most six in JSON (`\u0000`); the rest is for the
 /// other keys.
-pub(crate) const LINE_BYTES: usize = 6 * MAX_BYTES + (1 << 20);
+pub(crate) const MAX_LINE_BYTES: usize = 6 * MAX_BYTES + (1 << 20);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Header<'a> {
+pub(crate) struct DumpHeader<'a> {
     format: Cow<'a, str>,
     version: u64,
     /// The program that wrote it.
@@ -41,15 +41,15 @@ pub(crate) enum HeaderError {
     Unreadable(String),
 }
 
-impl Header<'_> {
-    pub(crate) const OURS: Self = Header {
+impl DumpHeader<'_> {
+    pub(crate) const CURRENT: Self = DumpHeader {
         format: Cow::Borrowed(FORMAT),
         version: VERSION,
         reqlore: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
     };
 
     /// Checks the version first, because a newer format may have other keys.
-    pub(crate) fn check(line: &[u8]) -> Result<(), HeaderError> {
+    pub(crate) fn check_line(line: &[u8]) -> Result<(), HeaderError> {
         let not_a_dump = || HeaderError::Unreadable("this is not a Reqlore dump".to_owned());
         let header: Value = serde_json::from_slice(line).map_err(|_| not_a_dump())?;
         if header["format"] != FORMAT {
@@ -60,7 +60,7 @@ impl Header<'_> {
                 "it was written by a newer Reqlore (format {version}, and this one reads \
                  {VERSION}); upgrade Reqlore to read it"
             ))),
-            Some(VERSION) => match serde_json::from_value::<Header>(header) {
+            Some(VERSION) => match serde_json::from_value::<DumpHeader>(header) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(HeaderError::Unreadable(error.to_string())),
             },
@@ -74,7 +74,7 @@ impl Header<'_> {
 /// The last line. Dumps without users, tokens and audit rows may lack these counts.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct End {
+pub(crate) struct EndLine {
     /// The number of documents.
     pub(crate) records: u64,
     #[serde(default)]
@@ -88,8 +88,8 @@ pub(crate) struct End {
     pub(crate) sha256: String,
 }
 
-impl End {
-    pub(crate) fn count(&mut self, record: &ArchiveRecord) {
+impl EndLine {
+    pub(crate) fn count_record(&mut self, record: &ArchiveRecord) {
         match record {
             ArchiveRecord::Document(_) => self.records += 1,
             ArchiveRecord::HighWaterMark(_) => {}
@@ -104,7 +104,7 @@ impl End {
     }
 
     /// Describes the first count that differs from the lines.
-    pub(crate) fn miscount(&self, found: &Self) -> Option<String> {
+    pub(crate) fn describe_miscount(&self, found: &Self) -> Option<String> {
         let counts = [
             ("records", self.records, found.records),
             ("users", self.users, found.users),
@@ -117,7 +117,7 @@ impl End {
 }
 
 /// The first key of a line tells its type; a document has none of these.
-pub(crate) fn decode(line: &[u8]) -> Result<ArchiveRecord, String> {
+pub(crate) fn decode_line(line: &[u8]) -> Result<ArchiveRecord, String> {
     let mut reader = serde_json::Deserializer::from_slice(line);
     let json = &mut reader;
     let record = if line.starts_with(b"{\"mark\":") {
@@ -143,7 +143,7 @@ pub(crate) fn decode(line: &[u8]) -> Result<ArchiveRecord, String> {
     })
 }
 
-pub(crate) fn encode(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), String> {
+pub(crate) fn encode_line(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), String> {
     let json = &mut serde_json::Serializer::new(line);
     let written = match record {
         ArchiveRecord::Document(record) => DocumentLine::new(record).serialize(json),

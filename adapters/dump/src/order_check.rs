@@ -11,7 +11,7 @@ use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::lines::End;
+use crate::lines::EndLine;
 
 /// The longest path, in bytes (`PATH_MAX` on Linux).
 const MAX_PLACE_BYTES: usize = 4_096;
@@ -22,7 +22,7 @@ const MAX_IN_MEMORY: usize = 1_000_000;
 /// The state after the records so far.
 #[derive(Default)]
 pub(crate) struct OrderCheck {
-    pub(crate) end: End,
+    pub(crate) totals: EndLine,
     last: Option<RecordKey>,
     marks: usize,
     identities: usize,
@@ -30,7 +30,7 @@ pub(crate) struct OrderCheck {
 }
 
 impl OrderCheck {
-    pub(crate) fn add(&mut self, record: &ArchiveRecord) -> Result<(), String> {
+    pub(crate) fn check_next(&mut self, record: &ArchiveRecord) -> Result<(), String> {
         let key = record.key();
         match record {
             ArchiveRecord::Document(record) => check_document(record)?,
@@ -66,7 +66,7 @@ impl OrderCheck {
                 "there are more than {MAX_IN_MEMORY} users, tokens and projects of tokens"
             ));
         }
-        self.end.count(record);
+        self.totals.count_record(record);
         self.last = Some(key);
         Ok(())
     }

@@ -15,13 +15,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::lines::{Header, LINE_BYTES, encode};
+use crate::lines::{DumpHeader, MAX_LINE_BYTES, encode_line};
 use crate::order_check::OrderCheck;
 
 /// Prefix and suffix of a temporary file, different from those of the storages.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
 
-pub(crate) struct Writer {
+pub(crate) struct DumpWriter {
     path: PathBuf,
     file: BufWriter<NamedTempFile>,
     line: Vec<u8>,
@@ -29,16 +29,16 @@ pub(crate) struct Writer {
     order: OrderCheck,
 }
 
-impl Writer {
+impl DumpWriter {
     pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
         match fs::symlink_metadata(&path) {
-            Ok(_) => return Err(taken(&path)),
+            Ok(_) => return Err(already_exists(&path)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(unavailable(&path, error)),
+            Err(error) => return Err(write_error(&path, error)),
         }
         let folder = durable_fs::parent(&path);
-        let file = temporary(folder).map_err(|error| unavailable(&path, error))?;
-        clear_up(folder, file.as_file());
+        let file = create_temporary_file(folder).map_err(|error| write_error(&path, error))?;
+        remove_stale_files(folder, file.as_file());
         let mut writer = Self {
             path,
             file: BufWriter::new(file),
@@ -46,41 +46,44 @@ impl Writer {
             hash: Sha256::new(),
             order: OrderCheck::default(),
         };
-        writer.line(&Header::OURS)?;
+        writer.write_line(&DumpHeader::CURRENT)?;
         Ok(writer)
     }
 
-    pub(crate) fn add(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
+    pub(crate) fn add_record(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
         self.line.clear();
-        let added = self.order.add(record).and_then(|()| encode(record, &mut self.line));
+        let added =
+            self.order.check_next(record).and_then(|()| encode_line(record, &mut self.line));
         added.map_err(StoreError::Internal)?;
-        self.write()
+        self.flush_line()
     }
 
-    fn line(&mut self, line: &impl Serialize) -> StoreResult<()> {
+    fn write_line(&mut self, line: &impl Serialize) -> StoreResult<()> {
         self.line.clear();
         let written = serde_json::to_writer(&mut self.line, line);
         written.map_err(|error| StoreError::Internal(error.to_string()))?;
-        self.write()
+        self.flush_line()
     }
 
-    fn write(&mut self) -> StoreResult<()> {
+    fn flush_line(&mut self) -> StoreResult<()> {
         self.line.push(b'\n');
-        if self.line.len() > LINE_BYTES {
-            return Err(StoreError::Internal(format!("a line is longer than {LINE_BYTES} bytes")));
+        if self.line.len() > MAX_LINE_BYTES {
+            return Err(StoreError::Internal(format!(
+                "a line is longer than {MAX_LINE_BYTES} bytes"
+            )));
         }
         self.hash.update(&self.line);
-        self.file.write_all(&self.line).map_err(|error| unavailable(&self.path, error))
+        self.file.write_all(&self.line).map_err(|error| write_error(&self.path, error))
     }
 
     pub(crate) fn finish(mut self) -> StoreResult<()> {
-        self.line(&self.order.end.with_hash(self.hash.clone()))?;
+        self.write_line(&self.order.totals.with_hash(self.hash.clone()))?;
         let Self { path, file, .. } = self;
-        let failed = |error| unavailable(&path, error);
+        let failed = |error| write_error(&path, error);
         let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist_noclobber(&path).map_err(|error| match error.error.kind() {
-            ErrorKind::AlreadyExists => taken(&path),
+            ErrorKind::AlreadyExists => already_exists(&path),
             _ => failed(error.error),
         })?;
         durable_fs::sync_dir(durable_fs::parent(&path)).map_err(failed)
@@ -88,7 +91,7 @@ impl Writer {
 }
 
 /// Creates a temporary file. Its lock shows other writers that this one is alive.
-fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+fn create_temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     loop {
         let mut named = tempfile::Builder::new();
         let file = named.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
@@ -102,7 +105,7 @@ fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Removes temporary files of killed writers. What fails is left for the next dump.
-fn clear_up(folder: &Path, ours: &File) {
+fn remove_stale_files(folder: &Path, ours: &File) {
     let (Ok(ours), Ok(entries)) = (ours.metadata(), fs::read_dir(folder)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -123,12 +126,12 @@ fn clear_up(folder: &Path, ours: &File) {
     }
 }
 
-fn taken(path: &Path) -> StoreError {
+fn already_exists(path: &Path) -> StoreError {
     let reason = "already exists; name another file or remove it".to_owned();
     StoreError::Refused { place: path.display().to_string(), reason }
 }
 
-fn unavailable(path: &Path, error: io::Error) -> StoreError {
+fn write_error(path: &Path, error: io::Error) -> StoreError {
     let (place, reason) = (path.display().to_string(), format!("cannot be written: {error}"));
     StoreError::Unavailable { place, reason, source: Some(error) }
 }

@@ -12,39 +12,39 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use tokio::sync::oneshot;
 
 /// The most jobs of a group.
-const MAX_JOBS: usize = 64;
+const MAX_GROUP_JOBS: usize = 64;
 
 /// A database as its one writer sees it. After every error it must be ready for the next group.
-pub trait Engine: Send + 'static {
+pub trait GroupEngine: Send + 'static {
     /// Begins a group.
-    fn begin(&mut self) -> StoreResult<()>;
+    fn begin_group(&mut self) -> StoreResult<()>;
 
     /// Makes the group durable. After an error none of it was acknowledged; an engine that can't
     /// undo it takes no more writes.
-    fn end(&mut self) -> StoreResult<()>;
+    fn finish_group(&mut self) -> StoreResult<()>;
 
     /// Undoes the group that was begun, after a panic.
-    fn abort(&mut self);
+    fn abort_group(&mut self);
 }
 
 /// Runs an engine on a thread, which ends with everything written when this is dropped.
 #[derive(Debug)]
-pub struct Writer<E> {
-    queue: Option<Sender<Job<E>>>,
+pub struct GroupWriter<E> {
+    queue: Option<Sender<WriteJob<E>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Works on the engine of a group, or gets the error if no group could begin.
-type Job<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> Answer + Send>;
+type WriteJob<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> JobAnswer + Send>;
 
 /// Answers the caller of a job once it is known how the group ended.
-type Answer = Box<dyn FnOnce(&StoreResult<()>)>;
+type JobAnswer = Box<dyn FnOnce(&StoreResult<()>)>;
 
-impl<E: Engine> Writer<E> {
+impl<E: GroupEngine> GroupWriter<E> {
     pub fn start(name: &str, mut engine: E) -> std::io::Result<Self> {
         let (queue, jobs) = channel();
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || run(&mut engine, &jobs))?;
+        let thread = thread.spawn(move || run_writer(&mut engine, &jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
@@ -55,7 +55,7 @@ impl<E: Engine> Writer<E> {
         work: impl FnOnce(&mut E) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let (sender, answered) = oneshot::channel();
-        let job = move |engine: StoreResult<&mut E>| -> Answer {
+        let job = move |engine: StoreResult<&mut E>| -> JobAnswer {
             let outcome = engine.and_then(work);
             Box::new(move |ended| {
                 // Refusals fail too: they may rest on changes of the group.
@@ -74,7 +74,7 @@ impl<E: Engine> Writer<E> {
     }
 }
 
-impl<E> Drop for Writer<E> {
+impl<E> Drop for GroupWriter<E> {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -90,21 +90,22 @@ pub fn catch_panic<T, E: From<StoreError>>(act: impl FnOnce() -> Result<T, E>) -
     done.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned()).into()))
 }
 
-fn run<E: Engine>(engine: &mut E, jobs: &Receiver<Job<E>>) {
+fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<WriteJob<E>>) {
     while let Ok(first) = jobs.recv() {
-        let group: Vec<_> = std::iter::once(first).chain(jobs.try_iter()).take(MAX_JOBS).collect();
+        let group: Vec<_> =
+            std::iter::once(first).chain(jobs.try_iter()).take(MAX_GROUP_JOBS).collect();
         if catch_unwind(AssertUnwindSafe(|| run_group(engine, group))).is_err() {
             tracing::error!("the writer panicked; the commits that it was working on are undone");
             // Another panic ends the thread, and all callers get an error.
-            engine.abort();
+            engine.abort_group();
         }
     }
 }
 
 /// Answers all callers when the group is durable. A panic drops the answers, which is an error for
 /// their callers.
-fn run_group<E: Engine>(engine: &mut E, group: Vec<Job<E>>) {
-    if let Err(error) = engine.begin() {
+fn run_group<E: GroupEngine>(engine: &mut E, group: Vec<WriteJob<E>>) {
+    if let Err(error) = engine.begin_group() {
         for job in group {
             job(Err(error.clone_for_group()))(&Ok(()));
         }
@@ -114,7 +115,7 @@ fn run_group<E: Engine>(engine: &mut E, group: Vec<Job<E>>) {
     for job in group {
         answers.push(job(Ok(&mut *engine)));
     }
-    let ended = engine.end();
+    let ended = engine.finish_group();
     for answer in answers {
         answer(&ended);
     }

@@ -12,32 +12,32 @@ use reqlore_domain::timestamp::Timestamp;
 use super::*;
 
 /// The events, one word each.
-type Log = Arc<Mutex<Vec<&'static str>>>;
+type EventLog = Arc<Mutex<Vec<&'static str>>>;
 
-struct Counting {
-    log: Log,
+struct LoggingEngine {
+    log: EventLog,
     gate: Receiver<()>,
     end: fn() -> StoreResult<()>,
 }
 
-impl Engine for Counting {
-    fn begin(&mut self) -> StoreResult<()> {
+impl GroupEngine for LoggingEngine {
+    fn begin_group(&mut self) -> StoreResult<()> {
         self.gate.recv().unwrap();
         self.log.lock().unwrap().push("begin");
         Ok(())
     }
 
-    fn end(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<()> {
         self.log.lock().unwrap().push("end");
         (self.end)()
     }
 
-    fn abort(&mut self) {
+    fn abort_group(&mut self) {
         self.log.lock().unwrap().push("abort");
     }
 }
 
-impl Counting {
+impl LoggingEngine {
     fn apply(&mut self, mut commit: CommitRequest) -> StoreResult<()> {
         catch_panic(|| commit.decide(&ProjectKey::default(), &Snapshot::default()))?;
         self.log.lock().unwrap().push("apply");
@@ -65,17 +65,17 @@ fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     }
 }
 
-fn start(end: fn() -> StoreResult<()>) -> (Writer<Counting>, Log, Sender<()>) {
+fn start(end: fn() -> StoreResult<()>) -> (GroupWriter<LoggingEngine>, EventLog, Sender<()>) {
     let (open, gate) = channel();
-    let log = Log::default();
-    let engine = Counting { log: Arc::clone(&log), gate, end };
-    (Writer::start("test", engine).unwrap(), log, open)
+    let log = EventLog::default();
+    let engine = LoggingEngine { log: Arc::clone(&log), gate, end };
+    (GroupWriter::start("test", engine).unwrap(), log, open)
 }
 
 /// Runs these commits at once; the first is a group of its own, since the gate holds it back until
 /// all are in the queue.
 fn run_all(
-    writer: &Writer<Counting>,
+    writer: &GroupWriter<LoggingEngine>,
     open: &Sender<()>,
     commits: Vec<CommitRequest>,
 ) -> Vec<StoreResult<()>> {

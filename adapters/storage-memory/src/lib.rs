@@ -3,8 +3,8 @@
 //! Tools are tested on it and other stores are compared with it. It passes the contract suite too.
 
 mod archive;
-mod index;
-mod team;
+mod identity;
+mod search_index;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,25 +22,25 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_proje
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-pub use index::MemoryIndex;
-use team::Team;
+use identity::TeamState;
+pub use search_index::MemoryIndex;
 
 /// Documents that live as long as the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StoreState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    projects: BTreeMap<ProjectKey, Project>,
-    team: Team,
+struct StoreState {
+    projects: BTreeMap<ProjectKey, StoredProject>,
+    team: TeamState,
     /// An import has begun and not finished.
     is_incomplete: bool,
 }
 
 #[derive(Debug, Default)]
-struct Project {
+struct StoredProject {
     documents: BTreeMap<DocumentId, StoredDocument>,
     revision: Revision,
     /// The last change of every document, also of deleted ones.
@@ -57,12 +57,16 @@ struct StoredDocument {
 }
 
 impl MemoryStore {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
-        act(self.state().projects.entry(project.clone()).or_default())
+    fn with_project<T>(
+        &self,
+        project: &ProjectKey,
+        act: impl FnOnce(&mut StoredProject) -> T,
+    ) -> T {
+        act(self.lock_state().projects.entry(project.clone()).or_default())
     }
 }
 
@@ -73,7 +77,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        Ok(self.with(project, |project| project.get(ids)))
+        Ok(self.with_project(project, |project| project.documents(ids)))
     }
 
     async fn versions(
@@ -81,7 +85,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        Ok(self.with(project, |project| {
+        Ok(self.with_project(project, |project| {
             let version = |id| project.documents.get(id).map(|stored| stored.document.version);
             ids.iter().map(version).collect()
         }))
@@ -92,7 +96,9 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        Ok(self.with(project, |project| MetadataPage::of(project.heads(filter.kind), filter)))
+        Ok(self.with_project(project, |project| {
+            MetadataPage::of(project.metadata_of(filter.kind), filter)
+        }))
     }
 
     async fn lookup(
@@ -101,7 +107,7 @@ impl DocumentRepository for MemoryStore {
         kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let heads = self.with(project, |project| project.heads(kind));
+        let heads = self.with_project(project, |project| project.metadata_of(kind));
         let is_named = |head: &DocumentMeta, word: &String| {
             head.id.name == *word || head.reference().as_deref() == Some(word)
         };
@@ -114,7 +120,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        Ok(self.with(project, |project| project.backlinks(links)))
+        Ok(self.with_project(project, |project| project.backlinks(links)))
     }
 
     async fn commit(
@@ -122,12 +128,12 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        let State { projects, team, .. } = &mut *self.state();
+        let StoreState { projects, team, .. } = &mut *self.lock_state();
         team.check_idempotency(&commit.context)?;
         let kept = projects.entry(project.clone()).or_default();
         let (committed, decided) = kept.commit(project, commit)?;
-        team.record(decided.audit);
-        team.answers.extend(decided.idempotency);
+        team.append_events(decided.audit);
+        team.idempotency_records.extend(decided.idempotency);
         Ok(committed)
     }
 
@@ -138,18 +144,18 @@ impl DocumentRepository for MemoryStore {
         since: Revision,
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
-        Ok(self.with(project, |project| project.changes(kind, since)))
+        Ok(self.with_project(project, |project| project.changes_since(kind, since)))
     }
 }
 
-impl Project {
-    fn get(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
+impl StoredProject {
+    fn documents(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
         let document = |id| self.documents.get(id).map(|stored| stored.document.clone());
         ids.iter().map(document).collect()
     }
 
     /// By name.
-    fn heads(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
+    fn metadata_of(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
         let of_kind = self.documents.values().filter(|stored| stored.document.id.kind == kind);
         let meta =
             |stored: &StoredDocument| Arc::new(DocumentMeta::of(&stored.document, stored.modified));
@@ -158,7 +164,7 @@ impl Project {
 
     fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
         let kinds = DocumentKind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
-        let all: Vec<Arc<DocumentMeta>> = kinds.flat_map(|kind| self.heads(kind)).collect();
+        let all: Vec<Arc<DocumentMeta>> = kinds.flat_map(|kind| self.metadata_of(kind)).collect();
         let links_to = |target: &String| {
             let linking = all.iter().filter(|meta| meta.links().iter().any(|l| l.1 == *target));
             linking.cloned().collect()
@@ -166,15 +172,15 @@ impl Project {
         links.targets.iter().map(links_to).collect()
     }
 
-    fn raise_mark(&mut self, kind: ItemKind, number: u32) {
+    fn raise_high_water_mark(&mut self, kind: ItemKind, number: u32) {
         let mark = self.marks.entry(kind).or_default();
         *mark = number.max(*mark);
     }
 
     /// Raises the mark to a document's number, if it has one.
-    fn count_number(&mut self, id: &DocumentId) {
+    fn raise_mark_to(&mut self, id: &DocumentId) {
         if let Some(Reference { kind, number }) = Reference::of_document(id) {
-            self.raise_mark(kind, number);
+            self.raise_high_water_mark(kind, number);
         }
     }
 
@@ -184,10 +190,19 @@ impl Project {
         mut commit: CommitRequest,
     ) -> StoreResult<(CommitResult, CommitDecision)> {
         let snapshot = Snapshot {
-            documents: self.get(&commit.reads.documents),
-            metadata: commit.reads.metadata_of.map(|kind| self.heads(kind)).unwrap_or_default(),
+            documents: self.documents(&commit.reads.documents),
+            metadata: commit
+                .reads
+                .metadata_of
+                .map(|kind| self.metadata_of(kind))
+                .unwrap_or_default(),
             backlinks: self.backlinks(&commit.reads.backlinks),
-            next_numbers: commit.reads.sequences.iter().map(|kind| self.free(*kind)).collect(),
+            next_numbers: commit
+                .reads
+                .sequences
+                .iter()
+                .map(|kind| self.free_number(*kind))
+                .collect(),
         };
         let mut decided = commit.decide(key, &snapshot)?;
         let changes = std::mem::take(&mut decided.changes);
@@ -195,17 +210,17 @@ impl Project {
             self.revision.0 += 1;
         }
         let at = commit.context.at;
-        let versions = changes.into_iter().map(|change| self.apply(change, at)).collect();
+        let versions = changes.into_iter().map(|change| self.apply_change(change, at)).collect();
         Ok((CommitResult { revision: self.revision, versions }, decided))
     }
 
-    fn free(&self, kind: ItemKind) -> u32 {
+    fn free_number(&self, kind: ItemKind) -> u32 {
         self.marks.get(&kind).map_or(1, |mark| mark + 1)
     }
 
-    fn apply(&mut self, change: DocumentChange, at: Timestamp) -> Option<Version> {
+    fn apply_change(&mut self, change: DocumentChange, at: Timestamp) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
-        self.count_number(change.id());
+        self.raise_mark_to(change.id());
         let version = change.version();
         match change {
             DocumentChange::Put { document } => {
@@ -218,7 +233,7 @@ impl Project {
         version
     }
 
-    fn changes(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
+    fn changes_since(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
         let revision = self.revision;
         if since > revision {
             return ChangeSet::Reset { revision };
@@ -233,7 +248,7 @@ impl Project {
 }
 
 /// The default project's folder, which does not exist.
-const ROOT: &str = "/project";
+const DEFAULT_ROOT: &str = "/project";
 
 /// Projects whose absolute path is their key. Callers with a limited project scope may use those
 /// that are listed here.
@@ -251,7 +266,7 @@ impl ProjectResolver for NamedProjects {
         if caller.reach != ProjectScope::Anywhere {
             let named = named.map_or_else(|| caller.project.clone(), ProjectKey::new);
             let keys = self.keys();
-            let known = if named.as_str() == ROOT { ProjectKey::default() } else { named };
+            let known = if named.as_str() == DEFAULT_ROOT { ProjectKey::default() } else { named };
             return if keys.contains(&known) && caller.reach.includes(&known) {
                 Ok(known)
             } else {
@@ -259,7 +274,7 @@ impl ProjectResolver for NamedProjects {
             };
         }
         match named {
-            None | Some(ROOT) => Ok(ProjectKey::default()),
+            None | Some(DEFAULT_ROOT) => Ok(ProjectKey::default()),
             Some(".") if slice == Toolset::Knowledge => Ok(ProjectKey::default()),
             Some(root) if root.starts_with('/') => Ok(ProjectKey::new(root)),
             Some(root) => {
@@ -279,7 +294,7 @@ impl ProjectResolver for NamedProjects {
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {
-        Ok(if project.is_default() { ROOT } else { project.as_str() }.to_owned())
+        Ok(if project.is_default() { DEFAULT_ROOT } else { project.as_str() }.to_owned())
     }
 
     async fn has_folder(&self, _: &str) -> bool {

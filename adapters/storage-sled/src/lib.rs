@@ -26,7 +26,7 @@ use reqlore_domain::ports::documents::{
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_group_commit::Writer;
+use reqlore_group_commit::GroupWriter;
 
 use crate::database::SledDatabase;
 use crate::error::{catch_sled_panic, database_unavailable, folder_error};
@@ -58,7 +58,7 @@ pub struct SledStore {
 /// The fields are dropped in this order: the writer must end before the database closes.
 #[derive(Debug)]
 struct OpenStore {
-    writer: Writer<CommitGroup>,
+    writer: GroupWriter<CommitGroup>,
     database: Arc<SledDatabase>,
 }
 
@@ -75,7 +75,7 @@ impl SledStore {
     ) -> StoreResult<Self> {
         let database = Arc::new(open::open_database(&config.folder, sync)?);
         let group = CommitGroup::new(Arc::clone(&database), copy_timeout);
-        let started = group.and_then(|group| Writer::start("storage-sled", group));
+        let started = group.and_then(|group| GroupWriter::start("storage-sled", group));
         let writer =
             started.map_err(|error| folder_error(&config.folder, "start a thread", error))?;
         let open = Mutex::new(Some(Arc::new(OpenStore { writer, database })));

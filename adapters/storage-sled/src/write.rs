@@ -18,7 +18,7 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::{Engine, catch_panic};
+use reqlore_group_commit::{GroupEngine, catch_panic};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
@@ -158,8 +158,8 @@ impl CommitGroup {
     }
 }
 
-impl Engine for CommitGroup {
-    fn begin(&mut self) -> StoreResult<()> {
+impl GroupEngine for CommitGroup {
+    fn begin_group(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
         let lock = Arc::clone(&self.database.copy_lock).write_owned();
         let locked = self.runtime.block_on(async { timeout(self.copy_timeout, lock).await });
@@ -173,7 +173,7 @@ impl Engine for CommitGroup {
         Ok(())
     }
 
-    fn end(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<()> {
         let mut result = self.write_pending();
         if result.is_ok() && self.is_dirty {
             result = self.database.sync();
@@ -184,7 +184,7 @@ impl Engine for CommitGroup {
         result
     }
 
-    fn abort(&mut self) {
+    fn abort_group(&mut self) {
         self.pending = TreeBatch::default();
         self.newest = None;
         // A written transaction cannot be undone and was not synced.

@@ -23,7 +23,7 @@ use reqlore_domain::ports::documents::{
     MetadataPage, Refresh, Revision, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_group_commit::Writer;
+use reqlore_group_commit::GroupWriter;
 use reqlore_sqlite_team::connection::is_too_old;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
@@ -50,7 +50,7 @@ pub struct Config {
 pub struct SqliteStore {
     _check: Check,
     pool: Arc<Pool>,
-    writer: Writer<Engine>,
+    writer: GroupWriter<Engine>,
     connector: Connector,
 }
 
@@ -139,7 +139,7 @@ impl SqliteStore {
         let engine =
             Engine { connection, place, damaged: Arc::clone(&damaged), schema, lost: None };
         Ok(Self {
-            writer: Writer::start("sqlite-writer", engine).map_err(thread)?,
+            writer: GroupWriter::start("sqlite-writer", engine).map_err(thread)?,
             pool: Arc::new(Pool::new(connector.clone(), schema)),
             _check: Check::start(connector.clone(), was_unclean, damaged).map_err(thread)?,
             connector,

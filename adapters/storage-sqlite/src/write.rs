@@ -34,8 +34,8 @@ pub(crate) struct Engine {
     pub(crate) lost: Option<StoreError>,
 }
 
-impl reqlore_group_commit::Engine for Engine {
-    fn begin(&mut self) -> StoreResult<()> {
+impl reqlore_group_commit::GroupEngine for Engine {
+    fn begin_group(&mut self) -> StoreResult<()> {
         if self.damaged.load(Ordering::Relaxed) {
             let reason = format!("is damaged, so nothing is written to it any more; {RESTORE}");
             return Err(refused(DATABASE, reason));
@@ -49,7 +49,7 @@ impl reqlore_group_commit::Engine for Engine {
         checked
     }
 
-    fn end(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<()> {
         if let Some(lost) = self.lost.take() {
             return Err(lost);
         }
@@ -68,7 +68,7 @@ impl reqlore_group_commit::Engine for Engine {
         })
     }
 
-    fn abort(&mut self) {
+    fn abort_group(&mut self) {
         self.lost = None;
         self.roll_back();
     }

@@ -17,12 +17,12 @@ use reqlore_dump::Dump;
 use tempfile::TempDir;
 
 /// A folder with room for a dump.
-pub(crate) struct Place {
+pub(crate) struct DumpFolder {
     pub(crate) folder: TempDir,
     pub(crate) path: PathBuf,
 }
 
-impl Place {
+impl DumpFolder {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { path: folder.path().join("all.jsonl"), folder }
@@ -164,16 +164,19 @@ pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
 }
 
 /// One archive with records of every type.
-pub(crate) fn all() -> Vec<ArchiveRecord> {
-    all_with(rows(3))
+pub(crate) fn all_records() -> Vec<ArchiveRecord> {
+    all_records_with(rows(3))
 }
 
-pub(crate) fn all_with(rows: Vec<ArchiveRecord>) -> Vec<ArchiveRecord> {
+pub(crate) fn all_records_with(rows: Vec<ArchiveRecord>) -> Vec<ArchiveRecord> {
     let identities = identities().into_records().collect();
     [records(), marks(), identities, rows].concat()
 }
 
-pub(crate) async fn fill(archive: &dyn Archive, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+pub(crate) async fn write_records(
+    archive: &dyn Archive,
+    records: Vec<ArchiveRecord>,
+) -> StoreResult<()> {
     let mut writer = archive.fill().await?;
     for record in records {
         writer.put(vec![record]).await?;
@@ -181,7 +184,7 @@ pub(crate) async fn fill(archive: &dyn Archive, records: Vec<ArchiveRecord>) -> 
     writer.finish().await
 }
 
-pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
+pub(crate) async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
     let mut reader = archive.read().await?;
     let mut all = Vec::new();
     loop {
@@ -196,8 +199,8 @@ pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord
 }
 
 /// A dump of [`all`].
-pub(crate) async fn dumped() -> Place {
-    let place = Place::new();
-    fill(&place.dump(), all()).await.unwrap();
+pub(crate) async fn example_dump() -> DumpFolder {
+    let place = DumpFolder::new();
+    write_records(&place.dump(), all_records()).await.unwrap();
     place
 }

@@ -15,7 +15,7 @@ use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::Engine as _;
+use reqlore_group_commit::GroupEngine as _;
 use rusqlite::Connection;
 
 use super::{place, sqlite, storage, told};
@@ -141,15 +141,15 @@ fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
 
 /// Fails the change `bad`, whose group SQLite rolls back; the next group works.
 async fn check_lost_group(s: &Storage, engine: &mut Engine, bad: &str) -> (StoreError, String) {
-    engine.begin().unwrap();
+    engine.begin_group().unwrap();
     engine.apply(&s.project, commit(&[("first", "text")])).unwrap();
     let failed = told(engine.apply(&s.project, commit(&[("bad", bad)])));
     told(engine.apply(&s.project, commit(&[("last", "text")])));
-    told(engine.end());
+    told(engine.finish_group());
     check_undone(s, &["first", "bad", "last"]).await;
-    engine.begin().unwrap();
+    engine.begin_group().unwrap();
     engine.apply(&s.project, commit(&[("next", "text")])).unwrap();
-    engine.end().unwrap();
+    engine.finish_group().unwrap();
     assert!(s.body(&DocumentId::section("next")).await.is_some());
     failed
 }

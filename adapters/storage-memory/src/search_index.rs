@@ -16,17 +16,21 @@ use reqlore_domain::search::{
 /// Items that live as long as the process.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
-    projects: Mutex<BTreeMap<ProjectKey, Project>>,
+    projects: Mutex<BTreeMap<ProjectKey, IndexedProject>>,
 }
 
 #[derive(Debug, Default)]
-struct Project {
+struct IndexedProject {
     documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
     checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
 }
 
 impl MemoryIndex {
-    fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
+    fn with_project<T>(
+        &self,
+        project: &ProjectKey,
+        act: impl FnOnce(&mut IndexedProject) -> T,
+    ) -> T {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         act(projects.entry(project.clone()).or_default())
     }
@@ -35,11 +39,11 @@ impl MemoryIndex {
 #[async_trait]
 impl SearchIndex for MemoryIndex {
     async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
-        let versions = |project: &mut Project| {
+        let versions = |project: &mut IndexedProject| {
             let documents = project.documents.iter();
             documents.map(|(id, (version, _))| (id.clone(), *version)).collect()
         };
-        Ok(self.with(project, versions))
+        Ok(self.with_project(project, versions))
     }
 
     async fn apply(
@@ -47,7 +51,7 @@ impl SearchIndex for MemoryIndex {
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
     ) -> Result<()> {
-        self.with(project, |project| {
+        self.with_project(project, |project| {
             for DocumentProjection { document, version, items } in projections {
                 match version {
                     Some(version) => project.documents.insert(document, (version, items)),
@@ -60,14 +64,14 @@ impl SearchIndex for MemoryIndex {
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
-        let mut hits = self.with(project, |project| {
+        let mut hits = self.with_project(project, |project| {
             let documents = project.documents.iter();
             let documents = documents.filter(|(id, _)| query.documents.contains(&id.kind));
             let items = documents.flat_map(|(id, (_, items))| items.iter().map(move |i| (id, i)));
             let items =
                 items.filter(|(_, i)| query.kinds.is_empty() || query.kinds.contains(&i.kind));
             let items = items.filter(|(_, i)| has_facets(i, query));
-            items.filter_map(|(id, item)| hit(id, item, &words)).collect::<Vec<SearchHit>>()
+            items.filter_map(|(id, item)| match_item(id, item, &words)).collect::<Vec<SearchHit>>()
         });
         let order =
             |hit: &SearchHit| (std::cmp::Reverse(hit.score.to_bits()), hit.reference.clone());
@@ -87,7 +91,7 @@ impl SearchIndex for MemoryIndex {
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> Result<IndexDifference> {
-        Ok(self.with(project, |project| {
+        Ok(self.with_project(project, |project| {
             let before = project.checkpoints.insert(name, versions.clone()).unwrap_or_default();
             IndexDifference::between(&before, &versions)
         }))
@@ -98,7 +102,7 @@ fn has_facets(item: &SearchItem, query: &SearchQuery) -> bool {
     query.facets.iter().all(|wanted| wanted.iter().any(|facet| item.facets.contains(facet)))
 }
 
-fn hit(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
+fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
     let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
     let found = words.iter().filter(|word| text.contains(*word)).count();
     (found > 0).then(|| SearchHit {
