@@ -1,6 +1,6 @@
-//! Writes a dump file. It gets its name once it is complete and durable.
+//! Writes a dump file, which gets its name when it is complete and durable.
 //!
-//! Until then it is a temporary file in the same folder, readable by its owner only and removed on
+//! Until then it is a temporary file in the same folder, readable only by its owner and removed on
 //! drop. The next dump in the folder removes the temporary files of killed writers.
 
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 use crate::lines::{DumpHeader, MAX_LINE_BYTES, encode_line};
 use crate::order_check::OrderCheck;
 
-/// Prefix and suffix of a temporary file, different from those of the storages.
+/// Prefix and suffix of a temporary file. The storages use other ones.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
 
 pub(crate) struct DumpWriter {
@@ -52,9 +52,8 @@ impl DumpWriter {
 
     pub(crate) fn add_record(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
         self.line.clear();
-        let added =
-            self.order.check_next(record).and_then(|()| encode_line(record, &mut self.line));
-        added.map_err(StoreError::Internal)?;
+        self.order.check_next(record).map_err(StoreError::Internal)?;
+        encode_line(record, &mut self.line).map_err(StoreError::Internal)?;
         self.flush_line()
     }
 
@@ -79,23 +78,29 @@ impl DumpWriter {
     pub(crate) fn finish(mut self) -> StoreResult<()> {
         self.write_line(&self.order.totals.with_hash(self.hash.clone()))?;
         let Self { path, file, .. } = self;
-        let failed = |error| write_error(&path, error);
-        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist_noclobber(&path).map_err(|error| match error.error.kind() {
-            ErrorKind::AlreadyExists => already_exists(&path),
-            _ => failed(error.error),
-        })?;
-        durable_fs::sync_dir(durable_fs::parent(&path)).map_err(failed)
+        match publish_file(file, &path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(already_exists(&path)),
+            Err(error) => Err(write_error(&path, error)),
+        }
     }
 }
 
-/// Creates a temporary file. Its lock shows other writers that this one is alive.
+/// Makes a complete file durable under its final name. Never replaces an existing file.
+fn publish_file(file: BufWriter<NamedTempFile>, path: &Path) -> io::Result<()> {
+    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    // The data must be durable before the name.
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    durable_fs::sync_dir(durable_fs::parent(path))
+}
+
+/// Creates a temporary file. Its lock shows other writers that this process is running.
 fn create_temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     loop {
         let mut named = tempfile::Builder::new();
         let file = named.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
-        // On a file system without locks nothing is removed, so a failure here is harmless.
+        // A failure is harmless: without locks, no writer removes files.
         let _ = file.as_file().lock();
         // Another writer may have removed the file before it was locked.
         if file.path().try_exists()? {
@@ -104,21 +109,21 @@ fn create_temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
-/// Removes temporary files of killed writers. What fails is left for the next dump.
+/// Removes temporary files of killed writers. After a failure the next dump tries again.
 fn remove_stale_files(folder: &Path, ours: &File) {
     let (Ok(ours), Ok(entries)) = (ours.metadata(), fs::read_dir(folder)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_temporary = name
-            .to_str()
-            .is_some_and(|name| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1));
-        let of_us = |found: fs::Metadata| found.is_file() && found.uid() == ours.uid();
-        if !is_temporary || !entry.metadata().is_ok_and(of_us) {
+        let Some(name) = name.to_str() else { continue };
+        if !name.starts_with(TEMPORARY.0) || !name.ends_with(TEMPORARY.1) {
             continue;
         }
-        let file = File::options().read(true).write(true).open(entry.path());
-        // Our own file is locked by another handle, so it is kept.
-        if let Ok(file) = file
+        let Ok(metadata) = entry.metadata() else { continue };
+        if !metadata.is_file() || metadata.uid() != ours.uid() {
+            continue;
+        }
+        // A running writer holds the lock of its file. So do we, by another handle of our own file.
+        if let Ok(file) = File::options().read(true).write(true).open(entry.path())
             && file.try_lock().is_ok()
         {
             let _ = fs::remove_file(entry.path());

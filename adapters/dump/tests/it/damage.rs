@@ -6,7 +6,7 @@ use reqlore_domain::ports::documents::StoreError;
 
 use crate::support::{DumpFolder, all_records_with, example_dump, record, rows, write_records};
 
-/// The refusal of a dump with these bytes.
+/// Returns the reason why a dump with these bytes is refused.
 async fn read_error(bytes: &[u8]) -> String {
     let place = DumpFolder::new();
     std::fs::write(&place.path, bytes).unwrap();
@@ -26,7 +26,7 @@ async fn dump_lines() -> Vec<Vec<u8>> {
     bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
 
-/// The same dump with another text in it.
+/// Returns the example dump with one text replaced.
 async fn dump_with(old: &str, new: &str) -> Vec<u8> {
     let text = String::from_utf8(example_dump().await.bytes()).unwrap();
     assert!(text.contains(old), "{old} in {text}");
@@ -38,14 +38,14 @@ async fn every_changed_byte_is_refused() {
     let whole = example_dump().await.bytes();
     for at in 0..whole.len() {
         let mut changed = whole.clone();
-        // One bit in turn, so that all of them are tried.
+        // Another bit in each byte, so that every position is tested.
         changed[at] ^= 1 << (at % 8);
         read_error(&changed).await;
     }
 }
 
 #[tokio::test]
-async fn every_cut_is_refused() {
+async fn every_truncation_is_refused() {
     let whole = example_dump().await.bytes();
     for at in 0..whole.len() {
         let reason = read_error(&whole[..at]).await;
@@ -75,13 +75,13 @@ async fn repeated_removed_and_swapped_lines_are_refused() {
 }
 
 #[tokio::test]
-async fn early_and_missing_parts_are_refused() {
+async fn moved_and_missing_parts_are_refused() {
     let whole = dump_lines().await;
     for (key, expected) in [
         ("mark", "the checksum does not match"),
         ("user", "there are 0 users, not 2"),
         ("token", "there are 0 tokens, not 2"),
-        ("audit", "there are 0 rows of the audit, not 3"),
+        ("audit", "there are 0 audit rows, not 3"),
     ] {
         let key = format!("{{\"{key}\":");
         let is_part = |line: &Vec<u8>| line.starts_with(key.as_bytes());
@@ -111,10 +111,10 @@ async fn bytes_after_the_end_line_are_refused() {
     assert!(reason.starts_with(&expected), "{reason}");
 }
 
-/// A text of the dump, its replacement, and a part of the refusal.
+/// Texts of the dump, their replacements, and a part of the error.
 const EDITS: &[(&str, &str, &str)] = &[
     ("reqlore-dump", "other", "line 1: this is not a Reqlore dump"),
-    ("\"version\":1", "\"version\":0", "line 1: the version of the format is not 1"),
+    ("\"version\":1", "\"version\":0", "line 1: the format version is not 1"),
     ("\"version\":1", "\"version\":2,\"more\":1", "written by a newer Reqlore (format 2,"),
     ("\"version\":1", "\"version\":1,\"more\":1", "line 1: unknown field `more`"),
     ("\"name\":\"empty\"", "\"name\":\"empty\",\"more\":1", "line 4: unknown field `more`"),
@@ -166,8 +166,8 @@ const EDITS: &[(&str, &str, &str)] = &[
     ("\\\"micros\\\":12", "\\\"micros\\\":13", "line 23: the checksum does not match"),
     ("\"users\":2", "\"users\":3", "line 23: there are 2 users, not 3"),
     ("\"tokens\":2", "\"tokens\":1", "line 23: there are 2 tokens, not 1"),
-    ("\"audit\":3", "\"audit\":4", "line 23: there are 3 rows of the audit, not 4"),
-    // Names and paths that lead elsewhere.
+    ("\"audit\":3", "\"audit\":4", "line 23: there are 3 audit rows, not 4"),
+    // Names and paths outside the project.
     ("decisions/deep/dec-1d2c8f", "../../evil", "line 9: \"../../evil\" is not a valid name"),
     ("decisions/deep/dec-1d2c8f", "/etc/passwd", "line 9: \"/etc/passwd\" is not a valid name"),
     ("decisions/deep/dec-1d2c8f", "a\\u0000", "line 9: \"a\\0\" has a control character"),
@@ -182,7 +182,7 @@ const EDITS: &[(&str, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn each_fault_is_named_with_its_line() {
+async fn each_error_names_its_line() {
     let long_place = format!("\"place\":\"{}\"", "x".repeat(3_000_000));
     let long_kind = format!("\"kind\":\"{}\"", "x".repeat(3_000_000));
     let long = [
@@ -205,10 +205,10 @@ async fn endless_line_is_refused_in_bounded_memory() {
 }
 
 #[tokio::test]
-async fn file_that_changes_during_the_reading_is_an_error_at_the_end() {
+async fn file_changed_during_reading_fails_at_its_end() {
     let large = record(DocumentId::entity("y"), "x".repeat(3 << 20), 0);
     let last = record(DocumentId::entity("z"), "", 0);
-    // Covered by the checksum alone: a path, and the text of an audit row.
+    // Covered only by the checksum: a path, and the text of an audit row.
     for (records, old, new) in [
         (vec![large, last], "docs/z.md", "docs/x.md"),
         (all_records_with(rows(8_000)), "\\\"micros\\\":12", "\\\"micros\\\":13"),

@@ -1,4 +1,4 @@
-//! Records come back as they were, and a file appears complete or not at all.
+//! Round trips of records, and files that are created whole or not at all.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -20,12 +20,12 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn records_come_back_as_they_were_put() {
+async fn records_survive_a_round_trip() {
     let mut broken_chain = rows(5);
     broken_chain.remove(2);
     let ArchiveRecord::AuditRow(first) = &mut broken_chain[0] else { unreachable!() };
     first.text = "{}".into();
-    // `audit verify` must find the same in a restored storage.
+    // `audit verify` must report the same problems in a restored storage.
     for records in [all_records(), all_records_with(broken_chain), Vec::new()] {
         let place = DumpFolder::new();
         write_records(&place.dump(), records.clone()).await.unwrap();
@@ -33,9 +33,9 @@ async fn records_come_back_as_they_were_put() {
     }
 }
 
-/// The end line of such a dump counts documents only.
+/// The end line of an old dump counts only documents.
 #[tokio::test]
-async fn dump_from_before_there_were_users_is_read() {
+async fn dump_without_user_counts_is_read() {
     let place = DumpFolder::new();
     let old = [records(), marks()].concat();
     write_records(&place.dump(), old.clone()).await.unwrap();
@@ -47,7 +47,7 @@ async fn dump_from_before_there_were_users_is_read() {
 }
 
 #[tokio::test]
-async fn largest_documents_come_one_at_a_time() {
+async fn largest_documents_are_returned_one_by_one() {
     let records: Vec<_> = [(0, "a"), (0xff, "b")]
         .into_iter()
         .map(|(byte, name)| record(DocumentId::section(name), vec![byte; MAX_BYTES], 0))
@@ -59,11 +59,11 @@ async fn largest_documents_come_one_at_a_time() {
         assert_eq!(reader.next().await.unwrap(), [record]);
     }
     assert!(reader.next().await.unwrap().is_empty());
-    assert!(reader.next().await.unwrap().is_empty(), "the end stays the end");
+    assert!(reader.next().await.unwrap().is_empty(), "the end is final");
 }
 
 #[tokio::test]
-async fn many_records_come_in_batches() {
+async fn many_records_are_returned_in_batches() {
     let body = Bytes::from("x".repeat(1000));
     let names = (0..10_000).map(|number| DocumentId::section(format!("{number:05}")));
     let documents = names.map(|id| record(id, body.clone(), 0)).collect();
@@ -76,7 +76,7 @@ async fn many_records_come_in_batches() {
 }
 
 #[tokio::test]
-async fn other_programs_can_read_a_dump_without_secrets() {
+async fn dump_is_plain_json_without_secrets() {
     let place = example_dump().await;
     let bytes = place.bytes();
     let text = str::from_utf8(&bytes).unwrap();
@@ -118,10 +118,10 @@ async fn existing_file_is_not_replaced() {
     std::fs::remove_file(&place.path).unwrap();
 
     let writer = place.dump().fill().await.unwrap();
-    std::fs::write(&place.path, "came meanwhile").unwrap();
+    std::fs::write(&place.path, "a new file").unwrap();
     let refused = writer.finish().await.err().unwrap();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
-    assert_eq!((place.bytes(), place.files().len()), (b"came meanwhile".to_vec(), 1));
+    assert_eq!((place.bytes(), place.files().len()), (b"a new file".to_vec(), 1));
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn temporary_files_of_killed_writers_are_removed() {
 }
 
 #[tokio::test]
-async fn records_that_could_not_be_read_are_not_written() {
+async fn invalid_records_are_not_written() {
     let mut changed = document(DocumentId::section("a"), "x", 0);
     changed.document.body = Bytes::from_static(b"y");
     let large = record(DocumentId::section("a"), vec![b'x'; MAX_BYTES + 1], 0);
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_bytes_name_place_and_time_come_back(
+    fn any_document_survives_a_round_trip(
         body in proptest::collection::vec(any::<u8>(), 0..200),
         name in "[^\\p{Cc}./][^\\p{Cc}/]{0,40}(/[^\\p{Cc}./][^\\p{Cc}/]{0,40}){0,5}",
         place in proptest::option::of("[^/\\x00.][^\\x00.]{0,80}"),

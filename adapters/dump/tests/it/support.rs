@@ -16,7 +16,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::Dump;
 use tempfile::TempDir;
 
-/// A folder with room for a dump.
+/// A temporary folder for a dump.
 pub(crate) struct DumpFolder {
     pub(crate) folder: TempDir,
     pub(crate) path: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) fn record(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> A
     ArchiveRecord::Document(document(id, body, modified))
 }
 
-/// In order; bytes, times and places of every sort.
+/// Documents in order, with unusual bytes, times and places.
 pub(crate) fn records() -> Vec<ArchiveRecord> {
     let section = DocumentId::section;
     let mut records = vec![
@@ -88,7 +88,7 @@ pub(crate) fn mark(project: &str, kind: ItemKind, number: u32) -> ArchiveRecord 
     ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
 }
 
-/// In order; one of a project without documents, and the highest number.
+/// Marks in order: one of a project without documents, and one with the highest number.
 pub(crate) fn marks() -> Vec<ArchiveRecord> {
     vec![
         mark("Empty", ItemKind::UserStory, 0),
@@ -120,7 +120,7 @@ pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
     }
 }
 
-/// In order; with everything that may be there, and with nothing of it.
+/// Users and tokens in order, with all and with none of the optional fields.
 pub(crate) fn identities() -> IdentityRecords {
     let disabled_at = Some(Timestamp(-1));
     let [first, second] = [token("aaaaaaaaaaaa", "ada", 5), token("ZZZZZZZZZZZZ", "BOB", 5)];
@@ -136,7 +136,7 @@ pub(crate) fn identities() -> IdentityRecords {
     IdentityRecords { users: vec![user("ada"), bob], tokens: vec![all, first] }
 }
 
-/// Rows after one that is gone, with bytes that are easily lost.
+/// Rows after a pruned one, with characters that JSON escapes.
 pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
     let mut head = ChainHead { number: 6, ..ChainHead::default() };
     let row = |second| {
@@ -163,7 +163,7 @@ pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
     (0..count).map(row).collect()
 }
 
-/// One archive with records of every type.
+/// An archive with records of every type.
 pub(crate) fn all_records() -> Vec<ArchiveRecord> {
     all_records_with(rows(3))
 }
@@ -198,7 +198,7 @@ pub(crate) async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<Archi
     }
 }
 
-/// A dump of [`all`].
+/// A dump of [`all_records`].
 pub(crate) async fn example_dump() -> DumpFolder {
     let place = DumpFolder::new();
     write_records(&place.dump(), all_records()).await.unwrap();
