@@ -14,7 +14,7 @@ use crate::{MemoryStore, StoreState, StoredDocument};
 impl StoreState {
     fn check_complete(&self) -> StoreResult<()> {
         if self.is_incomplete {
-            return Err(refusal("is incomplete; what filled it did not finish"));
+            return Err(refusal("is incomplete: a copy into it did not finish"));
         }
         Ok(())
     }

@@ -14,10 +14,10 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::MemoryStore;
 
-/// Everything that is stored besides documents.
+/// Everything that the store keeps besides documents.
 #[derive(Debug, Default)]
 pub(crate) struct TeamState {
-    /// By the key of the name.
+    /// Users by [`UserName::key`](reqlore_domain::identity::UserName::key).
     pub(crate) users: BTreeMap<String, User>,
     pub(crate) tokens: BTreeMap<TokenId, Token>,
     epoch: u64,
@@ -26,23 +26,25 @@ pub(crate) struct TeamState {
 }
 
 impl TeamState {
-    pub(crate) fn check_idempotency(&self, act: &WriteContext) -> StoreResult<()> {
-        let earlier =
-            act.idempotency_key.as_ref().and_then(|once| self.idempotency_records.get(&once.key));
-        act.check_idempotency(earlier.cloned())
+    pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
+        let record = match &context.idempotency_key {
+            Some(idempotency) => self.idempotency_records.get(&idempotency.key).cloned(),
+            None => None,
+        };
+        context.check_idempotency(record)
     }
 
     pub(crate) fn newest_row(&self) -> ChainHead {
         self.rows.last().map(AuditRow::head).unwrap_or_default()
     }
 
-    pub(crate) fn append_events(&mut self, entries: impl IntoIterator<Item = AuditEvent>) {
-        for entry in entries {
-            self.rows.push(AuditRow::after(self.newest_row(), entry));
+    pub(crate) fn append_events(&mut self, events: impl IntoIterator<Item = AuditEvent>) {
+        for event in events {
+            self.rows.push(AuditRow::after(self.newest_row(), event));
         }
     }
 
-    /// The oldest first.
+    /// Returns all tokens, the oldest first.
     pub(crate) fn tokens_by_age(&self) -> Vec<Token> {
         let mut tokens: Vec<Token> = self.tokens.values().cloned().collect();
         tokens.sort_by_key(|token| token.created_at);
@@ -50,9 +52,14 @@ impl TeamState {
     }
 
     fn commit_identities(&mut self, mut commit: IdentityCommit) -> StoreResult<()> {
-        let users: Vec<_> =
-            commit.users.iter().map(|name| self.users.get(&name.key()).cloned()).collect();
-        let tokens: Vec<_> = commit.tokens.iter().map(|id| self.tokens.get(id).cloned()).collect();
+        let mut users = Vec::new();
+        for name in &commit.users {
+            users.push(self.users.get(&name.key()).cloned());
+        }
+        let mut tokens = Vec::new();
+        for id in &commit.tokens {
+            tokens.push(self.tokens.get(id).cloned());
+        }
         let (changes, audit) = commit.decide(&users, &tokens)?;
         self.epoch += u64::from(!changes.is_empty());
         for change in changes {
@@ -78,11 +85,9 @@ impl IdentityRepository for MemoryStore {
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let team = &self.lock_state().team;
-        let token = team.tokens.get(id).cloned();
-        Ok(token.and_then(|token| {
-            let user = team.users.get(&token.user.key()).cloned()?;
-            Some(TokenOwner { token, user })
-        }))
+        let Some(token) = team.tokens.get(id) else { return Ok(None) };
+        let Some(user) = team.users.get(&token.user.key()) else { return Ok(None) };
+        Ok(Some(TokenOwner { token: token.clone(), user: user.clone() }))
     }
 
     async fn epoch(&self) -> StoreResult<u64> {
@@ -106,8 +111,8 @@ impl IdentityRepository for MemoryStore {
 
 #[async_trait]
 impl AuditLog for MemoryStore {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        self.lock_state().team.append_events(entries);
+    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        self.lock_state().team.append_events(events);
         Ok(())
     }
 
@@ -123,15 +128,21 @@ impl AuditLog for MemoryStore {
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         let team = &mut self.lock_state().team;
-        let is_old = |row: &&AuditRow| row.entry().is_some_and(|entry| entry.at < older_than);
-        let old: Vec<&AuditRow> = team.rows.iter().take_while(is_old).collect();
-        let Some(last) = old.last() else { return Ok(0) };
-        let gone = old.len();
-        let entry = AuditEvent::pruned(last.number, now);
-        // After the newest row, which may be pruned as well.
-        team.append_events([entry]);
-        team.rows.drain(..gone);
-        Ok(gone as u64)
+        let mut count = 0;
+        // An unreadable row has an unknown age, so it ends the pruning.
+        while let Some(event) = team.rows.get(count).and_then(AuditRow::entry)
+            && event.at < older_than
+        {
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        let event = AuditEvent::pruned(team.rows[count - 1].number, now);
+        // Appended before the removal, because the newest row may be pruned too.
+        team.append_events([event]);
+        team.rows.drain(..count);
+        Ok(count as u64)
     }
 }
 
@@ -142,14 +153,14 @@ impl IdempotencyStore for MemoryStore {
     }
 
     async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
-        if let Some(earlier) = self.lock_state().team.idempotency_records.get_mut(key) {
-            earlier.answer = Some(answer.into());
+        if let Some(record) = self.lock_state().team.idempotency_records.get_mut(key) {
+            record.answer = Some(answer.into());
         }
         Ok(())
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        self.lock_state().team.idempotency_records.retain(|_, earlier| earlier.at >= before);
+        self.lock_state().team.idempotency_records.retain(|_, record| record.at >= before);
         Ok(())
     }
 }
