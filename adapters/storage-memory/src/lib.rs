@@ -337,6 +337,6 @@ impl ProjectResolver for NamedProjects {
 #[cfg(test)]
 mod tests {
     reqlore_contract::suite!(async {
-        reqlore_contract::Storage::fleeting(crate::MemoryStore::default())
+        reqlore_contract::Storage::in_memory(crate::MemoryStore::default())
     });
 }

@@ -24,7 +24,7 @@ fn at(file: &Path) -> StoreResult<SqliteStore> {
 
 /// The store at this file, with the shorthands of the contract.
 fn storage(file: &Path) -> Storage {
-    Storage { other: ProjectKey::new("/other"), ..Storage::fleeting(at(file).unwrap()) }
+    Storage { other: ProjectKey::new("/other"), ..Storage::in_memory(at(file).unwrap()) }
 }
 
 fn open() -> Storage {
@@ -58,7 +58,7 @@ fn made() -> (TempDir, PathBuf) {
 async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
     let id = DocumentId::section(name);
     let change = DocumentChange::put(id.clone(), "text");
-    let put = s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
+    let put = s.commit_from(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
     put.await.map(drop)
 }
 

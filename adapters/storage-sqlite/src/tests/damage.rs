@@ -61,7 +61,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
         }
         let words = failed.expect("the disk is full").to_string();
         assert!(words.contains("no space"), "{words}");
-        assert!(s.body(&DocumentId::section("kept")).await.is_some(), "reads go on");
+        assert!(s.read_body(&DocumentId::section("kept")).await.is_some(), "reads go on");
         fs::remove_file(&filler).unwrap();
         try_put(&s, "after").await.unwrap();
     });
@@ -122,7 +122,7 @@ fn a_read_only_database_is_read() {
         without_root(move || {
             run(async {
                 let s = storage(&file);
-                let kept = s.body(&DocumentId::section("kept")).await;
+                let kept = s.read_body(&DocumentId::section("kept")).await;
                 assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
                 let (error, words) = told(try_put(&s, "b").await);
                 assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
@@ -153,7 +153,7 @@ fn killed(damage: bool) -> (TempDir, PathBuf) {
         let ids: Vec<_> = (0..20).map(|at| DocumentId::entity(format!("e{at}"))).collect();
         let put = |id: &DocumentId| DocumentChange::put(id.clone(), vec![b'x'; 2_000]);
         let changes: Vec<DocumentChange> = ids.iter().map(put).collect();
-        s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
+        s.commit_from(&ids, move |_| Ok(changes.clone())).await.unwrap();
     });
     run(async {
         let s = storage(&original);
@@ -179,7 +179,7 @@ fn an_unclean_end_is_checked_at_once() {
         let (_folder, file) = killed(damage);
         run(async {
             let s = storage(&file);
-            assert!(s.body(&DocumentId::section("last")).await.is_some());
+            assert!(s.read_body(&DocumentId::section("last")).await.is_some());
             let mut refused = None;
             for _ in 0..if damage { 500 } else { 20 } {
                 refused = try_put(&s, "next").await.err();
@@ -194,7 +194,7 @@ fn an_unclean_end_is_checked_at_once() {
                 assert!(words.contains("nothing is written to it any more"), "{words}");
                 assert!(words.contains("reqlore restore"), "{words}");
             }
-            assert!(s.body(&DocumentId::section("last")).await.is_some(), "reads go on");
+            assert!(s.read_body(&DocumentId::section("last")).await.is_some(), "reads go on");
         });
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use reqlore_contract::audit::audited;
-use reqlore_contract::identity::{put_as, user};
+use reqlore_contract::audit::audited_context;
+use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
@@ -115,7 +115,7 @@ fn an_older_schema_is_backed_up_and_migrated() {
     let copy = folder.path().join("reqlore.db.schema-2.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
-        let kept = storage(&copy).body(&DocumentId::section("kept")).await;
+        let kept = storage(&copy).read_body(&DocumentId::section("kept")).await;
         assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
     });
 }
@@ -127,13 +127,15 @@ fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
     let id = DocumentId::section("kept");
     run(async {
         let old = SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap();
-        Storage::fleeting(old).put(&id, "kept").await;
+        Storage::in_memory(old).put(&id, "kept").await;
     });
     run(async {
         let s = storage(&file);
-        assert_eq!(s.body(&id).await.as_deref(), Some(&b"kept"[..]));
+        assert_eq!(s.read_body(&id).await.as_deref(), Some(&b"kept"[..]));
         assert_eq!(s.store.epoch().await.unwrap(), 0);
-        put_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited()).await.unwrap();
+        put_identities_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited_context())
+            .await
+            .unwrap();
         assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
         let newest = s.store.newest().await.unwrap();
         assert_eq!((s.store.epoch().await.unwrap(), newest.number), (1, 1));

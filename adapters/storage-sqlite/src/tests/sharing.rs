@@ -52,7 +52,7 @@ fn a_locked_database_is_busy_and_then_works() {
         let (error, words) = told(try_put(&s, "b").await);
         assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
         assert!(words.contains("Nothing was written; try again"), "{words}");
-        assert!(s.body(&DocumentId::section("a")).await.is_some(), "reads go on");
+        assert!(s.read_body(&DocumentId::section("a")).await.is_some(), "reads go on");
         other.execute_batch("ROLLBACK").unwrap();
         try_put(&s, "b").await.unwrap();
     });
@@ -133,7 +133,7 @@ async fn in_parts(
     let mut last = Revision(0);
     for part in ids.chunks(100) {
         let changes: Vec<DocumentChange> = part.iter().map(change).collect();
-        last = s.decide(part, move |_| Ok(changes.clone())).await.unwrap().revision;
+        last = s.commit_from(part, move |_| Ok(changes.clone())).await.unwrap().revision;
     }
     last
 }

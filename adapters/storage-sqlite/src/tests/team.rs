@@ -1,8 +1,8 @@
 //! Audit rows, users and idempotency keys of several stores on one file and of changes that fail.
 
 use futures_util::future::join_all;
-use reqlore_contract::audit::{audited, chain, entry};
-use reqlore_contract::identity::{put_as, user};
+use reqlore_contract::audit::{audit_event, audited_context, verified_rows};
+use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, act, run};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::DocumentId;
@@ -32,7 +32,7 @@ fn commit(sections: &[(&str, &str)]) -> CommitRequest {
     let changes: Vec<DocumentChange> = sections.iter().map(put).collect();
     let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
     let once = IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() };
-    let act = WriteContext { idempotency_key: Some(once), ..audited() };
+    let act = WriteContext { idempotency_key: Some(once), ..audited_context() };
     CommitRequest { reads, decide: Box::new(move |_: &_| Ok(changes.clone())), context: act }
 }
 
@@ -41,7 +41,7 @@ async fn put(s: &Storage, name: &str, body: &str) -> StoreResult<()> {
 }
 
 async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
-    put_as(&*s.store, vec![IdentityChange::User(user)], audited()).await
+    put_identities_as(&*s.store, vec![IdentityChange::User(user)], audited_context()).await
 }
 
 fn engine(file: &std::path::Path) -> Engine {
@@ -63,7 +63,7 @@ fn stores_on_one_file_make_one_whole_chain() {
                 for round in 0..10 {
                     let names = [0, 1, 2].map(|at| format!("s{writer}-{round}-{at}"));
                     let puts = join_all(names.iter().map(|name| put(&s, name, "text")));
-                    let record = s.store.record(vec![entry("a", 1), entry("b", 1)]);
+                    let record = s.store.record(vec![audit_event("a", 1), audit_event("b", 1)]);
                     let (puts, record, user) =
                         futures_util::join!(puts, record, put_user(&s, user("ada")));
                     puts.into_iter().chain([record, user]).for_each(|done| done.unwrap());
@@ -76,7 +76,7 @@ fn stores_on_one_file_make_one_whole_chain() {
     }
     run(async {
         let s = storage(&file);
-        assert_eq!(chain(&*s.store).await.len(), 3 * 10 * 6);
+        assert_eq!(verified_rows(&*s.store).await.len(), 3 * 10 * 6);
         assert_eq!(s.store.epoch().await.unwrap(), 30);
     });
 }
@@ -84,10 +84,10 @@ fn stores_on_one_file_make_one_whole_chain() {
 /// Asserts that the changes left no section, no audit row and no key.
 async fn check_undone(s: &Storage, names: &[&str]) {
     for name in names {
-        assert_eq!(s.body(&DocumentId::section(*name)).await, None, "{name}");
+        assert_eq!(s.read_body(&DocumentId::section(*name)).await, None, "{name}");
         assert_eq!(s.store.find_record(name).await.unwrap(), None, "{name}");
     }
-    assert_eq!(chain(&*s.store).await.len(), 1, "only what was kept");
+    assert_eq!(verified_rows(&*s.store).await.len(), 1, "only what was kept");
 }
 
 /// Inserting the body `bad` fails, and SQLite undoes as much as `how` says.
@@ -110,7 +110,7 @@ fn a_failed_change_is_undone_whole_and_its_group_stays() {
         assert!(matches!(bad, Err(StoreError::Internal(_))), "{bad:?}");
         kept.unwrap();
         check_undone(&s, &["first", "second"]).await;
-        assert!(s.body(&DocumentId::section("kept")).await.is_some());
+        assert!(s.read_body(&DocumentId::section("kept")).await.is_some());
         put(&s, "first", "good").await.expect("its key is free");
     });
 }
@@ -131,7 +131,7 @@ fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
             let epoch = s.store.epoch().await.unwrap();
             if table == "audit" {
                 told(put_user(&s, user("ada")).await);
-                told(s.store.record(vec![entry("a", 1)]).await);
+                told(s.store.record(vec![audit_event("a", 1)]).await);
                 assert!(s.store.users().await.unwrap().is_empty());
                 assert_eq!(s.store.epoch().await.unwrap(), epoch);
             }
@@ -150,7 +150,7 @@ async fn check_lost_group(s: &Storage, engine: &mut Engine, bad: &str) -> (Store
     engine.begin_group().unwrap();
     engine.apply(&s.project, commit(&[("next", "text")])).unwrap();
     engine.finish_group().unwrap();
-    assert!(s.body(&DocumentId::section("next")).await.is_some());
+    assert!(s.read_body(&DocumentId::section("next")).await.is_some());
     failed
 }
 
@@ -188,15 +188,15 @@ fn rows_pruned_in_steps_leave_a_chain() {
     run(async {
         let s = storage(&file);
         let old = Timestamp::new(1, 0);
-        let old_entry = AuditEvent { at: old, ..entry("old", 1) };
+        let old_entry = AuditEvent { at: old, ..audit_event("old", 1) };
         s.store.record(vec![old_entry; 20_500]).await.unwrap();
         let now = act().at;
         assert_eq!(s.store.prune(Timestamp(old.0 + 1), now).await.unwrap(), 20_500);
-        let rows = chain(&*s.store).await;
+        let rows = verified_rows(&*s.store).await;
         let said: Vec<_> = rows.iter().map(|row| row.entry().unwrap().reason).collect();
         assert_eq!(said, ["10000", "20000", "20500"]);
-        s.store.record(vec![entry("new", 1)]).await.unwrap();
-        assert_eq!(chain(&*s.store).await.len(), 4);
+        s.store.record(vec![audit_event("new", 1)]).await.unwrap();
+        assert_eq!(verified_rows(&*s.store).await.len(), 4);
     });
 }
 
@@ -209,7 +209,7 @@ fn pruning_stops_at_a_row_of_unknown_age() {
         let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
         sink.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
         sink.finish().await.unwrap();
-        s.store.record(vec![entry("a", 1)]).await.unwrap();
+        s.store.record(vec![audit_event("a", 1)]).await.unwrap();
         let later = Timestamp(act().at.0 + 1);
         assert_eq!(s.store.prune(later, later).await.unwrap(), 0);
         assert_eq!(s.store.rows(0, 9).await.unwrap().len(), 2);
@@ -221,7 +221,7 @@ fn rows_can_not_be_changed() {
     let (_folder, file) = place();
     run(async {
         let s = storage(&file);
-        s.store.record(vec![entry("a", 1)]).await.unwrap();
+        s.store.record(vec![audit_event("a", 1)]).await.unwrap();
         let other = Connection::open(&file).unwrap();
         let changed = other.execute("UPDATE audit SET text = ''", []);
         assert!(changed.unwrap_err().to_string().contains("never changed"));
@@ -238,7 +238,7 @@ fn a_damaged_row_is_an_error() {
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
         assert!(words.contains("a hash of the audit") && words.contains("restore"), "{words}");
         told(s.store.rows(1, 1).await);
-        told(s.store.record(vec![entry("a", 1)]).await);
+        told(s.store.record(vec![audit_event("a", 1)]).await);
         sqlite(&file, "DELETE FROM audit");
         assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     });
@@ -251,7 +251,7 @@ fn a_copy_has_audit_and_users_of_one_snapshot() {
         let s = storage(&file);
         put(&s, "before", "text").await.unwrap();
         put_user(&s, user("ada")).await.unwrap();
-        let before = chain(&*s.store).await;
+        let before = verified_rows(&*s.store).await;
         let mut source = s.store.read().await.unwrap();
         put(&s, "after", "text").await.unwrap();
         put_user(&s, User { role: Role::Commenter, ..user("ada") }).await.unwrap();
