@@ -6,9 +6,9 @@ use reqlore_domain::identity::PresentedToken;
 use serde_json::Value;
 
 use crate::client::{project, reqlore};
+use crate::copy_and_backup::{both, moved, run};
 use crate::http::STORAGES;
 use crate::init::output;
-use crate::moving::{both, moved, run};
 
 fn json(folder: &Path, command: &str) -> Value {
     serde_json::from_str(&moved(folder, command)).unwrap()
@@ -26,7 +26,7 @@ pub(crate) fn token(folder: &Path, command: &str) -> PresentedToken {
 
 // S5: 4.1
 #[test]
-fn a_token_is_printed_once_and_alone() {
+fn token_create_prints_only_the_token() {
     for storage in STORAGES {
         let scratch = project();
         let place = scratch.path();
@@ -52,7 +52,7 @@ fn a_token_is_printed_once_and_alone() {
 }
 
 #[test]
-fn mistakes_are_refused_with_the_way_out() {
+fn admin_commands_invalid_arguments_name_the_fix() {
     let scratch = project();
     let place = scratch.path();
     moved(place, "user add ann --role user");
@@ -83,7 +83,7 @@ fn mistakes_are_refused_with_the_way_out() {
 
 // S5: 4.5
 #[test]
-fn the_audit_tells_who_administered_and_proves_that_it_is_whole() {
+fn audit_verify_admin_changes_names_user_and_chain() {
     for storage in STORAGES {
         let scratch = project();
         let place = scratch.path();
@@ -107,12 +107,12 @@ fn the_audit_tells_who_administered_and_proves_that_it_is_whole() {
     let mut add = reqlore();
     add.env("REQLORE_AUDIT", "off").current_dir(scratch.path());
     assert_eq!(output(add.args("user add ann --role user".split(' '))).0, 0);
-    assert_eq!(moved(scratch.path(), "audit list"), "There are no such rows.\n");
+    assert_eq!(moved(scratch.path(), "audit list"), "No audit rows match.\n");
 }
 
 // Rulings 7: a running sled store belongs to its server
 #[test]
-fn a_sled_store_that_is_served_is_left_to_its_server() {
+fn sled_store_in_use_refuses_admin_commands() {
     let scratch = project();
     let place = scratch.path();
     moved(place, "--storage sled user add ann --role user");
@@ -127,7 +127,7 @@ fn a_sled_store_that_is_served_is_left_to_its_server() {
 
 // S5: 5.1
 #[test]
-fn the_start_tells_people_and_programs_the_same_with_every_limit() {
+fn startup_report_text_and_json_have_the_same_limits() {
     let place = crate::http::Place::new("sqlite");
     let limits = place.run("--print-config");
     let limits = limits.lines().filter_map(|line| line.strip_prefix("http.limits."));

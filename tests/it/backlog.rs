@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::client::{Server, call, project, request, text};
-use crate::moving::run;
+use crate::copy_and_backup::run;
 
 /// The data of a tool's answer, which is no error.
 pub(crate) fn data(answer: &Value) -> &Value {
@@ -115,7 +115,7 @@ fn several_processes(storage: &str, processes: usize, each: usize) {
 }
 
 #[test]
-fn concurrent_processes_never_give_one_reference_twice() {
+fn references_concurrent_processes_are_unique() {
     for (storage, processes, each) in [("fs", 3, 20), ("sqlite", 3, 20), ("sled", 1, 60)] {
         several_processes(storage, processes, each);
     }
@@ -153,7 +153,7 @@ fn check_refused(server: &mut Server, root: &Path, request: &Value) -> Value {
 
 // Catalogue 39; S2: 1.2, 1.5, 2.1, 2.2
 #[test]
-fn hostile_references_are_refused_by_every_tool_and_change_nothing() {
+fn references_hostile_input_is_refused_by_every_tool() {
     let project = project();
     let root = project.path();
     let mut server = small(root);
@@ -193,7 +193,7 @@ fn hostile_references_are_refused_by_every_tool_and_change_nothing() {
 
 // Catalogue 40, 46; S5: 6.1, 6.4, 6.7
 #[test]
-fn hostile_uris_and_ids_are_refused_and_open_nothing() {
+fn resource_uris_hostile_input_opens_no_file() {
     let project = project();
     let root = project.path();
     std::fs::write(root.join("secret.md"), "---\nid: secret\n---\n").unwrap();
@@ -227,7 +227,7 @@ fn hostile_uris_and_ids_are_refused_and_open_nothing() {
 
 // Catalogue 48
 #[test]
-fn hostile_queries_are_words_or_are_refused_and_never_a_syntax() {
+fn search_hostile_queries_are_plain_words_or_refused() {
     let project = project();
     let root = project.path();
     let mut server = small(root);
@@ -265,7 +265,7 @@ fn hostile_queries_are_words_or_are_refused_and_never_a_syntax() {
 
 // Catalogue 46
 #[test]
-fn cycles_and_self_links_end_and_are_reported() {
+fn hierarchy_cycles_and_self_links_are_reported() {
     let project = project();
     let root = project.path();
     let mut server = small(root);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::backlog::{data, epic, made, requirement, requirements, story};
 use crate::client::{Server, project, text};
-use crate::moving::{files, moved};
+use crate::copy_and_backup::{files, moved};
 
 const FOLDER: &str = ".reqlore/backlog";
 
@@ -23,7 +23,7 @@ fn item(server: &mut Server, reference: &str) -> Value {
 }
 
 #[test]
-fn five_hundred_files_at_once_show_at_the_next_call() {
+fn backlog_500_new_files_are_visible_at_the_next_call() {
     let project = project();
     let root = project.path();
     write(root, "epics/EP-001.md", "---\ntitle: Epic\n---\n");
@@ -81,7 +81,7 @@ fn write_backlog(root: &Path) {
 
 // Catalogue 148
 #[test]
-fn a_backlog_goes_through_every_storage_and_comes_back_with_its_numbers() {
+fn copy_through_every_storage_keeps_backlog_numbers() {
     let (project, scratch) = (project(), project());
     let (root, place) = (project.path(), scratch.path());
     write_backlog(root);

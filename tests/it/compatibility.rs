@@ -103,7 +103,7 @@ fn check_tokens(root: &Path, storage: &str, expected: &Value) {
 }
 
 #[test]
-fn every_storage_of_0_1_0_gives_the_same_answers() {
+fn storages_written_by_0_1_0_return_the_same_answers() {
     for storage in STORAGES {
         let project = unpack(storage);
         let expected = answers(storage);
@@ -113,7 +113,7 @@ fn every_storage_of_0_1_0_gives_the_same_answers() {
 }
 
 #[test]
-fn a_dump_of_0_1_0_is_restored_into_every_storage() {
+fn dump_written_by_0_1_0_restores_into_every_storage() {
     for storage in STORAGES {
         let project = project();
         let dump = fixture("project.dump");

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::backlog::{data, epic, requirement, story};
 use crate::client::{Server, call, file, project, text};
+use crate::copy_and_backup::run;
 use crate::http::{self, Client, POST, Place};
-use crate::moving::run;
 
 macro_rules! tests {
     ($($name:ident: $check:ident($storage:literal);)+) => {$(

@@ -50,7 +50,7 @@ fn criteria(specification: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_criterion_is_covered_by_a_test() {
+fn criteria_each_has_a_test() {
     for (specification, _) in CRITERIA {
         let covered = covered(specification);
         let missing: Vec<_> = criteria(specification).difference(&covered).cloned().collect();
@@ -117,7 +117,7 @@ fn specification(file: &str) -> Option<String> {
 }
 
 #[test]
-fn the_list_of_criteria_is_that_of_the_specifications() {
+fn criteria_list_matches_the_specifications() {
     for (name, file, criteria_of) in [
         ("S1", "1-requirement-sections.md", sections as fn(&str) -> BTreeSet<String>),
         ("S2", "2-user-story-requirements.md", numbered),

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::client::{Server, project, text};
-use crate::moving::run;
+use crate::copy_and_backup::run;
 
 fn configure(root: &Path, config: &str) {
     std::fs::create_dir_all(root.join(".knowledge")).unwrap();
@@ -18,7 +18,7 @@ fn search(docset: &str) -> Value {
 
 // S3: REQ-3.1, REQ-3.2, REQ-3.3, REQ-8.1
 #[test]
-fn the_configuration_is_found_from_the_root_upwards() {
+fn docset_config_is_found_in_parent_folders() {
     let outer = project();
     let inner = outer.path().join("packages/app");
     std::fs::create_dir_all(&inner).unwrap();
@@ -39,7 +39,7 @@ fn the_configuration_is_found_from_the_root_upwards() {
 
 // S3: REQ-3.4, REQ-3.5
 #[test]
-fn without_a_configuration_the_server_runs_and_says_how_to_make_one() {
+fn docset_config_missing_explains_how_to_create_it() {
     let home = project();
     configure(home.path(), "docsets: {global: }");
     let project = project();
@@ -54,7 +54,7 @@ fn without_a_configuration_the_server_runs_and_says_how_to_make_one() {
 
 // S3: REQ-8.1, REQ-8.2, REQ-8.3, REQ-8.4
 #[test]
-fn the_tools_are_registered_and_what_is_no_tool_or_no_message_is_an_error() {
+fn docset_tools_unknown_tool_and_message_are_errors() {
     let project = project();
     let mut server = Server::start(project.path());
     let tools = server.request("tools/list", json!({}));
@@ -70,7 +70,7 @@ fn the_tools_are_registered_and_what_is_no_tool_or_no_message_is_an_error() {
 }
 
 #[test]
-fn check_names_the_line_of_a_fault_and_folders_that_are_not_there() {
+fn check_docset_config_names_line_and_missing_folders() {
     let project = project();
     let found = || run(project.path(), "check");
     configure(project.path(), "docsets:\n  a b:\n");

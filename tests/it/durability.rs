@@ -62,7 +62,7 @@ fn event(line: &str) -> Option<String> {
 
 // Reliability 5.1, P1
 #[test]
-fn file_and_folder_are_synced_before_the_answer() {
+fn files_write_syncs_file_and_folder_before_answer() {
     let project = project();
     let root = project.path();
     let write = |id, text| call(id, "reqlix_set_requirements", root, set(1, text)).to_string();
@@ -85,7 +85,7 @@ fn file_and_folder_are_synced_before_the_answer() {
 
 // Reliability 5.2 and 5.3, F2, F3, F5, P1
 #[test]
-fn a_database_is_synced_before_every_answer() {
+fn databases_write_syncs_before_answer() {
     for (storage, file) in [("sqlite", "reqlore.db-wal"), ("sled", "db")] {
         let project = project();
         let write = |id: u8| {
@@ -105,7 +105,7 @@ fn a_database_is_synced_before_every_answer() {
 
 // Reliability 5.3: what was not made durable when it was created is lost with everything in it
 #[test]
-fn a_new_database_is_durable_before_the_first_answer() {
+fn databases_new_file_is_synced_before_first_answer() {
     for (storage, wanted) in
         [("sqlite", vec!["sync local"]), ("sled", vec!["sync db", "sync sled", "sync local"])]
     {

@@ -187,7 +187,7 @@ proptest! {
     })]
 
     #[test]
-    fn an_application_that_ran_all_the_time_answers_as_a_new_one(steps in steps()) {
+    fn caches_long_running_application_answers_like_a_new_one(steps in steps()) {
         play(&steps)?;
     }
 }

@@ -30,7 +30,7 @@ fn tags(server: &mut Server, arguments: Value) -> Vec<String> {
 
 // S4: AC-001.1, AC-001.2, AC-001.3, AC-002.1, AC-002.2, AC-002.3, AC-002.4, AC-002.5, AC-004.1
 #[test]
-fn the_tools_are_there_and_notifications_are_not_answered() {
+fn knowledge_tools_are_listed_and_notifications_ignored() {
     let project = project();
     let mut server = Server::start(project.path());
     let hello = json!({
@@ -52,7 +52,7 @@ fn the_tools_are_there_and_notifications_are_not_answered() {
 
 // S4: AC-003.1
 #[test]
-fn a_repository_is_named_by_any_path_in_it() {
+fn project_root_any_path_inside_selects_the_repository() {
     let (own, other) = (project(), project());
     entity(own.path(), "dec-0001", "own");
     entity(other.path(), "dec-0002", "other");
@@ -86,7 +86,7 @@ fn a_repository_is_named_by_any_path_in_it() {
 
 // S4: AC-003.2
 #[test]
-fn without_a_repository_the_working_directory_is_meant() {
+fn project_root_without_repository_is_the_working_directory() {
     let outer = project();
     entity(outer.path(), "dec-0001", "here");
     let inner = outer.path().join("packages/app");
@@ -100,7 +100,7 @@ fn without_a_repository_the_working_directory_is_meant() {
 }
 
 #[test]
-fn the_way_up_ends_at_the_roots_and_below_the_home_folder() {
+fn project_root_search_stops_at_roots_and_home() {
     let outer = project();
     let outer = outer.path().canonicalize().unwrap();
     entity(&outer, "dec-0001", "outer");
@@ -131,7 +131,7 @@ fn the_way_up_ends_at_the_roots_and_below_the_home_folder() {
 }
 
 #[test]
-fn one_broken_file_is_a_warning_with_its_line_and_harms_no_other() {
+fn knowledge_broken_file_is_a_warning_with_its_line() {
     let project = project();
     entity(project.path(), "dec-0001", "one");
     let mut server = Server::start(project.path());
@@ -158,7 +158,7 @@ fn one_broken_file_is_a_warning_with_its_line_and_harms_no_other() {
 
 /// More folders on one level than a process may have files open.
 #[test]
-fn a_wide_tree_needs_few_handles() {
+fn knowledge_wide_tree_uses_few_file_handles() {
     let project = project();
     for at in 0..200 {
         write(&project.path().join(format!(".ixchel/f{at}/n.md")), "---\ntags: [wide]\n---\n");
@@ -193,7 +193,7 @@ fn sync(id: u64) -> String {
 
 // S4: AC-002.1
 #[test]
-fn a_long_sync_tells_its_progress_and_can_be_cancelled() {
+fn knowledge_sync_reports_progress_and_can_be_cancelled() {
     let (project, count) = large_project();
     let mut server = Server::start(project.path());
     server.send(sync(1));

@@ -67,7 +67,7 @@ fn real() -> Option<PathBuf> {
 }
 
 #[test]
-fn without_a_model_the_list_says_so_and_nothing_is_removed() {
+fn model_none_installed_list_says_so_and_remove_does_nothing() {
     let cache = Cache::new();
     cache.check_state("absent");
     let (code, listed) = cache.model(&["list"]);
@@ -81,7 +81,7 @@ fn without_a_model_the_list_says_so_and_nothing_is_removed() {
 }
 
 #[test]
-fn a_wrong_file_is_refused() {
+fn model_install_wrong_file_is_refused() {
     let (cache, given) = (Cache::new(), project());
     fs::write(given.path().join("tokenizer.json"), "{}").unwrap();
     let (code, said) = cache.install(given.path().to_str().unwrap());
@@ -92,7 +92,7 @@ fn a_wrong_file_is_refused() {
 }
 
 #[test]
-fn a_model_that_is_not_installed_is_refused_at_the_start() {
+fn model_not_installed_is_refused_at_startup() {
     let (cache, root) = (Cache::new(), project());
     for name in [MODEL, "word2vec"] {
         let mut command = reqlore();
@@ -107,7 +107,7 @@ fn a_model_that_is_not_installed_is_refused_at_the_start() {
 
 /// The text that is found shares no word with the query.
 #[test]
-fn an_installed_model_ranks_after_it_embedded_everything() {
+fn model_installed_ranks_once_all_texts_are_embedded() {
     let Some(real) = real() else { return };
     let (cache, root) = (Cache::new(), project());
     let (code, said) = cache.install(real.to_str().unwrap());

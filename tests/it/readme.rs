@@ -34,10 +34,10 @@ struct Block {
     skipped: bool,
 }
 
-/// README.md, and what lies in docs/ and deploy/.
+/// README.md, ARCHITECTURE.md, and the pages in docs/ and deploy/.
 fn pages() -> Vec<Page> {
-    let mut names = vec!["README.md".to_owned()];
-    for folder in ["docs", "deploy"] {
+    let mut names = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
+    for folder in ["docs", "docs/decisions", "deploy"] {
         let entries = std::fs::read_dir(repository().join(folder)).unwrap();
         let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let files = files.filter(|file| Path::new(file).extension().is_some_and(|it| it == "md"));
@@ -107,7 +107,7 @@ fn run(page: &Page, script: &str) {
 }
 
 #[test]
-fn the_commands_on_every_page_work() {
+fn pages_shell_commands_succeed() {
     let mut ran = 0;
     for page in pages() {
         if let Some(script) = page.script() {
@@ -119,7 +119,7 @@ fn the_commands_on_every_page_work() {
 }
 
 #[test]
-fn blocks_say_what_they_are_and_configurations_parse() {
+fn pages_code_blocks_have_a_language_and_parse() {
     for page in pages() {
         for Block { line, language, text, skipped } in page.blocks() {
             let place = format!("{}:{line}", page.name);
@@ -138,30 +138,43 @@ fn blocks_say_what_they_are_and_configurations_parse() {
 }
 
 #[test]
-fn the_readme_begins_with_the_commands_to_try_and_to_check() {
+fn readme_begins_with_the_demo_and_check_commands() {
     let readme = pages().into_iter().find(|page| page.name == "README.md").unwrap();
     let blocks = readme.blocks();
     let shell = blocks.iter().filter(|block| block.language == "sh").map(|block| &block.text);
     assert_eq!(shell.take(2).collect::<Vec<_>>(), FIRST);
 }
 
-/// The conversation in the README; docs/transcript makes it with the real server.
+/// The README shows the session of `reqlore demo`. `UPDATE_EXPECT=1` writes it.
 #[test]
-fn the_conversation_in_the_readme_is_what_the_server_says() {
-    const BEGIN: &str = "<!-- made by docs/transcript -->\n```text\n";
+fn readme_session_is_the_output_of_the_demo() {
+    const BEGIN: &str = "<!-- output of `reqlore demo` -->\n```text\n";
     let path = repository().join("README.md");
     let readme = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = readme.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once("```\n").unwrap();
-    let script = repository().join("docs/transcript");
-    let output = Command::new("python3").arg(script).arg(BINARY).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let scratch = project();
+    let mut demo = Command::new(BINARY);
+    let output = demo.arg("demo").env("TMPDIR", scratch.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    expect_file![path].assert_eq(&format!("{before}{BEGIN}{said}```\n{after}"));
+    let output = String::from_utf8(output.stdout).unwrap();
+    let (_, session) = output.split_once("\n\n").unwrap();
+    let (session, _) = session.split_once("\nTo connect your assistants").unwrap();
+    let mut shown = String::new();
+    for line in session.lines() {
+        match line.rsplit_once('-') {
+            // File names of items end in random digits.
+            Some((name, _)) if line.starts_with("  .reqlore/") => {
+                writeln!(shown, "{name}-\u{2026}.md").unwrap();
+            }
+            _ => writeln!(shown, "{line}").unwrap(),
+        }
+    }
+    expect_file![path].assert_eq(&format!("{before}{BEGIN}{shown}```\n{after}"));
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn pages_links_have_targets() {
     for page in pages() {
         let folder: PathBuf = repository().join(&page.name).parent().unwrap().into();
         let targets = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -203,7 +203,7 @@ fn check_rights(storage: &'static str, is_read_only: bool) {
 
 // S5: 4.3, 4.4, 4.5, 7.9
 #[test]
-fn each_role_and_scope_may_use_the_tools_it_sees_and_no_other() {
+fn tools_each_role_and_scope_can_call_only_listed_ones() {
     for storage in STORAGES {
         check_rights(storage, false);
     }
@@ -211,13 +211,13 @@ fn each_role_and_scope_may_use_the_tools_it_sees_and_no_other() {
 
 // S5: 4.4, 7.9
 #[test]
-fn read_only_server_lets_no_member_write() {
+fn read_only_server_refuses_writes_of_members() {
     check_rights("sqlite", true);
 }
 
 // S5: 1.7, 1.9, 2.1, 2.2, 2.3, 4.3
 #[test]
-fn token_for_one_project_reads_nothing_of_another() {
+fn token_for_one_project_cannot_read_another() {
     for storage in STORAGES {
         let (place, members, [reading, _]) = furnished(storage);
         place.user("shopkeeper", "administrator");
@@ -267,7 +267,7 @@ fn token_for_one_project_reads_nothing_of_another() {
 
 // S5: 4.3, 6.8, 8.8
 #[test]
-fn token_without_existing_projects_reads_nothing() {
+fn token_without_existing_projects_cannot_read() {
     let place = Place::new("sqlite");
     place.user("shopkeeper", "administrator");
     let token = place.token("shopkeeper", "--projects shop");

@@ -153,7 +153,7 @@ proptest! {
 
     // S1: P.1, P.2
     #[test]
-    fn what_the_schema_refuses_the_tool_refuses_and_answers_fit_their_schema(all in arguments()) {
+    fn schemas_and_tools_refuse_the_same_arguments(all in arguments()) {
         let application = application();
         for Judged { spec, input, output } in JUDGED.iter() {
             let taken = spec.input_schema["properties"].as_object().unwrap();
@@ -183,7 +183,7 @@ proptest! {
 
 // S1: P.2
 #[test]
-fn every_broken_constraint_is_named_at_once() {
+fn schemas_all_violations_are_named_in_one_error() {
     let arguments = json!({
         "section": "x".repeat(101), "index": "", "text": "y".repeat(10_001), "extra": 1, "if_version": null
     });
@@ -204,7 +204,7 @@ fn every_broken_constraint_is_named_at_once() {
 
 /// The property above proves nothing about a tool that refuses all these arguments.
 #[test]
-fn every_tool_answers_the_arguments_that_fit() {
+fn schemas_valid_arguments_are_accepted_by_every_tool() {
     let mut refused = Vec::new();
     let fitting = good();
     for spec in application().tools(&caller()) {

@@ -150,7 +150,7 @@ fn arguments_with(server: &Server, token: &str, root: &Path) -> Vec<Answer> {
 
 // S5: 4.8, 5.3; catalogue 86, 97
 #[test]
-fn no_part_of_a_secret_is_logged_measured_answered_or_stored() {
+fn secrets_are_never_logged_measured_returned_or_stored() {
     for storage in STORAGES {
         for format in ["text", "json"] {
             let place = Place::new(storage);

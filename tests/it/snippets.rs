@@ -1,11 +1,11 @@
-//! docs/clients.md: what `reqlore init` makes of each client's files, by letting it make them.
-//! UPDATE_EXPECT=1 writes the page anew; what stands there is what people copy.
+//! Generates docs/clients.md from the files that `reqlore init` writes (`UPDATE_EXPECT=1`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use expect_test::expect_file;
+use reqlore_client_config::Client;
 use tempfile::TempDir;
 
 use crate::client::{BINARY, project, reqlore};
@@ -16,29 +16,30 @@ const INTRODUCTION: &str = "\
 
 Generated from what `reqlore init` writes; a test keeps it true.
 
-Each file is shown as it becomes where there was none, on Linux, for somebody who has the program in `~/.cargo/bin` and the
-project in `~/shop`. Where there is a file, the entry goes into it and everything else stays as it was, comments and order too.
-`--dry-run` shows the change, `--remove` takes it back. A file of the project is for everybody who works on it and may be
-committed; one in your home folder is for you, in all your projects, save where it names the project (`--root`): such a client
-starts a server elsewhere, and knows this one project.
+Each example shows a new file on Linux, with the program in `~/.cargo/bin` and the project in `~/shop`. In an existing file,
+`reqlore init` adds its entry and keeps everything else, including comments and order. `--dry-run` shows the change, and
+`--remove` undoes it. A project's file applies to everyone who works on the project and can be committed. A file in your
+home folder applies to all your projects, unless it names one (`--root`): such a client starts its server elsewhere and
+serves this project only.
 
-Clients ask before they start a server that is new to them: Claude Code and Cursor want it approved, VS Code and Zed want the
-folder trusted, Codex, Gemini CLI and Copilot CLI read a project's file in trusted folders only. Claude Code reads CLAUDE.md
-instead of AGENTS.md where there is one; a line `@AGENTS.md` in it brings the other in. Gemini CLI reads GEMINI.md unless
+Clients ask before they start a new server. Claude Code and Cursor ask for approval of the server. VS Code and Zed ask you to
+trust the folder. Codex, Gemini CLI and Copilot CLI read a project's file in trusted folders only. Claude Code prefers
+CLAUDE.md to AGENTS.md; the line `@AGENTS.md` in CLAUDE.md includes it. Gemini CLI reads GEMINI.md unless
 `context.fileName` names AGENTS.md.
 
-Any other MCP client: its command is `reqlore`, without arguments, started in the project's folder (or with `--root DIR`).
+In any other MCP client, set the command to `reqlore` without arguments and start it in the project's folder, or add
+`--root DIR`.
 ";
 const OVER_HTTP: &str = "
 ## Over http
 
-For [one server for a team](team-server.md). The token is in a variable of the environment and never in a file:
-`reqlore init --transport http --url URL --client NAME`, here with `https://reqlore.example.org/api/v1/mcp` as the URL.
+For [one server for a team](team-server.md): `reqlore init --transport http --url URL --client NAME`. The examples use the
+URL `https://reqlore.example.org/api/v1/mcp`. The token stays in an environment variable, never in a file.
 ";
 const AGENTS: &str = "
 ## AGENTS.md
 
-With a file of the project comes this, between markers, in the project's AGENTS.md (`--no-agents-md` leaves it out):
+With a project's file, `reqlore init` adds this block to the project's AGENTS.md, between markers (`--no-agents-md` omits it):
 
 ";
 const URL: &str = "https://reqlore.example.org/api/v1/mcp";
@@ -93,20 +94,6 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Name and title of each client, as init lists them.
-const CLIENTS: [(&str, &str); 10] = [
-    ("claude-code", "Claude Code"),
-    ("claude-desktop", "Claude Desktop"),
-    ("cursor", "Cursor"),
-    ("vscode", "VS Code"),
-    ("zed", "Zed"),
-    ("codex", "Codex CLI"),
-    ("gemini", "Gemini CLI"),
-    ("copilot", "Copilot CLI"),
-    ("kiro", "Kiro"),
-    ("opencode", "OpenCode"),
-];
-
 /// What init does for one client, as a paragraph and a block, or why it does not.
 fn part(client: &str, scope: &str, more: &[&str]) -> String {
     let machine = Machine::new();
@@ -118,27 +105,28 @@ fn part(client: &str, scope: &str, more: &[&str]) -> String {
         return format!("\n{reason}.\n");
     }
     let (place, text) = machine.made();
-    let whose = if scope == "user" { "Yours" } else { "The project's" };
+    let owner = if scope == "user" { "User" } else { "Project" };
     let language = Path::new(&place).extension().unwrap().to_str().unwrap();
-    format!("\n{whose}, `{place}`:\n\n```{language}\n{}\n```\n", text.trim_end())
+    format!("\n{owner} file `{place}`:\n\n```{language}\n{}\n```\n", text.trim_end())
 }
 
 // On other systems some clients have other folders.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_page_on_clients_is_what_init_writes() {
+fn clients_page_matches_files_written_by_init() {
     let mut page = String::from(INTRODUCTION);
-    for (client, title) in CLIENTS {
-        write!(page, "\n## {title}\n\n`reqlore init --client {client}`\n").unwrap();
+    for client in Client::ALL {
+        let name = client.name();
+        write!(page, "\n## {}\n\n`reqlore init --client {name}`\n", client.title()).unwrap();
         for scope in ["project", "user"] {
-            page += &part(client, scope, &[]);
+            page += &part(name, scope, &[]);
         }
     }
     page += OVER_HTTP;
-    for (client, title) in CLIENTS {
-        let scope = if client == "claude-desktop" { "user" } else { "project" };
-        let part = part(client, scope, &["--transport", "http", "--url", URL]);
-        write!(page, "\n**{title}**: {}", part.trim_start()).unwrap();
+    for client in Client::ALL {
+        let scope = if client == Client::ClaudeDesktop { "user" } else { "project" };
+        let part = part(client.name(), scope, &["--transport", "http", "--url", URL]);
+        write!(page, "\n**{}**: {}", client.title(), part.trim_start()).unwrap();
     }
     let machine = Machine::new();
     assert!(machine.init(&["--client", "claude-code"]).status.success());
@@ -149,7 +137,7 @@ fn the_page_on_clients_is_what_init_writes() {
 
 /// The snippet of the README is what most clients' files are made of.
 #[test]
-fn the_snippet_in_the_readme_is_what_init_writes() {
+fn readme_snippet_matches_files_written_by_init() {
     let machine = Machine::new();
     assert!(machine.init(&["--no-agents-md", "--client", "claude-code"]).status.success());
     let written: serde_json::Value = serde_json::from_str(&machine.made().1).unwrap();

@@ -34,7 +34,7 @@ fn peak_mib(server: &Server) -> u64 {
 
 // Catalogue 50, 51, 53, 58, 60
 #[test]
-fn malformed_or_too_long_line_is_answered_once_and_the_next_one_works() {
+fn stdio_invalid_line_gets_one_error_and_the_next_works() {
     const LIMIT: usize = 4 * 1024 * 1024;
     let project = project();
     let mut server = Server::start(project.path());
@@ -104,7 +104,7 @@ fn message_without_an_id_has_no_answer_and_no_effect() {
 
 // Catalogue 55
 #[test]
-fn every_revision_works_in_one_process_with_and_without_handshake() {
+fn stdio_every_protocol_revision_works_in_one_process() {
     let project = project();
     let mut server = Server::start(project.path());
     let before = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
@@ -136,7 +136,7 @@ fn every_revision_works_in_one_process_with_and_without_handshake() {
 
 // Catalogue 61
 #[test]
-fn end_of_input_answers_accepted_requests_in_order_and_a_read_sees_the_write_before_it() {
+fn stdio_end_of_input_answers_accepted_requests_in_order() {
     let project = project();
     let mut server = Server::start(project.path());
     for id in 0..60 {
@@ -230,7 +230,7 @@ fn too_many_malformed_lines_in_a_row_end_the_connection() {
 }
 
 #[test]
-fn cancelled_waiting_request_never_runs_and_running_write_is_answered() {
+fn stdio_cancel_stops_waiting_requests_not_running_writes() {
     let project = project();
     let mut server = Server::start(project.path());
     let mut lines = Vec::new();

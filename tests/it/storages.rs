@@ -21,7 +21,7 @@ fn with_requirement(storage: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_database_lies_in_a_folder_that_git_ignores() {
+fn database_default_folder_is_ignored_by_git() {
     for (storage, file) in databases() {
         let project = with_requirement(storage);
         let local = project.path().join(".reqlore/local");
@@ -37,7 +37,7 @@ fn a_database_lies_in_a_folder_that_git_ignores() {
 
 // Reliability 5.3
 #[test]
-fn a_sled_folder_serves_one_process() {
+fn sled_folder_serves_one_process() {
     let project = with_requirement("sled");
     let mut first = Server::start_with(project.path(), &["--storage", "sled"]);
     first.call("reqlix_get_instructions", json!({}));
@@ -50,7 +50,7 @@ fn a_sled_folder_serves_one_process() {
 }
 
 #[test]
-fn two_servers_on_one_sqlite_file_see_each_other_at_the_next_call() {
+fn sqlite_two_servers_see_each_others_commits_at_once() {
     let project = project();
     let start = || Server::start_with(project.path(), &["--storage", "sqlite"]);
     let (mut one, mut two) = (start(), start());
@@ -68,7 +68,7 @@ fn two_servers_on_one_sqlite_file_see_each_other_at_the_next_call() {
 
 // Catalogue 130; Reliability P1: nothing is acknowledged that nobody will find again
 #[test]
-fn a_database_that_was_removed_takes_no_writes() {
+fn database_removed_while_open_refuses_writes() {
     for (storage, file) in databases() {
         let project = with_requirement(storage);
         let mut server = Server::start_with(project.path(), &["--storage", storage]);
@@ -85,7 +85,7 @@ fn a_database_that_was_removed_takes_no_writes() {
 }
 
 #[test]
-fn a_truncated_database_is_refused_with_the_way_back() {
+fn database_truncated_is_refused_and_names_the_fix() {
     for (storage, file) in databases() {
         let project = with_requirement(storage);
         let path = project.path().join(".reqlore/local").join(file);
@@ -110,7 +110,7 @@ fn a_truncated_database_is_refused_with_the_way_back() {
 
 // Rulings 1: projects in a database
 #[test]
-fn a_database_keeps_the_projects_that_are_configured() {
+fn database_keeps_configured_projects() {
     let project = project();
     let other = crate::client::project();
     let root = other.path().canonicalize().unwrap();
@@ -141,7 +141,7 @@ fn a_database_keeps_the_projects_that_are_configured() {
 
 // Rulings 5
 #[test]
-fn sync_takes_the_tree_of_the_root_into_the_database() {
+fn knowledge_sync_imports_the_root_into_the_database() {
     for (storage, _) in databases() {
         let project = project();
         let folder = project.path().join(".ixchel/decisions");
@@ -166,7 +166,7 @@ fn sync_takes_the_tree_of_the_root_into_the_database() {
 }
 
 #[test]
-fn docsets_are_imported_into_the_database() {
+fn docsets_import_writes_into_the_database() {
     let project = project();
     let file = project.path().join("docsets.yaml");
     let import = |text: &str| {
@@ -188,5 +188,5 @@ fn docsets_are_imported_into_the_database() {
     let (code, said) = import("docsets:\n  react: [\n");
     assert_eq!(code, 1, "{said}");
     let (_, said) = import("docsets:\n  vue:\n");
-    assert!(said.contains("replacing another configuration"), "{said}");
+    assert!(said.contains("replacing the previous configuration"), "{said}");
 }

@@ -71,7 +71,7 @@ fn request(id: u32, method: &str, params: &Value) -> Value {
 }
 
 #[test]
-fn edit_by_hand_notifies_subscriber_of_the_old_era() {
+fn subscription_2025_file_edit_is_notified() {
     let project = project();
     let mut server = start(project.path());
     let hello = json!({
@@ -94,7 +94,7 @@ fn edit_by_hand_notifies_subscriber_of_the_old_era() {
 }
 
 #[test]
-fn edit_by_hand_notifies_listener_of_the_new_era() {
+fn subscription_2026_file_edit_is_notified() {
     let project = project();
     let mut server = start(project.path());
     listen(&mut server, &["epic://EP-001", "epic://EP-003"]);
@@ -102,7 +102,7 @@ fn edit_by_hand_notifies_listener_of_the_new_era() {
 }
 
 #[test]
-fn change_by_another_process_is_notified() {
+fn subscription_change_by_another_process_is_notified() {
     let project = project();
     let mut server = start(project.path());
     listen(&mut server, &["requirements://epics"]);

@@ -15,7 +15,7 @@ fn status(client: &mut Client) -> u16 {
 
 // S5: 1.4, 4.2, 4.6; catalogue 82
 #[test]
-fn revoked_rights_are_gone_at_the_next_request() {
+fn team_revoked_token_fails_at_the_next_request() {
     // A sled store belongs to its server.
     for storage in ["fs", "sqlite"] {
         let place = Place::new(storage);
@@ -46,7 +46,7 @@ fn revoked_rights_are_gone_at_the_next_request() {
 
 // S5: 4.6; catalogue 82
 #[test]
-fn token_ends_with_its_time_and_a_rotated_one_after_its_overlap() {
+fn team_token_expires_and_rotated_token_after_overlap() {
     for storage in STORAGES {
         let place = Place::new(storage);
         place.user("ann", "user");
@@ -70,7 +70,7 @@ fn token_ends_with_its_time_and_a_rotated_one_after_its_overlap() {
 
 // Issue 6, 7: several servers, one store
 #[test]
-fn two_servers_over_one_database_answer_as_one() {
+fn team_two_servers_on_one_database_answer_alike() {
     let place = Place::new("sqlite");
     let token = place.administrator();
     let revoked = place.token("ada", "");
@@ -116,7 +116,7 @@ fn two_servers_over_one_database_answer_as_one() {
 
 // Reliability P1
 #[test]
-fn server_killed_and_restarted_between_two_calls_loses_nothing() {
+fn team_server_killed_between_calls_loses_nothing() {
     for storage in STORAGES {
         let place = Place::new(storage);
         let token = place.administrator();
@@ -142,7 +142,7 @@ fn server_killed_and_restarted_between_two_calls_loses_nothing() {
 
 // Catalogue 112
 #[test]
-fn ending_server_answers_accepted_requests() {
+fn team_shutdown_answers_accepted_requests() {
     for storage in STORAGES {
         let place = Place::new(storage);
         let token = place.administrator();

@@ -136,7 +136,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn dependencies_point_inwards() {
+fn crates_depend_inwards_only() {
     let cargo = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .current_dir(repository())
@@ -166,7 +166,7 @@ fn dependencies_point_inwards() {
 }
 
 #[test]
-fn files_are_short_and_say_what_they_are_for() {
+fn files_are_short_and_have_a_module_comment() {
     for (path, text) in sources() {
         let lines = text.lines().count();
         assert!(lines <= MAX_LINES, "{path} has {lines} lines; {MAX_LINES} are the limit");
@@ -179,7 +179,7 @@ fn files_are_short_and_say_what_they_are_for() {
 }
 
 #[test]
-fn nothing_is_left_open() {
+fn sources_have_no_todo_or_debug_macros() {
     let words = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!("));
     let marks =
         ["FIX", "XX"].map(|word| format!("{word}{}", if word == "FIX" { "ME" } else { "X" }));
@@ -192,7 +192,7 @@ fn nothing_is_left_open() {
 }
 
 #[test]
-fn every_test_file_is_listed() {
+fn test_files_are_all_compiled() {
     let main = read("tests/it/main.rs");
     for entry in std::fs::read_dir(repository().join("tests/it")).unwrap() {
         let name = entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
@@ -203,7 +203,7 @@ fn every_test_file_is_listed() {
 
 /// A rule of a port without a case is a wish.
 #[test]
-fn every_rule_of_the_storages_ports_names_a_case_of_the_contract() {
+fn storage_port_rules_name_existing_contract_cases() {
     let suite = read("tests/contract/src/lib.rs");
     let listed = suite.split("cases! {").nth(1).unwrap().split("};").next().unwrap();
     let listed: BTreeSet<&str> = listed.split([' ', '\n', ';', ':']).collect();
@@ -217,8 +217,57 @@ fn every_rule_of_the_storages_ports_names_a_case_of_the_contract() {
     }
 }
 
+/// Pages that name files and folders of the repository in code spans.
+const PAGES_WITH_PATHS: [&str; 3] = ["ARCHITECTURE.md", "docs/promises.md", "docs/request-walk.md"];
+
 #[test]
-fn every_dependency_has_its_reason() {
+fn pages_about_the_code_name_existing_paths() {
+    const FOLDERS: [&str; 9] = [
+        ".ci/",
+        "adapters/",
+        "app/",
+        "application/",
+        "benches/",
+        "docs/",
+        "domain/",
+        "fuzz/",
+        "tests/",
+    ];
+    let mut missing = Vec::new();
+    for page in PAGES_WITH_PATHS {
+        let text = read(page);
+        for span in text.split('`').skip(1).step_by(2) {
+            let is_path = FOLDERS.iter().any(|folder| span.starts_with(folder))
+                && !span.contains(char::is_whitespace);
+            if is_path && repository().join(span).symlink_metadata().is_err() {
+                missing.push(format!("{page}: {span}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "these paths do not exist:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn decisions_are_listed_and_short() {
+    const MAX_WORDS: usize = 250;
+    let index = read("docs/decisions/README.md");
+    for entry in std::fs::read_dir(repository().join("docs/decisions")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name == "README.md" {
+            continue;
+        }
+        assert!(index.contains(&format!("]({name})")), "docs/decisions/README.md omits {name}");
+        let text = read(&format!("docs/decisions/{name}"));
+        let words = text.split_whitespace().count();
+        assert!(words <= MAX_WORDS, "{name} has {words} words; {MAX_WORDS} are the limit");
+        for heading in ["\n## Context\n", "\n## Decision\n", "\n## Consequences\n"] {
+            assert!(text.contains(heading), "{name} has no section {}", heading.trim());
+        }
+    }
+}
+
+#[test]
+fn dependencies_have_a_reason() {
     let manifest = read("Cargo.toml");
     let table =
         manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
@@ -228,7 +277,7 @@ fn every_dependency_has_its_reason() {
 }
 
 #[test]
-fn the_project_speaks_of_itself_alone() {
+fn sources_do_not_mention_the_build_environment() {
     let tracked =
         Command::new("git").args(["ls-files"]).current_dir(repository()).output().unwrap();
     let tracked = String::from_utf8(tracked.stdout).unwrap();

@@ -40,28 +40,28 @@ macro_rules! transcripts {
     ($($name:ident)+) => {$(
         mod $name {
             #[test]
-            fn over_pipes_on_files() {
-                super::check(stringify!($name), super::over_pipes_on_files);
+            fn transcripts_over_pipes_on_files() {
+                super::check(stringify!($name), super::transcripts_over_pipes_on_files);
             }
 
             #[test]
-            fn in_process_on_files() {
-                super::check(stringify!($name), super::in_process_on_files);
+            fn transcripts_in_process_on_files() {
+                super::check(stringify!($name), super::transcripts_in_process_on_files);
             }
 
             #[test]
-            fn over_pipes_on_sqlite() {
-                super::check(stringify!($name), super::over_pipes_on_sqlite);
+            fn transcripts_over_pipes_on_sqlite() {
+                super::check(stringify!($name), super::transcripts_over_pipes_on_sqlite);
             }
 
             #[test]
-            fn in_process_on_sled() {
-                super::check(stringify!($name), super::in_process_on_sled);
+            fn transcripts_in_process_on_sled() {
+                super::check(stringify!($name), super::transcripts_in_process_on_sled);
             }
 
             #[test]
-            fn in_process_in_memory() {
-                super::check(stringify!($name), super::in_process_in_memory);
+            fn transcripts_in_process_in_memory() {
+                super::check(stringify!($name), super::transcripts_in_process_in_memory);
             }
         }
     )+
@@ -76,7 +76,7 @@ transcripts! {
 }
 
 #[test]
-fn every_transcript_is_played() {
+fn transcripts_are_all_played() {
     let entries = std::fs::read_dir(folder()).unwrap();
     let mut files: Vec<String> = entries
         .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
@@ -170,7 +170,7 @@ fn is_mark(before: &str) -> bool {
 }
 
 #[test]
-fn a_mark_is_masked_whatever_its_digits() {
+fn transcripts_variable_parts_are_masked() {
     for mark in ["3f9a1c", "123456", "55e555"] {
         let quoted = if mark == "3f9a1c" { mark.to_owned() } else { format!("\"{mark}\"") };
         let text = json!({ "text": format!("linked: {{US-001: {quoted}}}\nuid: x") }).to_string();
@@ -192,12 +192,12 @@ fn request(line: &Value) -> Value {
     })
 }
 
-fn over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
+fn transcripts_over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
     over_pipes("fs", steps, save)
 }
 
 /// Two processes use one database: the server, and this one as the editor.
-fn over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
+fn transcripts_over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     over_pipes("sqlite", steps, |root, path, text| {
         let file = root.join(".reqlore/local/reqlore.db");
@@ -223,7 +223,7 @@ fn over_pipes(storage: &str, steps: &[Step], write: impl Fn(&Path, &str, &str)) 
     answers
 }
 
-fn in_process_on_sled(steps: &[Step]) -> Vec<Value> {
+fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let files = files(project.path());
     let folder = project.path().join("sled");
@@ -237,7 +237,7 @@ fn in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     in_process(steps, ports, project.path(), Writer::Storage)
 }
 
-fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
+fn transcripts_in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let files = files(project.path());
     let ports = ApplicationPorts {
@@ -248,7 +248,7 @@ fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
     in_process(steps, ports, project.path(), Writer::Files)
 }
 
-fn in_process_in_memory(steps: &[Step]) -> Vec<Value> {
+fn transcripts_in_process_in_memory(steps: &[Step]) -> Vec<Value> {
     in_process(steps, in_memory(search()), Path::new("/project"), Writer::Storage)
 }
 

@@ -20,7 +20,7 @@ fn indices(root: &Path, section: &str) -> BTreeSet<String> {
 
 // S1: S.3.3, S.3.5
 #[test]
-fn two_hundred_pipelined_sets_of_one_client_all_land() {
+fn writers_200_pipelined_sets_of_one_client_all_apply() {
     let project = project();
     let mut server = Server::start(project.path());
     for id in 1..=200 {
@@ -37,7 +37,7 @@ fn two_hundred_pipelined_sets_of_one_client_all_land() {
 
 // Catalogue 121
 #[test]
-fn four_processes_with_fifty_sets_each_all_land() {
+fn writers_four_processes_with_50_sets_each_all_apply() {
     let project = project();
     std::thread::scope(|scope| {
         for process in 0..4 {
@@ -57,7 +57,7 @@ fn four_processes_with_fifty_sets_each_all_land() {
 
 // S1: S.3.5, D.3.5
 #[test]
-fn sections_that_come_and_go_from_several_processes_are_all_listed_right() {
+fn writers_sections_created_and_deleted_are_listed_correctly() {
     let project = project();
     std::thread::scope(|scope| {
         for process in 0..3 {
@@ -89,7 +89,7 @@ fn sections_that_come_and_go_from_several_processes_are_all_listed_right() {
 
 // Reliability P3
 #[test]
-fn two_servers_and_an_editor_lose_nothing_to_each_other() {
+fn writers_two_servers_and_an_editor_lose_nothing() {
     let project = project();
     let root = project.path();
     Server::start(root).call("reqlix_set_requirements", set(0, "first"));

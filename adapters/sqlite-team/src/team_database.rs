@@ -23,6 +23,8 @@ const APPLICATION: i32 = 0x5271_6c74;
 const SCHEMA: i32 = 1;
 const TABLES: &str = include_str!("team.sql");
 const CACHE_KIB: i64 = 4 * 1024;
+/// Connections for reading: about as many as there are threads that serve requests.
+const READERS: usize = 4;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks that the files of an open database are still its own.
@@ -36,8 +38,8 @@ pub struct TeamDatabase {
     /// The name of the file in messages.
     place: &'static str,
     writer: Mutex<Connection>,
-    /// `None` where one connection does both.
-    reader: Option<Mutex<Connection>>,
+    /// Empty where one connection does both.
+    readers: Vec<Mutex<Connection>>,
     /// `None` for data in memory.
     guard: Option<Box<dyn FileGuard>>,
 }
@@ -85,7 +87,7 @@ impl TeamDatabase {
             connection.execute_batch(TABLES)?;
             fill(&connection)?;
             connection.pragma_update(None, "query_only", true)?;
-            Ok(Self { place, writer: Mutex::new(connection), reader: None, guard: None })
+            Ok(Self { place, writer: Mutex::new(connection), readers: Vec::new(), guard: None })
         };
         create().map_err(|error: DatabaseError| error.into_store_error(place))
     }
@@ -106,9 +108,11 @@ impl TeamDatabase {
         let open = || {
             let writer = connect(file, read_only)?;
             check_schema(&writer, place)?;
-            let reader = if read_only { None } else { Some(Mutex::new(connect(file, true)?)) };
+            let count = if read_only { 0 } else { READERS };
+            let reader = |_| connect(file, true).map(Mutex::new);
+            let readers = (0..count).map(reader).collect::<Result<_, _>>()?;
             guard.check(true)?;
-            Ok(Self { place, writer: Mutex::new(writer), reader, guard: Some(guard) })
+            Ok(Self { place, writer: Mutex::new(writer), readers, guard: Some(guard) })
         };
         open().map_err(|error: DatabaseError| error.into_store_error(place))
     }
@@ -127,18 +131,25 @@ impl TeamDatabase {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        self.read_on(&lock(self.reader.as_ref().unwrap_or(&self.writer)), read)
+        let connection = lock(self.readers.first().unwrap_or(&self.writer));
+        self.read_on(&connection, |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            let found = read(&transaction)?;
+            transaction.commit()?;
+            Ok(found)
+        })
     }
 
-    /// The same without waiting for another thread.
+    /// Runs one statement, which needs no transaction, without waiting for another thread.
     pub fn try_read<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> Option<StoreResult<T>> {
-        let connection = match self.reader.as_ref().unwrap_or(&self.writer).try_lock() {
-            Ok(connection) => connection,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+        let connection = if self.readers.is_empty() {
+            try_lock(&self.writer)?
+        } else {
+            // The first one may be reading for long.
+            self.readers.iter().rev().find_map(try_lock)?
         };
         Some(self.read_on(&connection, read))
     }
@@ -150,10 +161,7 @@ impl TeamDatabase {
     ) -> StoreResult<T> {
         let run = || {
             self.check(false)?;
-            let transaction = connection.unchecked_transaction()?;
-            let found = read(&transaction)?;
-            transaction.commit()?;
-            Ok(found)
+            read(connection)
         };
         run().map_err(|error: DatabaseError| error.into_store_error(self.place))
     }
@@ -208,6 +216,14 @@ impl TeamDatabase {
 
 fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock(connection: &Mutex<Connection>) -> Option<MutexGuard<'_, Connection>> {
+    match connection.try_lock() {
+        Ok(connection) => Some(connection),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {

@@ -12,7 +12,7 @@ use crate::lock::LockQueue;
 use crate::metadata_index::load::Cache;
 use crate::metadata_index::{Catalog, Catalogs};
 use crate::projects::Folders;
-use crate::read::{self, Content};
+use crate::read::{self, Content, Stamp};
 use crate::stage_and_swap::Leftovers;
 use crate::team::Team;
 use crate::{journal, walk};
@@ -122,14 +122,19 @@ impl Shared {
     ) -> Option<Vec<Option<Version>>> {
         let root = self.open_now(project)?;
         let tree = Tree::new(&root, &self.layout);
+        let stamp = |id: &DocumentId| {
+            let Some(place) = tree.place(id).ok()? else { return Some(None) };
+            walk::stamp(&place.dir, &place.name).map(Some)
+        };
+        let stamps: Vec<Option<Stamp>> = ids.iter().map(stamp).collect::<Option<_>>()?;
+        // Locked last, because a caller that finds it locked needs another thread.
         let catalog = self.catalogs.of(project);
         let catalog = catalog.try_lock().ok()?;
-        let version = |id: &DocumentId| {
-            let Some(place) = tree.place(id).ok()? else { return Some(None) };
-            let stamp = walk::stamp(&place.dir, &place.name)?;
-            catalog.believed(id, stamp).map(Some)
+        let version = |(id, stamp): (&DocumentId, Option<Stamp>)| match stamp {
+            Some(stamp) => catalog.believed(id, stamp).map(Some),
+            None => Some(None),
         };
-        ids.iter().map(version).collect()
+        ids.iter().zip(stamps).map(version).collect()
     }
 
     /// Asks the catalog after some kinds were brought up to date.

@@ -127,13 +127,18 @@ impl Pool {
         Self { connector, schema, idle: Mutex::default(), large_reads }
     }
 
-    /// Reads this many values; a few of them on the caller's thread.
+    /// Reads this many values by a statement each; a few of them on the caller's thread.
     pub(crate) async fn sized<T: Send + 'static>(
         self: &Arc<Self>,
         count: usize,
         read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
     ) -> StoreResult<T> {
-        if count <= INLINE_LIMIT { self.small(read).await } else { self.large(read).await }
+        match count {
+            // One statement sees one snapshot by itself.
+            ..=1 => self.single(read).await,
+            2..=INLINE_LIMIT => self.small(read).await,
+            _ => self.large(read).await,
+        }
     }
 
     /// Reads on the caller's thread, from one snapshot.

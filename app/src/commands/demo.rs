@@ -1,4 +1,4 @@
-//! `reqlore demo`: shows the tools in half a minute, on a real server over a real pipe.
+//! `reqlore demo`: a short session of an assistant with a server in a temporary project.
 
 use std::io;
 use std::path::Path;
@@ -16,14 +16,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The entry for an MCP client's configuration.
 pub(crate) const SNIPPET: &str = r#"{ "mcpServers": { "reqlore": { "command": "reqlore" } } }"#;
 
-const DECISION_FILE: &str = ".ixchel/decisions/dec-1d2c8f.md";
-const DECISION: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\n\
-    status: accepted\ntags: [storage]\n---\n\nEverything is kept as markdown in git, because \
-    people can read, merge and review it.\n";
-const ISSUE_FILE: &str = ".ixchel/issues/iss-5b0e77.md";
-const ISSUE: &str = "---\nid: iss-5b0e77\ntitle: Pick a storage backend\nlabels: [storage]\n\
-    decided_by: dec-1d2c8f\n---\n\nWhere should requirements live?\n";
-const DOCSETS: &str = "docsets:\n  react:\n    version: 18.2\n";
+const DECISION_FILE: &str = ".ixchel/decisions/dec-4f1a20.md";
+const DECISION: &str = "---\nid: dec-4f1a20\ntitle: No accounts before the first purchase\n\
+    status: accepted\n---\n\nHalf of the visitors left at the sign-up form. Buying comes first; we \
+    offer an account afterwards.\n";
 
 pub(crate) fn run() -> Result<u8, CommandError> {
     let failed = |error: io::Error| CommandError::refused(format!("the demo failed: {error}"));
@@ -36,83 +32,77 @@ pub(crate) fn run() -> Result<u8, CommandError> {
 
 fn play(folder: &Path) -> io::Result<()> {
     say(&format!(
-        "Reqlore demo: a sample project in {}\n\
-         A real server runs in it; every request and answer crosses a real pipe.\n",
+        "Reqlore demo: a server runs in {}.\n\
+         The calls (→) are scripted as an assistant would send them. The answers (←) are real.\n",
         folder.display()
     ));
     let program = std::env::current_exe()?;
     let command = isolated_server(&program, &["serve".to_owned()], folder);
-    let mut client = Client {
-        pipe: StdioClient::start(command, TIMEOUT).map_err(|error| server_error(&error))?,
-        project: json!(folder),
-    };
-    let server = client.pipe.initialize().map_err(|error| server_error(&error))?;
-    say(&format!("The server speaks MCP {}.\n", server.protocol));
-    play_requirements(&mut client)?;
-    play_knowledge(folder, &mut client)?;
-    say("9. The documentation of libraries: one small file says where it is.");
-    write(folder, ".knowledge/config.yaml", DOCSETS)?;
-    client.call(
-        "search_docs",
-        &json!({ "docset": "react", "keywords": ["useEffect"],
-                 "generalized_keywords": ["side effects"] }),
-    )?;
-    let status = client.pipe.end().map_err(|error| server_error(&error))?;
+    let pipe = StdioClient::start(command, TIMEOUT).map_err(|error| server_error(&error))?;
+    let mut assistant = ScriptedAssistant { pipe, project: json!(folder) };
+    assistant.pipe.initialize().map_err(|error| server_error(&error))?;
+    play_session(folder, &mut assistant)?;
+    let status = assistant.pipe.end().map_err(|error| server_error(&error))?;
     if !status.success() {
         return Err(io::Error::other(format!("the server ended with {status}")));
-    }
-
-    say("The requirements are plain files now, ready for git:\n");
-    for file in
-        ["docs/development/requirements/AGENTS.md", "docs/development/requirements/accounts.md"]
-    {
-        let text = std::fs::read_to_string(folder.join(file))?;
-        let text: String = text.lines().flat_map(|line| ["   ", line, "\n"]).collect();
-        say(&format!("── {file}\n{text}"));
     }
     let snippet =
         SNIPPET.replace("\"command\": \"reqlore\"", &format!("\"command\": {}", json!(program)));
     say(&format!(
-        "To give it to your assistants, run `reqlore init` in a project of yours; what it writes \
-         for most of them is this:\n\n  {snippet}\n\n\
-         The project stays in {}; remove it when you have seen enough.",
+        "\nTo connect your assistants, run `reqlore init` in your own project. For most clients it \
+         adds:\n\n  {snippet}\n\n\
+         Delete {} when you no longer need it.",
         folder.display()
     ));
     Ok(())
 }
 
-fn play_requirements(client: &mut Client) -> io::Result<()> {
-    let set = "reqlix_set_requirements";
-    say("1. What an assistant does first: read the instructions.");
-    client.call("reqlix_get_instructions", &json!({}))?;
-    say("2. It writes two requirements. The text of the second is too long for one line, and a \
-         line\n   of it looks like another requirement: it is wrapped, and stays text.");
-    let text = "A password has at least 12 characters.";
-    client.call(set, &json!({ "section": "accounts", "index": "1", "text": text }))?;
-    let text = "After five failed attempts within ten minutes the account is locked for a quarter \
-                of an hour, and its owner is notified by mail.\n\
-                **9.** This line belongs to requirement 2.";
-    client.call(set, &json!({ "section": "accounts", "index": "2", "text": text }))?;
-    say("3. It reads the section back.");
-    client.call("reqlix_get_requirements", &json!({ "section": "accounts" }))?;
-    say("4. A bad call is refused with the next step, and changes nothing.");
-    client.call(set, &json!({ "section": "../../etc/passwd", "index": "1", "text": "" }))?;
-    say("5. It deletes a requirement, and gets it back as the answer.");
-    client.call("reqlix_delete_requirements", &json!({ "section": "accounts", "index": "1" }))
+/// The session that the README shows: a backlog, a decision, a search, a rule.
+fn play_session(folder: &Path, assistant: &mut ScriptedAssistant) -> io::Result<()> {
+    say("You: Visitors should be able to buy without an account. Add this to the backlog.");
+    assistant.call("create_epic", &json!({ "title": "Checkout", "priority": 2 }), 1)?;
+    let story = json!({ "epic": "EP-001", "title": "Pay as a guest", "priority": 2 });
+    assistant.call("create_user_story", &story, 1)?;
+    let requirement = json!({
+        "user_story": "US-001", "type": "Functional", "priority": 1,
+        "title": "Require only an e-mail address",
+    });
+    assistant.call("create_requirement", &requirement, 1)?;
+
+    say(&format!("\nYou write down a decision in your editor, {DECISION_FILE}:\n{DECISION}"));
+    write(folder, DECISION_FILE, DECISION)?;
+
+    say("You, next week, to another assistant: Should I add a sign-up form to the checkout?");
+    assistant.call("search_global", &json!({ "query": "sign-up before buying" }), 2)?;
+
+    say("\nYou: Make that a rule for every change of the checkout.");
+    let rule = json!({
+        "section": "checkout", "index": "1", "text": "No step requires an account.",
+    });
+    assistant.call("reqlix_set_requirements", &rule, 1)?;
+
+    say("\nAll of it is Markdown, ready for Git:");
+    let mut files = Vec::new();
+    for shown in [".ixchel", ".reqlore/backlog", "docs"] {
+        list_files(folder, Path::new(shown), &mut files)?;
+    }
+    files.sort();
+    say(&format!("  {}", files.join("\n  ")));
+    Ok(())
 }
 
-fn play_knowledge(folder: &Path, client: &mut Client) -> io::Result<()> {
-    write(folder, DECISION_FILE, DECISION)?;
-    write(folder, ISSUE_FILE, ISSUE)?;
-    say("6. A team's decisions and issues are files too, here two that were written by hand.\n   \
-         They are found by words and by meaning; nothing had to be imported.");
-    client
-        .call("ixchel_search", &json!({ "query": "why do we keep things in git", "limit": 2 }))?;
-    say("7. Everything an issue is linked to.");
-    client.call("ixchel_graph", &json!({ "id": "iss-5b0e77" }))?;
-    say("8. The decision is changed in an editor. The very next call returns the new text.");
-    write(folder, DECISION_FILE, &DECISION.replace("accepted", "superseded"))?;
-    client.call("ixchel_show", &json!({ "id": "dec-1d2c8f", "max_tokens": 30 }))
+/// Adds the paths of all files below `below`, relative to `folder`.
+fn list_files(folder: &Path, below: &Path, files: &mut Vec<String>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            list_files(folder, &path, files)?;
+        } else {
+            files.push(path.display().to_string());
+        }
+    }
+    Ok(())
 }
 
 fn write(folder: &Path, path: &str, text: &str) -> io::Result<()> {
@@ -132,38 +122,36 @@ fn server_error(error: &ProbeError) -> io::Error {
     io::Error::other(format!("the server {}", error.message))
 }
 
-/// The assistant.
-struct Client {
+struct ScriptedAssistant {
     pipe: StdioClient,
     project: Value,
 }
 
-impl Client {
-    /// Calls a tool and prints request and answer.
-    fn call(&mut self, tool: &str, arguments: &Value) -> io::Result<()> {
-        let mut all = arguments.clone();
+impl ScriptedAssistant {
+    /// Calls a tool and prints the call and the first `lines` lines of its answer.
+    fn call(&mut self, tool: &str, arguments: &Value, lines: usize) -> io::Result<()> {
+        let mut sent = arguments.clone();
         if tool.starts_with("reqlix_") {
-            all["project_root"] = self.project.clone();
-            all["operation_description"] = json!("Trying out what Reqlore does");
+            sent["project_root"] = self.project.clone();
+            sent["operation_description"] = json!("Trying out Reqlore");
         }
-        let shown = arguments.as_object().into_iter().flatten();
-        let shown: Vec<String> = shown.map(|(name, value)| format!("{name}: {value}")).collect();
-        say(&format!("\n   → {tool}  {}", shown.join(", ")));
-        let params = json!({ "name": tool, "arguments": all });
+        let mut shown = Vec::new();
+        for (name, value) in arguments.as_object().into_iter().flatten() {
+            shown.push(format!("{name}: {value}"));
+        }
+        say(&format!("→ {tool}  {}", shown.join(", ")));
+        let params = json!({ "name": tool, "arguments": sent });
         let answer =
             self.pipe.request("tools/call", &params).map_err(|error| server_error(&error))?;
         let result = &answer["result"];
-        let mark = if result["isError"] == true { "✗" } else { "←" };
-        for block in result["content"].as_array().into_iter().flatten() {
-            let text = block["text"].as_str().unwrap_or_default();
-            for (index, line) in text.trim_end().lines().enumerate() {
-                say(&format!("   {} {line}", if index == 0 { mark } else { " " }));
-            }
+        let mut mark = if result["isError"] == true { "✗" } else { "←" };
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        for line in text.lines().take(lines) {
+            // A version means nothing to a reader of the demo.
+            let line = line.split(" (version ").next().unwrap_or_default();
+            say(&format!("{mark} {line}"));
+            mark = " ";
         }
-        if let Some(version) = result["structuredContent"]["version"].as_str() {
-            say(&format!("     (version {version})"));
-        }
-        say("");
         Ok(())
     }
 }

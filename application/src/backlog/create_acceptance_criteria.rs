@@ -30,8 +30,8 @@ impl Tool for CreateAcceptanceCriteria {
         write_tool::<Arguments, WriteOutcome>(
             "create_acceptance_criteria",
             "Create acceptance criteria",
-            "Creates an acceptance criterion of a user story: how to tell that the story is \
-             done, such as Given, When, Then. Answers with its reference (AC-001) and version.",
+            "Creates an acceptance criterion of a user story: one testable condition, such as \
+             Given-When-Then.",
         )
     }
 

@@ -19,12 +19,12 @@ pub(crate) struct CreateEpic;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: PriorityArgument,
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// A user's name.
+    /// User name.
     assignee: Option<Assignee>,
     tags: Option<Tags>,
 }
@@ -35,8 +35,7 @@ impl Tool for CreateEpic {
         write_tool::<Arguments, WriteOutcome>(
             "create_epic",
             "Create an epic",
-            "Creates an epic: a large piece of work that user stories belong to. Answers with \
-             its reference (EP-001) and version.",
+            "Creates an epic: a large goal that groups user stories.",
         )
     }
 

@@ -18,8 +18,7 @@ impl Tool for CreateRelationship {
         write_tool::<Arguments, WriteOutcome>(
             "create_relationship",
             "Relate two requirements",
-            "Relates a requirement to another one. The source's file keeps it, and its record is \
-             the answer.",
+            "Relates two requirements, such as source depends_on target.",
         )
     }
 

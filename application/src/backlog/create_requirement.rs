@@ -22,14 +22,14 @@ pub(crate) struct CreateRequirement;
 struct Arguments {
     user_story: UserStoryRef,
     title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: PriorityArgument,
     #[serde(rename = "type")]
     requirement_type: RequirementTypeArgument,
     /// Markdown.
     description: Option<Description>,
     status: Option<RequirementStatusArgument>,
-    /// A user's name.
+    /// User name.
     assignee: Option<Assignee>,
     tags: Option<Tags>,
 }
@@ -40,8 +40,7 @@ impl Tool for CreateRequirement {
         write_tool::<Arguments, WriteOutcome>(
             "create_requirement",
             "Create a requirement",
-            "Creates a requirement of a user story: one thing that the product must do or be. \
-             Answers with its reference (REQ-001) and version.",
+            "Creates a requirement of a user story: one thing that the product must do or be.",
         )
     }
 

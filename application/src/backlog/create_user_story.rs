@@ -20,12 +20,12 @@ pub(crate) struct CreateUserStory;
 struct Arguments {
     epic: EpicRef,
     title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: PriorityArgument,
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// A user's name.
+    /// User name.
     assignee: Option<Assignee>,
     tags: Option<Tags>,
 }
@@ -36,8 +36,7 @@ impl Tool for CreateUserStory {
         write_tool::<Arguments, WriteOutcome>(
             "create_user_story",
             "Create a user story",
-            "Creates a user story of an epic: what a user wants and why. Answers with its \
-             reference (US-001) and version.",
+            "Creates a user story of an epic: a user's need and its reason.",
         )
     }
 

@@ -33,12 +33,11 @@ const MAX_NAMED: usize = 10;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as "EP-001", "US-047", "REQ-048" or "AC-003".
     reference: ItemRef,
-    /// Delete what belongs to it too, and end relationships with it.
+    /// Also delete its children and end relationships.
     #[serde(default)]
     cascade: bool,
-    /// Delete only if it is still at this version.
+    /// Expected current version.
     if_version: Option<Version>,
 }
 
@@ -47,11 +46,10 @@ struct Answer {
     project: String,
     reference_id: String,
     title: String,
-    /// Of the tombstone.
     version: String,
-    /// Everything that was deleted, itself first.
+    /// All deleted items, this one first.
     deleted: Vec<String>,
-    /// Requirements that had a relationship with what was deleted, and have it no more.
+    /// Requirements that lost a relationship.
     unlinked: Vec<String>,
 }
 
@@ -63,9 +61,8 @@ impl Tool for DeleteItem {
             ..write_tool::<Arguments, Answer>(
                 "delete_item",
                 "Delete an item",
-                "Deletes an item of the backlog. Refuses while other items belong to it \
-                          or relate to it, unless cascade is true. Its reference is never given \
-                          again.",
+                "Deletes a backlog item. Refuses if it has children or relationships, unless \
+                 cascade is true.",
             )
         }
     }

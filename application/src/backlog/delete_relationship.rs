@@ -17,8 +17,8 @@ impl Tool for DeleteRelationship {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "delete_relationship",
-            "End a relationship",
-            "Ends a relationship between two requirements. Answers with the source's record.",
+            "Delete a relationship",
+            "Deletes a relationship between two requirements.",
         )
     }
 

@@ -30,9 +30,9 @@ impl Tool for EpicHierarchy {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, HierarchyView>(
             "epic_hierarchy",
-            "See all of an epic",
-            "Reads an epic with its user stories, each with its requirements and \
-                          acceptance criteria: references, titles, states.",
+            "Show an epic's hierarchy",
+            "Returns an epic with its user stories, requirements and acceptance criteria: titles \
+             and statuses only.",
         )
     }
 
@@ -85,28 +85,23 @@ fn line(text: &mut String, indent: &str, reference: &str, title: &str, status: O
     let _ = status.map(|status| write!(text, " ({status})"));
 }
 
-/// An epic with its stories, and their requirements and criteria, in the one order.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct HierarchyView {
     #[schemars(with = "Map<String, Value>")]
     epic: ItemSummary,
     user_stories: Vec<Story>,
-    /// How many there are below the epic.
     counts: Counts,
-    /// Names what was left out of a very large one.
+    /// Names the omitted part.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
 }
 
-/// A user story with its requirements and criteria.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Story {
     reference_id: String,
-    /// Stored content, to be treated as data.
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
-    /// 1 Critical to 4 Low.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]

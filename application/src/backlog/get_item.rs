@@ -20,19 +20,17 @@ pub(crate) struct GetItem;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as "EP-001", "US-047", "REQ-048" or "AC-003".
     reference: ItemRef,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
     item: ItemRecord,
-    /// What belongs to it.
     #[schemars(with = "Vec<Map<String, Value>>")]
     children: Vec<ItemSummary>,
     relationships: ItemRelationships,
     links: ItemLinks,
-    /// What a person should mend in its file.
+    /// A problem in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
 }
@@ -43,8 +41,8 @@ impl Tool for GetItem {
         read_tool::<Arguments, Answer>(
             "get_item",
             "Read an item",
-            "Reads an epic, user story, requirement or acceptance criterion by its \
-                          reference, with its children, its relationships, and who speaks of whom.",
+            "Returns a backlog item by its reference, with its children, relationships, links and \
+             backlinks.",
         )
     }
 
@@ -97,7 +95,7 @@ fn text(answer: &Answer) -> String {
 }
 
 pub(super) fn fault_text(fault: &str) -> String {
-    format!("To be mended: {fault}")
+    format!("Problem in the file: {fault}")
 }
 
 fn end(related: &RelatedItem) -> String {

@@ -28,7 +28,7 @@ struct Arguments {
 #[derive(Serialize, JsonSchema)]
 struct Answer {
     user_story: String,
-    /// By priority, then the newest first.
+    /// By priority, then newest first.
     requirements: Vec<ItemRecord>,
 }
 

@@ -22,15 +22,14 @@ pub(crate) struct ListEpics;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     status: Option<WorkStatusArgument>,
-    /// 50 when left out.
+    /// Default 50.
     limit: Option<PageLimit>,
-    /// next_cursor of the answer before.
+    /// next_cursor of the previous page.
     cursor: Option<PageCursor>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// By priority, then the newest first.
     epics: Vec<ItemSummary>,
     total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,11 +39,7 @@ struct Answer {
 #[async_trait]
 impl Tool for ListEpics {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
-            "list_epics",
-            "List the epics",
-            "Lists the epics of the backlog.",
-        )
+        read_tool::<Arguments, Answer>("list_epics", "List epics", "Lists epics by priority.")
     }
 
     async fn call(

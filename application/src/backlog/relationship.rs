@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     target: RequirementRef,
     #[serde(rename = "type")]
     kind: RelationshipTypeArgument,
-    /// Change only if the source is still at this version.
+    /// Expected source version.
     pub(super) if_version: Option<Version>,
 }
 

@@ -12,25 +12,23 @@ use crate::tool;
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchAnswer {
-    /// Of all pages.
     pub(super) total: usize,
     pub(super) results: Vec<SearchResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
     pub(super) next_cursor: Option<String>,
     pub(super) signals: Vec<String>,
-    /// Texts that still await embedding.
+    /// Texts not embedded yet.
     pub(super) pending: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchResult {
-    /// "REQ-048", "dec-1d2c8f", or section and index, "general:2.1".
+    /// Reference, entity ID, or section and index ("general:2.1").
     pub(super) reference_id: String,
-    /// One of entity_types.
     #[serde(rename = "type")]
     pub(super) belongs_to: &'static str,
-    /// Of knowledge: decision, issue, …
+    /// Of knowledge only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
     pub(super) kind: Option<String>,

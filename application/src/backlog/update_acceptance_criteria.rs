@@ -21,9 +21,8 @@ pub(crate) struct UpdateAcceptanceCriteria;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     acceptance_criteria: AcceptanceCriteriaRef,
-    /// Markdown.
     description: BoundedString<MAX_DESCRIPTION>,
-    /// Change only if it is still at this version.
+    /// Expected current version.
     if_version: Option<Version>,
 }
 
@@ -33,8 +32,7 @@ impl Tool for UpdateAcceptanceCriteria {
         update_tool::<Arguments>(
             "update_acceptance_criteria",
             "Update acceptance criteria",
-            "Replaces the text of an acceptance criterion. Answers with the record and its new \
-             version.",
+            "Replaces the text of an acceptance criterion. Returns the record and its new version.",
         )
     }
 

@@ -23,13 +23,13 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
-    /// A user's name; empty removes the assignee.
+    /// User name; empty to unassign.
     assignee: Option<Assignee>,
-    /// In place of those it has.
+    /// Replaces all tags.
     tags: Option<Tags>,
-    /// Change only if it is still at this version.
+    /// Expected current version.
     if_version: Option<Version>,
 }
 
@@ -39,8 +39,8 @@ impl Tool for UpdateEpic {
         update_tool::<Arguments>(
             "update_epic",
             "Update an epic",
-            "Changes what is given of an epic and leaves the rest. Answers with the record and \
-             its new version.",
+            "Updates the given fields of an epic; other fields stay unchanged. Returns the record \
+             and its new version.",
         )
     }
 

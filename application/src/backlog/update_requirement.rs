@@ -26,17 +26,16 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<RequirementStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
     #[serde(rename = "type")]
     requirement_type: Option<RequirementTypeArgument>,
-    /// Moves it to this user story.
     user_story: Option<UserStoryRef>,
-    /// A user's name; empty removes the assignee.
+    /// User name; empty to unassign.
     assignee: Option<Assignee>,
-    /// In place of those it has.
+    /// Replaces all tags.
     tags: Option<Tags>,
-    /// Change only if it is still at this version.
+    /// Expected current version.
     if_version: Option<Version>,
 }
 
@@ -46,7 +45,7 @@ impl Tool for UpdateRequirement {
         update_tool::<Arguments>(
             "update_requirement",
             "Update a requirement",
-            "Changes what is given of a requirement and leaves the rest. Answers with the \
+            "Updates the given fields of a requirement; other fields stay unchanged. Returns the \
              record and its new version.",
         )
     }

@@ -23,15 +23,14 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
-    /// Moves it to this epic.
     epic: Option<EpicRef>,
-    /// A user's name; empty removes the assignee.
+    /// User name; empty to unassign.
     assignee: Option<Assignee>,
-    /// In place of those it has.
+    /// Replaces all tags.
     tags: Option<Tags>,
-    /// Change only if it is still at this version.
+    /// Expected current version.
     if_version: Option<Version>,
 }
 
@@ -41,7 +40,7 @@ impl Tool for UpdateUserStory {
         update_tool::<Arguments>(
             "update_user_story",
             "Update a user story",
-            "Changes what is given of a user story and leaves the rest. Answers with the \
+            "Updates the given fields of a user story; other fields stay unchanged. Returns the \
              record and its new version.",
         )
     }

@@ -21,22 +21,18 @@ struct Arguments {}
 
 #[derive(Serialize, JsonSchema)]
 struct Answer<'a> {
-    /// The docsets in the order of the configuration; the text holds the same.
     docsets: Vec<DocsetItem<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct DocsetItem<'a> {
-    /// The name that search_docs takes.
+    /// For search_docs.
     name: &'a str,
-    /// The version of what is documented, as it is configured; null where none is.
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<&'a str>,
-    /// Other names that search_docs takes.
     aliases: &'a [String],
-    /// The folder of the files: absolute, with forward slashes, ending with one.
+    /// Absolute folder, ending with a slash.
     local_path: &'a str,
-    /// What the documentation is about, where that is configured.
     #[schemars(required, extend("type" = ["string", "null"]))]
     description: Option<&'a str>,
 }
@@ -46,11 +42,8 @@ impl Tool for ListDocsets {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, Answer<'_>>(
             "list_docsets",
-            "List the docsets",
-            "\
-Lists the documentation sets of this project: name, version, aliases and folder of each.
-Call it to learn which docset search_docs can be asked for. The list is empty when the \
-configuration names none.",
+            "List docsets",
+            "Lists the project's documentation sets. Call it to choose a docset for search_docs.",
         )
     }
 

@@ -27,11 +27,11 @@ use crate::tool::decode;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
+    /// Entity ID, or path below .ixchel.
     id: BoundedString<1_000>,
-    /// A path inside the repository; the server's root when left out.
+    /// Path in the repository.
     repo: Option<Repo>,
-    /// Cuts the answer's text to about this number of tokens.
+    /// Approximate size limit.
     max_tokens: Option<MaxTokens>,
 }
 

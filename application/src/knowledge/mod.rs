@@ -132,9 +132,8 @@ impl Budget {
 // The end of each answer that has a budget. (A doc comment would become part of the schema.)
 #[derive(Serialize, JsonSchema)]
 struct Cut {
-    /// Was something cut?
+    /// True if parts of the response were cut.
     truncated: bool,
-    /// What was cut, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     cut: Vec<String>,

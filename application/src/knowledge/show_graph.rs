@@ -15,13 +15,11 @@ pub(crate) struct GraphTool;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer<'a> {
-    /// The entity's id.
     id: &'a str,
-    /// The entity's title.
     title: &'a str,
-    /// Sorted by relation.
+    /// Links, by relation.
     outgoing: Vec<OutgoingLinks<'a>>,
-    /// Links to it, from the knowledge graph and from the backlog; sorted by relation.
+    /// Backlinks from the knowledge graph and the backlog, by relation.
     incoming: Vec<IncomingLinks<'a>>,
     #[serde(flatten)]
     cut: Cut,
@@ -29,7 +27,7 @@ struct Answer<'a> {
 
 #[derive(Serialize, JsonSchema)]
 struct OutgoingLinks<'a> {
-    /// The relation: a front matter key, or the type of a map-style link.
+    /// Front matter key, or type of a map-style link.
     rel: &'a str,
     targets: Vec<Target<'a>>,
 }
@@ -37,23 +35,21 @@ struct OutgoingLinks<'a> {
 #[derive(Serialize, JsonSchema)]
 struct Target<'a> {
     id: &'a str,
-    /// The target's title; null where there is no such entity or item.
+    /// Null if the target is missing.
     #[schemars(required, extend("type" = ["string", "null"]))]
     title: Option<&'a str>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct IncomingLinks<'a> {
-    /// The relation: a front matter key of the source, the type of a map-style link, or
-    /// "mentions" where its text speaks of the entity.
+    /// As in outgoing, or "mentions" for mentions in texts.
     rel: &'a str,
-    /// Sorted by id.
     sources: Vec<Source<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Source<'a> {
-    /// An entity's id, or an item's reference.
+    /// Entity ID or item reference.
     id: String,
     title: &'a str,
 }
@@ -64,9 +60,7 @@ impl Tool for GraphTool {
         read_tool::<Arguments, Answer<'_>>(
             "ixchel_graph",
             "Follow an entity's links",
-            "Returns the relationships of an entity: outgoing, each relation with \
-                          the ids and titles that it leads to, and incoming, each relation with \
-                          the entities and items of the backlog that it comes from.",
+            "Returns the links and backlinks of an entity, by relation.",
         )
     }
 

@@ -41,23 +41,19 @@ const PAGE: usize = 10_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// A path inside the repository; the server's root when left out.
+    /// Path in the repository.
     repo: Option<Repo>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// Every .md file below .ixchel, readable or not.
+    /// All .md files.
     scanned: usize,
-    /// Files that the last ixchel_sync did not know.
     added: usize,
-    /// Files whose bytes changed since then.
     modified: usize,
-    /// Files that are gone since then.
     deleted: usize,
-    /// Files that are as they were.
     unchanged: usize,
-    /// What a person should mend: file, line and reason.
+    /// Problems to fix: file, line and reason.
     warnings: Vec<String>,
 }
 
@@ -70,11 +66,10 @@ impl Tool for SyncTool {
             destructive: self.takes_over,
             ..read_tool::<Arguments, Answer>(
                 "ixchel_sync",
-                "Rebuild the knowledge index",
-                "Looks at every markdown file below .ixchel, brings the search index up \
-                          to date, and counts what was added, modified and deleted since the last \
-                          sync. Edits show without it; call it to see what changed or is broken, \
-                          and to take the files over into a database.",
+                "Update the knowledge index",
+                "Updates the search index from .ixchel and counts changes since the last sync. \
+                 Not needed after edits. Call it to list changes and problems, or to import the \
+                 files into a database.",
             )
         }
     }

@@ -20,25 +20,22 @@ pub(crate) struct TagsTool;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// A path inside the repository; the server's root when left out.
+    /// Path in the repository.
     repo: Option<Repo>,
-    /// Only entities of this kind, such as "decision".
+    /// Such as "decision".
     kind: Option<BoundedString<40>>,
-    /// List the entities without a tag instead.
+    /// List entities without tags.
     #[serde(default)]
     untagged: bool,
 }
 
-/// With `untagged` there are items, else tags.
+/// With untagged: items, else tags.
 #[derive(Serialize, JsonSchema)]
 struct Answer<'a> {
-    /// How many distinct tags there are; with untagged how many entities have none.
     total: usize,
-    /// In alphabetical order.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Tag<'a>>", default)]
     tags: Option<Vec<Tag<'a>>>,
-    /// By path.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<UntaggedItem<'a>>", default)]
     items: Option<Vec<UntaggedItem<'a>>>,
@@ -47,7 +44,6 @@ struct Answer<'a> {
 #[derive(Serialize, JsonSchema)]
 struct Tag<'a> {
     tag: &'a str,
-    /// How many entities have it.
     count: usize,
 }
 
@@ -65,8 +61,7 @@ impl Tool for TagsTool {
         read_tool::<Arguments, Answer<'_>>(
             "ixchel_tags",
             "List tags",
-            "Lists all tags of the knowledge graph with how often each is used, in \
-                          alphabetical order; with untagged the entities that have none.",
+            "Lists the tags of the knowledge graph with their counts, or the untagged entities.",
         )
     }
 

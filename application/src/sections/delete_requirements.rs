@@ -30,21 +30,17 @@ struct Arguments {
     section: SectionKey,
     /// Requirement index to delete (e.g., "1", "2.1", "3").
     index: Index,
-    /// Delete only if the section is still at this version.
+    /// Expected section version.
     if_version: Option<Version>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The project's key; `default` for the server's own root.
     project: String,
-    /// The section's key.
     section: String,
-    /// The deleted requirement's index, as the file spelled it.
     index: String,
-    /// The deleted requirement's text, without marker and escapes.
     text: String,
-    /// The section's version after the change; null when nothing was left and its file went too.
+    /// Of the section; null if its file was deleted, too.
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
 }

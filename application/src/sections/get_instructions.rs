@@ -25,9 +25,8 @@ struct Arguments {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The project's key; `default` for the server's own root.
     project: String,
-    /// The version of AGENTS.md: 16 hexadecimal digits of the SHA-256 of its bytes.
+    /// Of AGENTS.md.
     version: String,
 }
 

@@ -63,15 +63,11 @@ struct Arguments {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Answer {
-    /// The project's key; `default` for the server's own root.
     project: String,
-    /// The section's key.
     section: String,
-    /// The section's version, to be given as `if_version` with a change; null while there is no
-    /// such section.
+    /// For if_version; null if the section does not exist.
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
-    /// How many requirements the section holds.
     count: usize,
 }
 

@@ -33,33 +33,28 @@ struct Arguments {
     index: Index,
     /// Requirement text.
     text: BoundedString<MAX_TEXT>,
-    /// Write only if the section is still at this version.
+    /// Expected section version.
     if_version: Option<Version>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The project's key; `default` for the server's own root.
     project: String,
-    /// The section's key.
     section: String,
-    /// The requirement's index as it now stands.
     index: String,
-    /// The requirement's text as it now stands: wrapped, without marker and escapes.
+    /// As stored.
     text: String,
-    /// The section's version after the change.
+    /// Of the section.
     version: String,
-    /// Indices that had to change so that the order holds.
+    /// Indices changed to keep the order.
     reindexed: Vec<Reindexed>,
-    /// Policies that the text does not meet; it is stored all the same.
+    /// Policies that the stored text violates.
     warnings: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Reindexed {
-    /// The index as it was, or as it was asked for.
     from: String,
-    /// The index as it now is.
     to: String,
 }
 

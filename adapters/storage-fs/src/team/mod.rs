@@ -5,7 +5,7 @@
 
 pub(crate) mod pending_audit;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
@@ -40,7 +40,7 @@ const COPY_BATCH: usize = 5_000;
 #[derive(Debug, Default)]
 pub(crate) struct Team {
     read_only: bool,
-    open: Mutex<Option<Arc<TeamDatabase>>>,
+    open: RwLock<Option<Arc<TeamDatabase>>>,
 }
 
 impl Team {
@@ -55,7 +55,7 @@ impl Shared {
     fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
         let base = self.folders.base();
         let exists = team_file::exists(base);
-        let mut open = self.team.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.team.open.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
             return Ok(Some(Arc::clone(team)));
         }
@@ -99,12 +99,12 @@ impl Shared {
         self.team_to_read()?.map_or_else(|| Ok(T::default()), |team| team.read(read))
     }
 
-    /// The same without waiting; `None` where the database is not open yet, or busy.
+    /// Runs one statement without waiting; `None` where the database is not open yet, or busy.
     fn try_read_team<T>(
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> Option<StoreResult<T>> {
-        let team = self.team.open.try_lock().ok()?.as_ref().map(Arc::clone)?;
+        let team = self.team.open.try_read().ok()?.as_ref().map(Arc::clone)?;
         team.is_stored().then(|| team.try_read(read)).flatten()
     }
 

@@ -274,7 +274,7 @@ const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
     (Toolset::Sections, "- requirements, by section: `reqlix_*`\n"),
     (Toolset::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
     (Toolset::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
-    (Toolset::Docsets, "- where libraries are documented: `search_docs`\n"),
+    (Toolset::Docsets, "- documentation of libraries: `search_docs`\n"),
 ];
 
 /// The block in AGENTS.md. An empty list means all toolsets.
@@ -285,9 +285,9 @@ fn agents_md_block(toolsets: &[Toolset]) -> String {
     let lines = KNOWLEDGE_OF.iter().filter(|(toolset, _)| is_served(toolset));
     format!(
         "## Reqlore\n\n\
-         The MCP server `reqlore` holds what this project requires and knows:\n\n\
+         The MCP server `reqlore` holds the requirements and knowledge of this project:\n\n\
          {}\n\
-         Ask it before you plan, write or review, and leave it true when behaviour changes. If\n\
+         Query it before you plan, write or review, and update it when behaviour changes. If\n\
          these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n",
         lines.map(|(_, line)| *line).collect::<String>()
     )

@@ -66,7 +66,7 @@ struct Part<T> {
 impl<T> Part<T> {
     fn new(items: Vec<T>, count: usize, whole: &str) -> Self {
         let more = count.saturating_sub(items.len());
-        let left_out = (more > 0).then(|| format!("{more} more; they stand in {whole}"));
+        let left_out = (more > 0).then(|| format!("{more} more; read {whole}"));
         Self { count, items, left_out }
     }
 }
@@ -143,7 +143,7 @@ impl PromptContext {
             parent = item_lookup::item(&head).and_then(|item| item.parent);
         }
         if let Some(kind) = child.kind.parent() {
-            self.notes.push(format!("{child} belongs to no {}", kind.noun().to_lowercase()));
+            self.notes.push(format!("{child} has no {}", kind.noun().to_lowercase()));
         }
         Ok(())
     }

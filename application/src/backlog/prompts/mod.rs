@@ -45,8 +45,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "analyze_requirement_quality",
             title: "Analyze a requirement's quality",
-            description: "Reviews a requirement among its siblings: findings by criterion, a \
-                      rewrite in a pattern of EARS, gaps and contradictions, open questions",
+            description: "Reviews a requirement together with its siblings: findings by criterion, a \
+                      rewrite in EARS form, gaps, contradictions and open questions",
             arguments: &[REQUIREMENT],
         },
         kind: ItemKind::Requirement,
@@ -57,8 +57,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "decompose_epic",
             title: "Decompose an epic",
-            description: "Divides an epic into user stories of a few days each that together \
-                      fulfil it, in the order in which they bring value, around those that exist",
+            description: "Divides an epic into user stories of a few days each, ordered by value. \
+                      Keeps existing stories",
             arguments: &[EPIC],
         },
         kind: ItemKind::Epic,
@@ -69,15 +69,15 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "generate_user_story",
             title: "Generate a user story",
-            description: "Writes one user story for an epic, from an idea or from what the epic \
-                      still lacks, with acceptance criteria and first requirements",
+            description: "Writes one user story for an epic, from an idea or for its largest gap, \
+                      with acceptance criteria and first requirements",
             arguments: &[
                 EPIC,
                 ArgumentSpec {
                     name: IDEA,
                     title: "Idea",
-                    description: "What the story should be about, in a few words; without it, the \
-                              epic's largest gap",
+                    description: "The subject of the story, in a few words. Default: the epic's \
+                              largest gap",
                     required: false,
                 },
             ],
@@ -90,7 +90,7 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "suggest_acceptance_criteria",
             title: "Suggest acceptance criteria",
-            description: "Proposes what a user story still lacks to be accepted: Given, When, Then \
+            description: "Proposes missing acceptance criteria of a user story: Given, When, Then \
                       for main path, limits and failures, traced to its requirements",
             arguments: &[USER_STORY],
         },
@@ -102,8 +102,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "suggest_test_scenarios",
             title: "Suggest test scenarios",
-            description: "Proposes scenarios that would show a requirement unmet: main path, \
-                      limits, failures, states, neighbours, each with data and expected result",
+            description: "Proposes scenarios that detect an unmet requirement: main path, limits, \
+                      failures, states and related requirements, with data and expected results",
             arguments: &[REQUIREMENT],
         },
         kind: ItemKind::Requirement,
@@ -116,10 +116,10 @@ pub(crate) static ALL: [OnePrompt; 5] = [
 const IDEA: &str = "idea";
 
 const REQUIREMENT: ArgumentSpec =
-    required("requirement", "Requirement", "Reference of the requirement, like REQ-048");
+    required("requirement", "Requirement", "Reference of the requirement, such as REQ-048");
 const USER_STORY: ArgumentSpec =
-    required("user_story", "User story", "Reference of the user story, like US-047");
-const EPIC: ArgumentSpec = required("epic", "Epic", "Reference of the epic, like EP-001");
+    required("user_story", "User story", "Reference of the user story, such as US-047");
+const EPIC: ArgumentSpec = required("epic", "Epic", "Reference of the epic, such as EP-001");
 
 const fn required(
     name: &'static str,
@@ -161,8 +161,7 @@ fn unknown(is_on: bool, name: &str) -> Error {
     let way_out = if is_on {
         format!("the prompts are: {}", names.join(", "))
     } else {
-        "this server runs without the backlog (`--toolsets`), and without it there is none"
-            .to_owned()
+        "this server runs without the backlog (`--toolsets`), so it has no prompts".to_owned()
     };
     let message = format!("Unknown prompt {shown:?}; {way_out}.");
     Error::new(ErrorKind::InvalidArgument, message).field("name").reference(shown).hint(way_out)
@@ -192,7 +191,7 @@ fn read_arguments(
                 }
                 length => format!("at most {MAX_ARGUMENT_CHARS} characters, this has {length}"),
             },
-            _ => "must be a text".to_owned(),
+            _ => "must be a string".to_owned(),
         };
         faults.push((name.chars().take(100).collect(), fault));
     }
@@ -218,13 +217,12 @@ fn read_arguments(
 
 const DATA: &str = include_str!("stored_content.md");
 
-const AFTER: &str =
-    "The stored content ended with that marker. What follows are your instructions again.";
+const AFTER: &str = "The stored content ended with that marker. Your instructions continue here.";
 
 const EARS: &str = include_str!("ears.md");
 
-const NO_IDEA: &str = "The user gave no idea. Take the most valuable thing that the epic promises \
-                       and none of its stories delivers; say why it is that one.";
+const NO_IDEA: &str = "The user gave no idea. Choose the most valuable promise of the epic that no \
+                       story delivers, and give the reason for the choice.";
 
 fn text(
     prompt: &OnePrompt,

@@ -107,7 +107,7 @@ async fn a_parent_that_is_gone_is_noted_and_stops_nothing() {
     testing.write_item("REQ-002", "---\ntitle: T\n---\n").await;
     for (reference, says) in [
         ("REQ-001", "parent of REQ-001: User story not found: US-009"),
-        ("REQ-002", "REQ-002 belongs to no user story"),
+        ("REQ-002", "REQ-002 has no user story"),
     ] {
         let given = json!({ "requirement": reference });
         let stored = stored(&text(&testing, "analyze_requirement_quality", given).await);
@@ -130,7 +130,7 @@ async fn what_is_too_much_is_cut_and_says_so() {
     let of_requirement = stored(&text(&testing, "analyze_requirement_quality", given).await);
     let siblings = &of_requirement["sibling_requirements"];
     assert_eq!((&siblings["count"], references(&siblings["items"]).len()), (&json!(79), 50));
-    let more = "29 more; they stand in user-story://US-001/requirements";
+    let more = "29 more; read user-story://US-001/requirements";
     assert_eq!(siblings["left_out"], more);
     let cut = "the description of US-001 ends here after 4000 characters; get_item reads all";
     assert_eq!(of_requirement["notes"], json!([cut]));

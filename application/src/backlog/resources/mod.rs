@@ -205,11 +205,11 @@ async fn item_content(
         }
         ItemView::Hierarchy => {
             let hierarchy = hierarchy(backlog, reference, &head).await?;
-            label(reference, view, title, "with everything below it").content(&hierarchy)
+            label(reference, view, title, "with all items below it").content(&hierarchy)
         }
         ItemView::Children(kind) => {
             let heads = backlog.children(reference, kind).await?;
-            let hint = "search_requirements and search_global find the others, get_item reads one";
+            let hint = "search_requirements and search_global find the rest, get_item reads one";
             let records = Records::of(backlog, kind, &heads, hint).await?;
             let what = format!("its {}", records.key.replace('_', " "));
             label(reference, view, title, &what).content(&records)
@@ -398,8 +398,8 @@ fn cursor_digest(project: &ProjectKey, place: &str) -> String {
 fn unknown_cursor(cursor: &str) -> Error {
     let shown: String = cursor.chars().take(100).collect();
     let message = format!(
-        "`cursor` {shown:?} is none of this list; take it from `nextCursor` of the page before, or \
-         leave it out to begin"
+        "`cursor` {shown:?} does not belong to this list; pass `nextCursor` of the previous page, \
+         or omit it to start"
     );
     Error::new(ErrorKind::InvalidArgument, message).field("cursor")
 }

@@ -59,42 +59,43 @@ pub(super) static COLLECTIONS: [ProjectCollection; 5] = [
     ProjectCollection {
         contents: CollectionContents::Items(
             ItemKind::Epic,
-            "list_epics pages through all, search_global finds some",
+            "list_epics returns all in pages, search_global searches them",
         ),
         name: "epics",
         title: "Epics",
-        description: "All epics of the project, the most urgent first",
+        description: "All epics of the project, by priority",
     },
     ProjectCollection {
         contents: CollectionContents::Items(
             ItemKind::UserStory,
-            "read those of one epic, like epic://EP-001/user-stories, or use search_global",
+            "read the stories of one epic, such as epic://EP-001/user-stories, or use \
+             search_global",
         ),
         name: "user-stories",
         title: "User stories",
-        description: "All user stories of the project, the most urgent first",
+        description: "All user stories of the project, by priority",
     },
     ProjectCollection {
         contents: CollectionContents::Items(
             ItemKind::Requirement,
-            "use search_requirements, or read those of one story, like \
+            "use search_requirements, or read the requirements of one story, such as \
              user-story://US-001/requirements",
         ),
         name: "requirements",
         title: "Requirements",
-        description: "All requirements of the project, the most urgent first",
+        description: "All requirements of the project, by priority",
     },
     ProjectCollection {
         contents: CollectionContents::RequirementTypes,
         name: "requirements-types",
         title: "Requirement types",
-        description: "The types that a requirement can have, and what each means",
+        description: "The types of requirements and their meanings",
     },
     ProjectCollection {
         contents: CollectionContents::RelationshipTypes,
         name: "relationship-types",
         title: "Relationship types",
-        description: "How one requirement can relate to another, and what each type means",
+        description: "The types of relationships between requirements and their meanings",
     },
 ];
 
@@ -118,7 +119,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
     UriForm::new(
         ItemKind::Epic,
         ItemView::Item,
-        ["epic://{reference}", "epic", "Epic", "An epic like EP-001, with its user stories"],
+        ["epic://{reference}", "epic", "Epic", "An epic such as EP-001, with its user stories"],
     ),
     UriForm::new(
         ItemKind::Epic,
@@ -127,7 +128,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "epic://{reference}/hierarchy",
             "epic-hierarchy",
             "Hierarchy of an epic",
-            "An epic like EP-001 with its user stories, and the requirements and acceptance \
+            "An epic such as EP-001 with its user stories, and the requirements and acceptance \
              criteria of each",
         ],
     ),
@@ -138,7 +139,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "epic://{reference}/user-stories",
             "epic-user-stories",
             "User stories of an epic",
-            "The user stories of an epic like EP-001, with their whole text",
+            "The user stories of an epic such as EP-001, with full texts",
         ],
     ),
     UriForm::new(
@@ -148,7 +149,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "user-story://{reference}",
             "user-story",
             "User story",
-            "A user story like US-001, with its requirements and acceptance criteria",
+            "A user story such as US-001, with its requirements and acceptance criteria",
         ],
     ),
     UriForm::new(
@@ -158,7 +159,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "user-story://{reference}/requirements",
             "user-story-requirements",
             "Requirements of a user story",
-            "The requirements of a user story like US-001, with their whole text",
+            "The requirements of a user story such as US-001, with full texts",
         ],
     ),
     UriForm::new(
@@ -168,7 +169,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "user-story://{reference}/acceptance-criteria",
             "user-story-acceptance-criteria",
             "Acceptance criteria of a user story",
-            "The acceptance criteria of a user story like US-001, with their whole text",
+            "The acceptance criteria of a user story such as US-001, with full texts",
         ],
     ),
     UriForm::new(
@@ -178,7 +179,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "requirement://{reference}",
             "requirement",
             "Requirement",
-            "A requirement like REQ-001, with its relationships and links",
+            "A requirement such as REQ-001, with its relationships and links",
         ],
     ),
     UriForm::new(
@@ -188,7 +189,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "requirement://{reference}/relationships",
             "requirement-relationships",
             "Relationships of a requirement",
-            "How a requirement like REQ-001 relates to others, in both directions",
+            "The relationships of a requirement such as REQ-001, in both directions",
         ],
     ),
     UriForm::new(
@@ -198,7 +199,7 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
             "acceptance-criteria://{reference}",
             "acceptance-criteria",
             "Acceptance criteria",
-            "Acceptance criteria like AC-001 of a user story",
+            "An acceptance criterion such as AC-001",
         ],
     ),
 ];

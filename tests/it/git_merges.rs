@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::backlog::{data, epic, made, requirement, story};
 use crate::client::{Server, project};
-use crate::moving::run;
+use crate::copy_and_backup::run;
 
 /// git as nobody has configured it.
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -69,7 +69,7 @@ fn titles(server: &mut Server, epic: &Value) -> Vec<String> {
 }
 
 #[test]
-fn two_branches_that_both_grew_merge_and_are_mended() {
+fn merged_branches_duplicate_references_are_repaired() {
     let version = Command::new("git").arg("--version").stdout(Stdio::null()).status();
     if !version.is_ok_and(|status| status.success()) {
         println!("git is missing; nothing was proved");

@@ -17,7 +17,7 @@ fn furnish(client: &mut Client) {
 
 // S5: 1.1, 1.5, 1.6, 1.7, 1.8, 1.9, 2.1, 2.2, 2.3, 2.4, 2.6, 2.7, 2.8, 3.4, 3.5
 #[test]
-fn each_method_is_answered_and_audited_for_its_caller() {
+fn json_rpc_each_method_is_answered_and_audited() {
     for storage in STORAGES {
         let place = Place::new(storage);
         place.user("ann", "user");
@@ -55,7 +55,7 @@ fn each_method_is_answered_and_audited_for_its_caller() {
 
 // S5: 1.10, 3.6, 3.7, 3.8, 5.4, 5.5, 5.6, 6.4, 7.1, 7.2, 7.8, 8.1, 8.6, 8.7
 #[test]
-fn each_error_has_a_code_and_a_message_that_names_the_solution() {
+fn json_rpc_each_error_has_a_code_and_names_the_fix() {
     let place = Place::new("sqlite");
     let token = place.administrator();
     let server = place.serve();
@@ -89,7 +89,7 @@ fn each_error_has_a_code_and_a_message_that_names_the_solution() {
 
 // S5: 4.8, 5.1, 5.2, 5.9
 #[test]
-fn log_has_time_cause_and_request_id_of_each_failure() {
+fn json_rpc_failure_is_logged_with_cause_and_request_id() {
     let place = Place::new("sqlite");
     let token = place.administrator();
     let server = place.serve();

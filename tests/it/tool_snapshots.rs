@@ -18,7 +18,7 @@ fn tools() -> Vec<Value> {
 
 // S1: T.1, T.2, G.1, G.2, S.1, S.2, D.1, D.2, P.1
 #[test]
-fn each_tool_is_what_was_reviewed() {
+fn tools_match_their_reviewed_snapshots() {
     let folder = repository().join("tests/snapshots/tools");
     for tool in tools() {
         let name = tool["name"].as_str().unwrap();
@@ -31,7 +31,7 @@ fn each_tool_is_what_was_reviewed() {
 
 // S1: T.1, G.1, S.1, D.1
 #[test]
-fn descriptions_are_those_of_the_specification_word_for_word() {
+fn tools_specified_descriptions_are_word_for_word() {
     let description = |name: &str| {
         let tool = tools().into_iter().find(|tool| tool["name"] == name).unwrap();
         tool["description"].as_str().unwrap().to_owned()
@@ -61,7 +61,7 @@ fn descriptions_are_those_of_the_specification_word_for_word() {
 
 // S3: REQ-8.5
 #[test]
-fn every_tool_tells_clients_all_it_can() {
+fn tools_have_title_annotations_and_schemas() {
     for tool in tools() {
         for key in ["title", "description", "outputSchema"] {
             assert!(!tool[key].is_null(), "{key} of {}", tool["name"]);
@@ -91,7 +91,7 @@ fn is_told(name: &str, property: &Value) -> bool {
 
 // Catalogue 37
 #[test]
-fn a_hostile_repository_changes_no_word_of_the_tools() {
+fn tools_list_hostile_repository_changes_nothing() {
     let before = tools();
     let project = project();
     let directory = project.path().join(crate::client::DIRECTORY);
@@ -105,7 +105,7 @@ fn a_hostile_repository_changes_no_word_of_the_tools() {
 }
 
 #[test]
-fn help_is_what_was_reviewed() {
+fn help_matches_its_reviewed_snapshot() {
     let mut all = String::new();
     for arguments in
         [&["--help"][..], &["check", "--help"], &["init", "--help"], &["token", "create", "--help"]]
@@ -117,18 +117,17 @@ fn help_is_what_was_reviewed() {
     expect_file![repository().join("tests/snapshots/help.txt")].assert_eq(&all);
 }
 
-/// docs/tools.md: what the tools say of themselves, for people.
+/// docs/tools.md: the tool list of the server, for users.
 #[test]
-fn the_documentation_of_the_tools_is_true() {
+fn tools_page_matches_the_tools() {
     let mut page = String::from(
-        "# Tools\n\nGenerated from what the server tells its clients; a test keeps it true.\n",
+        "# Tools\n\nGenerated from the tool list of the server; a test compares the two.\n",
     );
     for tool in tools() {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let annotations = &tool["annotations"];
         let effect = match (&annotations["readOnlyHint"], &annotations["idempotentHint"]) {
-            (Value::Bool(true), _) => "Changes nothing.",
-            (_, Value::Bool(true)) => "Writes; the same call twice has the effect of one.",
+            (Value::Bool(true), _) => "Read-only.",
+            (_, Value::Bool(true)) => "Writes; repeating the call has no further effect.",
             _ => "Writes.",
         };
         write!(page, "\n## {}\n\n{}. {effect}\n\n", text(&tool["name"]), text(&tool["title"]))
@@ -136,43 +135,76 @@ fn the_documentation_of_the_tools_is_true() {
         for line in text(&tool["description"]).lines() {
             writeln!(page, "> {}", line.trim_end()).unwrap();
         }
-        for (heading, schema) in
-            [("Arguments", "inputSchema"), ("Structured answer", "outputSchema")]
-        {
-            if tool[schema]["properties"].as_object().unwrap().is_empty() {
-                writeln!(page, "\n{heading}: none.").unwrap();
-                continue;
-            }
-            writeln!(page, "\n| {heading} | | |\n|---|---|---|").unwrap();
-            let required = tool[schema]["required"].as_array().cloned().unwrap_or_default();
-            for (name, property) in tool[schema]["properties"].as_object().unwrap() {
-                let presence =
-                    if required.contains(&json!(name)) { "required" } else { "optional" };
-                let most =
-                    property["maxLength"].as_u64().map(|n| format!(", at most {n} characters"));
-                let kind = match &property["type"] {
-                    Value::Array(kinds) => kinds.iter().map(text).collect::<Vec<_>>().join(" or "),
-                    kind => text(kind),
-                };
-                writeln!(
-                    page,
-                    "| `{name}` | {presence}, {kind}{} | {} |",
-                    most.unwrap_or_default(),
-                    text(&property["description"])
-                )
-                .unwrap();
-            }
-        }
+        write_table(&mut page, "Argument", "Arguments", &tool["inputSchema"]);
+        write_table(&mut page, "Response field", "Response fields", &tool["outputSchema"]);
     }
     expect_file![repository().join("docs/tools.md")].assert_eq(&page);
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// One row for each property of a schema, with its allowed values and limits.
+fn write_table(page: &mut String, heading: &str, plural: &str, schema: &Value) {
+    let properties = schema["properties"].as_object().unwrap();
+    if properties.is_empty() {
+        writeln!(page, "\n{plural}: none.").unwrap();
+        return;
+    }
+    writeln!(page, "\n| {heading} | | Type and limits | Description |\n|---|---|---|---|").unwrap();
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for (name, property) in properties {
+        let presence = if required.contains(&json!(name)) { "required" } else { "optional" };
+        // A vertical bar ends a table cell, even within a code span.
+        let limits = type_and_limits(property).replace('|', "\\|");
+        let description = text(&property["description"]).replace('|', "\\|");
+        writeln!(page, "| `{name}` | {presence} | {limits} | {description} |").unwrap();
+    }
+}
+
+fn type_and_limits(schema: &Value) -> String {
+    let mut parts = vec![match &schema["type"] {
+        Value::Array(types) => types.iter().map(text).collect::<Vec<_>>().join(" or "),
+        one => text(one).to_owned(),
+    }];
+    if let Some(values) = schema["enum"].as_array() {
+        let values: Vec<String> = values.iter().map(|value| format!("`{}`", text(value))).collect();
+        parts.push(format!("one of {}", values.join(", ")));
+    }
+    for (least, most, unit) in [
+        ("minimum", "maximum", ""),
+        ("minLength", "maxLength", " characters"),
+        ("minItems", "maxItems", " items"),
+    ] {
+        match (&schema[least], &schema[most]) {
+            (Value::Null, Value::Null) => {}
+            (Value::Null, most) => parts.push(format!("at most {most}{unit}")),
+            (least, Value::Null) => parts.push(format!("at least {least}{unit}")),
+            (least, most) => parts.push(format!("{least} to {most}{unit}")),
+        }
+    }
+    match text(&schema["pattern"]) {
+        "" => {}
+        r"\S" => parts.push("not blank".to_owned()),
+        pattern => parts.push(format!("pattern `{pattern}`")),
+    }
+    if !schema["default"].is_null() {
+        parts.push(format!("default `{}`", schema["default"]));
+    }
+    let own = parts.join(", ");
+    if schema["items"].is_null() {
+        return own;
+    }
+    format!("{own}; each item: {}", type_and_limits(&schema["items"]))
+}
+
 /// What the list of tools may cost a model, in tokens: as it is sent, and without what only
 /// programs read.
-const MAX_TOKENS: [usize; 2] = [11_000, 6_000];
+const MAX_TOKENS: [usize; 2] = [8_500, 5_200];
 
 #[test]
-fn the_list_of_all_tools_leaves_a_model_room_to_think() {
+fn tools_list_stays_within_its_token_budget() {
     let with = tools();
     let mut without = with.clone();
     for tool in &mut without {
@@ -190,7 +222,7 @@ fn the_list_of_all_tools_leaves_a_model_room_to_think() {
 
 // S2: 1.7, 4.2
 #[test]
-fn the_tool_of_specification_2_is_listed_word_for_word() {
+fn tools_specification_2_tool_is_listed_word_for_word() {
     let all = tools();
     let tool = all.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
     assert_eq!(tool["description"], "Get all requirements linked to a specific user story");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::backlog::{data, requirements};
 use crate::client::{BINARY, Server, project};
-use crate::moving::run;
+use crate::copy_and_backup::run;
 use crate::repository;
 
 fn ask(server: &mut Server, method: &str, params: &Value) -> Value {
@@ -71,7 +71,7 @@ fn check_hierarchies(server: &mut Server, source: &[Value]) -> usize {
 
 // S5: 6.1, 6.2, 6.3, 8.2, 8.4, 8.5
 #[test]
-fn a_real_backlog_is_loaded_and_read_whole() {
+fn public_backlogs_are_imported_and_read_completely() {
     let file = repository().join("../shared/data/openspec-backlog.json");
     let Ok(source) = std::fs::read(&file) else {
         println!("no real backlog is beside the repository; nothing was proved");

@@ -11,17 +11,17 @@ use crate::transcripts::{NAMES, Step, commit, folder, masked, once, save, unmask
 
 // S5: 2.5, 7.3, 7.4
 #[test]
-fn every_transcript_is_answered_over_http_on_files_as_over_pipes() {
+fn transcripts_over_http_on_files_match_pipes() {
     check_all("fs");
 }
 
 #[test]
-fn every_transcript_is_answered_over_http_on_sqlite_as_over_pipes() {
+fn transcripts_over_http_on_sqlite_match_pipes() {
     check_all("sqlite");
 }
 
 #[test]
-fn every_transcript_is_answered_over_http_on_sled_as_over_pipes() {
+fn transcripts_over_http_on_sled_match_pipes() {
     check_all("sled");
 }
 

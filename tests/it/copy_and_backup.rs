@@ -80,7 +80,7 @@ pub(crate) fn files(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
 // Catalogue 148
 // Rulings 1: users, tokens and the audit are copied too
 #[test]
-fn everything_goes_through_every_storage_and_comes_back() {
+fn copy_through_every_storage_preserves_everything() {
     let (project, scratch) = (project(), project());
     let (root, place) = (project.path(), scratch.path());
     write_project(root);
@@ -103,7 +103,7 @@ fn everything_goes_through_every_storage_and_comes_back() {
 
     let said = moved(place, "backup --storage fs:c c.jsonl");
     assert!(
-        said.ends_with(" to c.jsonl; verified: it was read back and its checksum is right.\n"),
+        said.ends_with(" to c.jsonl; verified: it was read back and its checksum matches.\n"),
         "{said}"
     );
     let said = moved(place, "restore --root d --storage fs c.jsonl");
@@ -111,7 +111,7 @@ fn everything_goes_through_every_storage_and_comes_back() {
     assert_eq!(files(&place.join("d")), files(root));
     assert!(moved(place, "--root d token list").contains(token.id.as_str()));
     let whole = moved(place, "--root d audit verify");
-    assert!(whole.starts_with("The audit is intact: 2 rows."), "{whole}");
+    assert!(whole.starts_with("The audit log is intact: 2 rows."), "{whole}");
     for (storage, dump) in [("sqlite:a.db", "a.jsonl"), ("sled:b", "b.jsonl")] {
         moved(place, &format!("backup --storage {storage} {dump}"));
         assert_eq!(fs::read(place.join(dump)).unwrap(), fs::read(place.join("c.jsonl")).unwrap());
@@ -119,7 +119,7 @@ fn everything_goes_through_every_storage_and_comes_back() {
 }
 
 #[test]
-fn what_can_not_be_moved_is_refused_with_the_way_out() {
+fn copy_impossible_request_names_the_fix() {
     let scratch = project();
     let place = scratch.path();
     let documents = place.join("fs").join(DIRECTORY);
@@ -154,7 +154,7 @@ fn what_can_not_be_moved_is_refused_with_the_way_out() {
 
 // A target is opened when the source was found sound, for opening a database makes one
 #[test]
-fn a_source_that_is_refused_leaves_no_target_behind() {
+fn copy_refused_source_creates_no_target() {
     let scratch = project();
     let place = scratch.path();
     fs::create_dir_all(place.join("fs/.ixchel")).unwrap();
@@ -180,7 +180,7 @@ fn a_source_that_is_refused_leaves_no_target_behind() {
 }
 
 #[test]
-fn projects_with_folders_of_their_own_are_not_copied_onto_themselves() {
+fn copy_project_onto_its_own_folder_is_refused() {
     let scratch = project();
     let place = scratch.path();
     for folder in ["root/.ixchel", "other/.ixchel", "new"] {
@@ -211,7 +211,7 @@ fn without_rights(folder: &Path) -> Command {
 
 // A copy that leaves something out would be called verified all the same
 #[test]
-fn what_may_not_be_seen_is_not_left_out() {
+fn copy_unreadable_document_stops_the_copy() {
     let scratch = project();
     let place = scratch.path();
     let mode = |path: &str, mode| {
@@ -257,7 +257,7 @@ fn size_of(folder: &Path) -> u64 {
 
 // The target of a copy that was killed is not used
 #[test]
-fn an_interrupted_copy_is_recognised_and_never_served() {
+fn copy_interrupted_target_is_never_served() {
     let scratch = project();
     let place = scratch.path();
     let folder = place.join("from/.ixchel/notes");
