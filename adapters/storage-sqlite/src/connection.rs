@@ -12,14 +12,14 @@ use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
-use crate::error::{DATABASE, Failed, WAIT, call_failed};
-use crate::place::Place;
+use crate::database_file::DatabaseFile;
+use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
 use crate::read;
 
 /// In KiB: enough for the inner pages of some hundred thousand documents.
-const CACHE: i64 = 16 * 1024;
+const CACHE_KIB: i64 = 16 * 1024;
 /// Connections that stay open between reads.
-const MAX_IDLE: usize = 4;
+const MAX_IDLE_CONNECTIONS: usize = 4;
 /// Large reads that run at once.
 const MAX_LARGE_READS: usize = 4;
 /// At most this many documents or words are read on the caller's thread.
@@ -27,64 +27,66 @@ pub(crate) const INLINE_LIMIT: usize = 16;
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ConnectionUse {
     Write,
     Read,
     /// Fails if another process has the database open.
-    Alone,
+    Exclusive,
 }
 
 /// Opens connections to one database.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
-    pub(crate) place: Arc<Place>,
-    pub(crate) mode: Mode,
+    pub(crate) file: Arc<DatabaseFile>,
+    pub(crate) mode: OpenMode,
 }
 
 /// How the files are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum OpenMode {
     /// For reading and writing; other processes may write too.
     Shared,
     /// For reading; other processes may write.
     ReadOnly,
     /// For reading; SQLite assumes that no process writes.
-    Frozen,
+    Immutable,
 }
 
 impl Connector {
     /// A connection for writing creates a missing file.
-    pub(crate) fn open(&self, purpose: Use) -> rusqlite::Result<Connection> {
-        let file = &self.place.file;
+    pub(crate) fn open(&self, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
+        let file = &self.file.path;
         let mut connection = match self.mode {
-            Mode::Frozen => {
+            OpenMode::Immutable => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
                 Connection::open_with_flags(immutable_uri(file), flags)?
             }
-            Mode::ReadOnly => Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
-            Mode::Shared => {
+            OpenMode::ReadOnly => {
+                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?
+            }
+            OpenMode::Shared => {
                 let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
-                flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == Use::Write);
+                flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == ConnectionUse::Write);
                 Connection::open_with_flags(file, flags)?
             }
         };
-        if purpose == Use::Alone {
+        if purpose == ConnectionUse::Exclusive {
             connection.busy_timeout(Duration::ZERO)?;
             connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         } else {
-            wait_when_busy(&mut connection, WAIT)?;
+            wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         }
         // Closing a file that is not known to be ours yet must not change it.
-        let keep_log = purpose != Use::Read && self.place.has_unmoved_log();
+        let keep_log = purpose != ConnectionUse::Read && self.file.has_pending_log();
         keep_log_on_close(&connection, keep_log)?;
-        configure(&connection, CACHE)?;
-        connection.pragma_update(None, "query_only", purpose == Use::Read)?;
+        configure(&connection, CACHE_KIB)?;
+        connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
         Ok(connection)
     }
 }
 
 /// True if the database can only be read as immutable, because no file can be created next to it.
-pub(crate) fn needs_freezing(error: &rusqlite::Error) -> bool {
+pub(crate) fn needs_immutable_mode(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }
@@ -103,17 +105,17 @@ fn immutable_uri(file: &Path) -> String {
 }
 
 /// Runs `act` on a thread that may block.
-pub(crate) async fn blocking<T: Send + 'static, E: Into<Failed> + Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send + 'static>(
     act: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> StoreResult<T> {
     let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(call_failed)
+    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(call_error)
 }
 
 /// Connections for reading. A read on the caller's thread never waits: when the database is busy it
 /// runs again on a thread that may block.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct ReadPool {
     connector: Connector,
     /// The schema that this process opened.
     schema: usize,
@@ -121,91 +123,91 @@ pub(crate) struct Pool {
     large_reads: Arc<Semaphore>,
 }
 
-impl Pool {
+impl ReadPool {
     pub(crate) fn new(connector: Connector, schema: usize) -> Self {
         let large_reads = Arc::new(Semaphore::new(MAX_LARGE_READS));
         Self { connector, schema, idle: Mutex::default(), large_reads }
     }
 
     /// Reads this many values by a statement each; a few of them on the caller's thread.
-    pub(crate) async fn sized<T: Send + 'static>(
+    pub(crate) async fn read_by_count<T: Send + 'static>(
         self: &Arc<Self>,
         count: usize,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
         match count {
             // One statement sees one snapshot by itself.
-            ..=1 => self.single(read).await,
-            2..=INLINE_LIMIT => self.small(read).await,
-            _ => self.large(read).await,
+            ..=1 => self.read_inline_statement(read).await,
+            2..=INLINE_LIMIT => self.read_inline(read).await,
+            _ => self.read_blocking(read).await,
         }
     }
 
     /// Reads on the caller's thread, from one snapshot.
-    pub(crate) async fn small<T: Send + 'static>(
+    pub(crate) async fn read_inline<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.single(move |connection| in_snapshot(connection, &read)).await
+        self.read_inline_statement(move |connection| in_snapshot(connection, &read)).await
     }
 
     /// Runs one statement, which needs no transaction, on the caller's thread.
-    pub(crate) async fn single<T: Send + 'static>(
+    pub(crate) async fn read_inline_statement<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        match self.read(false, &read) {
-            Err(StoreError::Busy { .. }) => self.blocking(read).await,
+        match self.read_on_connection(false, &read) {
+            Err(StoreError::Busy { .. }) => self.run_read_blocking(read).await,
             done => done,
         }
     }
 
     /// Reads on a thread that may block, from one snapshot.
-    pub(crate) async fn large<T: Send + 'static>(
+    pub(crate) async fn read_blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.blocking(move |connection| in_snapshot(connection, &read)).await
+        self.run_read_blocking(move |connection| in_snapshot(connection, &read)).await
     }
 
-    async fn blocking<T: Send + 'static>(
+    async fn run_read_blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
         let permit = Arc::clone(&self.large_reads).acquire_owned().await;
         let permit = permit.map_err(|error| StoreError::Internal(error.to_string()))?;
         let pool = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let _permit = permit;
-            pool.read(true, &read)
+            pool.read_on_connection(true, &read)
         })
         .await
     }
 
-    fn read<T>(
+    fn read_on_connection<T>(
         &self,
         may_wait: bool,
-        read: &impl Fn(&Connection) -> Result<T, Failed>,
+        read: &impl Fn(&Connection) -> Result<T, QueryError>,
     ) -> StoreResult<T> {
-        self.connector.place.check()?;
-        let connection = self.take(may_wait).map_err(call_failed)?;
+        self.connector.file.check_identity()?;
+        let connection = self.take_connection(may_wait).map_err(call_error)?;
         // A connection is closed after an error.
         let found = read(&connection).map_err(|failed| {
             let has_newer_format = read::is_current(&connection, self.schema) == Ok(false);
-            call_failed(if has_newer_format { taken_over() } else { failed })
+            call_error(if has_newer_format { migrated_elsewhere() } else { failed })
         })?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE {
+        if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
         Ok(found)
     }
 
-    fn take(&self, may_wait: bool) -> rusqlite::Result<Connection> {
+    fn take_connection(&self, may_wait: bool) -> rusqlite::Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = idle.map_or_else(|| self.connector.open(Use::Read), Ok)?;
+        let mut connection = idle.map_or_else(|| self.connector.open(ConnectionUse::Read), Ok)?;
         if may_wait {
-            wait_when_busy(&mut connection, WAIT)?;
+            wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         } else {
             connection.busy_timeout(Duration::ZERO)?;
         }
@@ -213,16 +215,16 @@ impl Pool {
     }
 }
 
-fn taken_over() -> Failed {
+fn migrated_elsewhere() -> QueryError {
     let reason = "was brought to another version by another reqlore; start this one again";
-    refused(DATABASE, reason).into()
+    refused(DATABASE_NAME, reason).into()
 }
 
 /// All statements of `read` see the same state.
 fn in_snapshot<T>(
     connection: &Connection,
-    read: &impl Fn(&Connection) -> Result<T, Failed>,
-) -> Result<T, Failed> {
+    read: &impl Fn(&Connection) -> Result<T, QueryError>,
+) -> Result<T, QueryError> {
     let transaction = connection.unchecked_transaction()?;
     let found = read(&transaction)?;
     transaction.commit()?;

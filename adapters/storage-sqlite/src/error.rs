@@ -7,19 +7,20 @@ use reqlore_domain::ports::documents::StoreError;
 use reqlore_sqlite_team::error::DatabaseError;
 
 /// How long a call waits for other processes.
-pub(crate) const WAIT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
+pub(crate) const BUSY_TIMEOUT: Duration =
+    Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
 
-pub(crate) const DATABASE: &str = "the database";
+pub(crate) const DATABASE_NAME: &str = "the database";
 
-pub(crate) type Failed = DatabaseError;
+pub(crate) type QueryError = DatabaseError;
 
 /// The error of a system call on the database's files.
-pub(crate) fn system(place: &str, doing: &str, source: io::Error) -> StoreError {
+pub(crate) fn io_error(place: &str, doing: &str, source: io::Error) -> StoreError {
     let reason = format!("could not {doing}: {source}; fix that and try again");
     StoreError::Unavailable { place: place.to_owned(), reason, source: Some(source) }
 }
 
 /// The error of a call.
-pub(crate) fn call_failed(error: impl Into<DatabaseError>) -> StoreError {
-    error.into().into_store_error(DATABASE)
+pub(crate) fn call_error(error: impl Into<DatabaseError>) -> StoreError {
+    error.into().into_store_error(DATABASE_NAME)
 }

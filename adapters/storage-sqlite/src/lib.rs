@@ -4,10 +4,10 @@
 //! rest on its locks and its log, so nothing but SQLite may open the files.
 
 mod archive;
-mod check;
 mod connection;
+mod database_file;
 mod error;
-mod place;
+mod integrity_check;
 mod read;
 mod schema;
 mod team;
@@ -28,12 +28,14 @@ use reqlore_sqlite_team::connection::is_too_old;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
 
-use check::Check;
-use connection::{Connector, INLINE_LIMIT, Mode, Pool, Use, needs_freezing};
-use error::{Failed, system};
-use place::Place;
+use connection::{
+    ConnectionUse, Connector, INLINE_LIMIT, OpenMode, ReadPool, needs_immutable_mode,
+};
+use database_file::DatabaseFile;
+use error::{QueryError, io_error};
+use integrity_check::IntegrityCheck;
 use schema::MIGRATIONS;
-use write::Engine;
+use write::SqliteEngine;
 
 /// At most this many backlinks are read on the caller's thread; callers can't know their number.
 const INLINE_BACKLINKS: usize = 200;
@@ -48,9 +50,9 @@ pub struct Config {
 /// file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    _check: Check,
-    pool: Arc<Pool>,
-    writer: GroupWriter<Engine>,
+    _check: IntegrityCheck,
+    pool: Arc<ReadPool>,
+    writer: GroupWriter<SqliteEngine>,
     connector: Connector,
 }
 
@@ -78,8 +80,8 @@ impl SqliteStore {
     }
 
     fn open_with(config: &Config, migrations: &[&str]) -> StoreResult<Self> {
-        let place = Arc::new(Place::prepare(&config.file)?);
-        let shown = place.shown.clone();
+        let place = Arc::new(DatabaseFile::prepare(&config.file)?);
+        let shown = place.shown_path.clone();
         if is_too_old(rusqlite::version_number()) {
             let reason = format!(
                 "can't be opened by SQLite {}, which may lose commits; build reqlore with its own",
@@ -87,10 +89,10 @@ impl SqliteStore {
             );
             return Err(refused(&shown, reason));
         }
-        let mut connector = Connector { place, mode: Mode::Shared };
-        let opened = open(&mut connector, migrations);
+        let mut connector = Connector { file: place, mode: OpenMode::Shared };
+        let opened = open_for_writing(&mut connector, migrations);
         let (connection, was_unclean) = opened.map_err(|failed| failed.into_store_error(&shown))?;
-        if connector.mode == Mode::Frozen {
+        if connector.mode == OpenMode::Immutable {
             tracing::warn!(
                 file = shown,
                 "the database and its folder can only be read; what others write to it shows at \
@@ -107,16 +109,16 @@ impl SqliteStore {
     /// A database without a log is therefore read as immutable; a read may fail once if another
     /// process begins to write.
     pub fn look(config: &Config) -> StoreResult<Looked> {
-        let place = Arc::new(Place::prepare(&config.file)?);
-        let shown = place.shown.clone();
+        let place = Arc::new(DatabaseFile::prepare(&config.file)?);
+        let shown = place.shown_path.clone();
         let mode = match (place.has_log(), place.has_shared_memory()) {
-            (false, _) => Mode::Frozen,
-            (true, true) => Mode::ReadOnly,
+            (false, _) => OpenMode::Immutable,
+            (true, true) => OpenMode::ReadOnly,
             (true, false) => return Ok(Looked::Unsettled),
         };
-        let connector = Connector { place, mode };
+        let connector = Connector { file: place, mode };
         let newest = MIGRATIONS.len();
-        let inspected = inspect(&connector, newest);
+        let inspected = open_existing(&connector, newest);
         let (connection, schema, is_current) =
             inspected.map_err(|failed| failed.into_store_error(&shown))?;
         if !is_current {
@@ -132,57 +134,71 @@ impl SqliteStore {
         schema: usize,
         was_unclean: bool,
     ) -> StoreResult<Self> {
-        let place = Arc::clone(&connector.place);
-        place.remember();
-        let thread = |error| system(&connector.place.shown, "start a thread for it", error);
+        let place = Arc::clone(&connector.file);
+        place.record_identity();
+        let thread = |error| io_error(&connector.file.shown_path, "start a thread for it", error);
         let damaged = Arc::default();
-        let engine =
-            Engine { connection, place, damaged: Arc::clone(&damaged), schema, lost: None };
+        let engine = SqliteEngine {
+            connection,
+            file: place,
+            is_damaged: Arc::clone(&damaged),
+            schema,
+            group_error: None,
+        };
         Ok(Self {
             writer: GroupWriter::start("sqlite-writer", engine).map_err(thread)?,
-            pool: Arc::new(Pool::new(connector.clone(), schema)),
-            _check: Check::start(connector.clone(), was_unclean, damaged).map_err(thread)?,
+            pool: Arc::new(ReadPool::new(connector.clone(), schema)),
+            _check: IntegrityCheck::start(connector.clone(), was_unclean, damaged)
+                .map_err(thread)?,
             connector,
         })
     }
 }
 
 /// The writer's connection, and whether the last process did not close the database.
-fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, bool), Failed> {
-    let place = Arc::clone(&connector.place);
-    let was_unclean = place.has_unmoved_log() && is_alone(connector);
-    let opened = connector.open(Use::Write).and_then(|connection| {
+fn open_for_writing(
+    connector: &mut Connector,
+    migrations: &[&str],
+) -> Result<(Connection, bool), QueryError> {
+    let place = Arc::clone(&connector.file);
+    let was_unclean = place.has_pending_log() && is_exclusive(connector);
+    let opened = connector.open(ConnectionUse::Write).and_then(|connection| {
         // The first access to the file.
         connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
         Ok(connection)
     });
     let mut connection = match opened {
-        Err(error) if needs_freezing(&error) && place.exists() && !place.has_unmoved_log() => {
-            connector.mode = Mode::Frozen;
-            connector.open(Use::Write)?
+        Err(error)
+            if needs_immutable_mode(&error) && place.exists() && !place.has_pending_log() =>
+        {
+            connector.mode = OpenMode::Immutable;
+            connector.open(ConnectionUse::Write)?
         }
         opened => opened?,
     };
-    schema::prepare(connector, &mut connection, migrations)?;
+    schema::prepare_database(connector, &mut connection, migrations)?;
     Ok((connection, was_unclean))
 }
 
 /// The schema of a database that is there, and whether this program can use it as it is.
-fn inspect(connector: &Connector, newest: usize) -> Result<(Connection, usize, bool), Failed> {
-    let connection = connector.open(Use::Read)?;
-    let schema = schema::version_of(&connector.place, &connection, newest)?;
+fn open_existing(
+    connector: &Connector,
+    newest: usize,
+) -> Result<(Connection, usize, bool), QueryError> {
+    let connection = connector.open(ConnectionUse::Read)?;
+    let schema = schema::schema_version(&connector.file, &connection, newest)?;
     if schema < newest {
         return Ok((connection, schema, false));
     }
-    read::check_complete(&connector.place.shown, &connection)?;
+    read::check_complete(&connector.file.shown_path, &connection)?;
     let is_current = read::is_current(&connection, newest)?;
     Ok((connection, schema, is_current))
 }
 
 /// True if no other process has the database open; then its log is the rest of a crash.
-fn is_alone(connector: &Connector) -> bool {
+fn is_exclusive(connector: &Connector) -> bool {
     let alone = connector
-        .open(Use::Alone)
+        .open(ConnectionUse::Exclusive)
         .and_then(|connection| connection.pragma_query_value(None, "schema_version", |_| Ok(())));
     alone.is_ok()
 }
@@ -196,7 +212,7 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Document>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        self.pool.sized(count, move |from| read::documents(from, &project, &ids)).await
+        self.pool.read_by_count(count, move |from| read::documents(from, &project, &ids)).await
     }
 
     async fn versions(
@@ -206,7 +222,7 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Version>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        self.pool.sized(count, move |from| read::versions(from, &project, &ids)).await
+        self.pool.read_by_count(count, move |from| read::versions(from, &project, &ids)).await
     }
 
     async fn find(
@@ -215,7 +231,7 @@ impl DocumentRepository for SqliteStore {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         let (project, filter) = (project.clone(), filter.clone());
-        self.pool.large(move |from| read::page(from, &project, &filter)).await
+        self.pool.read_blocking(move |from| read::metadata_page(from, &project, &filter)).await
     }
 
     async fn lookup(
@@ -226,7 +242,7 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
         let count = words.len();
-        self.pool.sized(count, move |from| read::lookup(from, &project, kind, &words)).await
+        self.pool.read_by_count(count, move |from| read::lookup(from, &project, kind, &words)).await
     }
 
     async fn backlinks(
@@ -237,13 +253,13 @@ impl DocumentRepository for SqliteStore {
         if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
             let few = move |from: &_| read::backlinks(from, &project, &links, INLINE_BACKLINKS);
-            if let Some(found) = self.pool.small(few).await? {
+            if let Some(found) = self.pool.read_inline(few).await? {
                 return Ok(found);
             }
         }
         let (project, links) = (project.clone(), links.clone());
         let all = move |from: &_| read::backlinks(from, &project, &links, usize::MAX);
-        Ok(self.pool.large(all).await?.unwrap_or_default())
+        Ok(self.pool.read_blocking(all).await?.unwrap_or_default())
     }
 
     async fn commit(
@@ -252,7 +268,7 @@ impl DocumentRepository for SqliteStore {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
         let project = project.clone();
-        self.writer.run(move |engine| engine.apply(&project, commit)).await
+        self.writer.run(move |engine| engine.apply_commit(&project, commit)).await
     }
 
     /// Commits of every process are in the database, so a refresh has nothing to do.
@@ -264,7 +280,7 @@ impl DocumentRepository for SqliteStore {
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
         let project = project.clone();
-        self.pool.small(move |from| read::changes(from, &project, kind, since)).await
+        self.pool.read_inline(move |from| read::changes(from, &project, kind, since)).await
     }
 }
 

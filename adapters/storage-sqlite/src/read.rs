@@ -14,42 +14,42 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::error::Failed;
+use crate::error::QueryError;
 
 /// A batch of documents ends at this number, or after this many bytes.
-pub(crate) const BATCH: usize = 1_000;
+pub(crate) const BATCH_RECORDS: usize = 1_000;
 pub(crate) const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// The maximum of changed documents that are listed, and of removed ones that are remembered.
-pub(crate) const HISTORY: usize = 10_000;
+pub(crate) const MAX_CHANGES: usize = 10_000;
 
 /// A project's row.
 #[derive(Debug, Default)]
-pub(crate) struct Project {
+pub(crate) struct ProjectRow {
     pub(crate) id: i64,
     pub(crate) revision: Revision,
     /// Removals before this revision are forgotten.
-    history: Revision,
+    history_start: Revision,
 }
 
-pub(crate) fn project(
+pub(crate) fn project_row(
     connection: &Connection,
     key: &ProjectKey,
-) -> Result<Option<Project>, Failed> {
+) -> Result<Option<ProjectRow>, QueryError> {
     let mut select =
         connection.prepare_cached("SELECT id, revision, history FROM projects WHERE key = ?1")?;
     let row = select.query_one([key.as_str()], |row| {
-        Ok(Project {
+        Ok(ProjectRow {
             id: row.get(0)?,
             revision: Revision(row.get(1)?),
-            history: Revision(row.get(2)?),
+            history_start: Revision(row.get(2)?),
         })
     });
     Ok(row.optional()?)
 }
 
 /// Refuses a database whose import did not finish.
-pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
+pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), QueryError> {
     let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
     if state.query_one([], |row| row.get(0))? {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn documents(
     connection: &Connection,
     project: &ProjectKey,
     ids: &[DocumentId],
-) -> Result<Vec<Option<Document>>, Failed> {
+) -> Result<Vec<Option<Document>>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT d.kind, d.name, d.version, b.body \
          FROM documents d JOIN bodies b ON b.document = d.id \
@@ -80,7 +80,7 @@ pub(crate) fn documents(
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
-        found.push(rows.next()?.map(document).transpose()?);
+        found.push(rows.next()?.map(decode_document).transpose()?);
     }
     Ok(found)
 }
@@ -89,7 +89,7 @@ pub(crate) fn versions(
     connection: &Connection,
     project: &ProjectKey,
     ids: &[DocumentId],
-) -> Result<Vec<Option<Version>>, Failed> {
+) -> Result<Vec<Option<Version>>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT version FROM documents \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3",
@@ -97,26 +97,26 @@ pub(crate) fn versions(
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
-        found.push(rows.next()?.map(|row| version(row, 0)).transpose()?);
+        found.push(rows.next()?.map(|row| decode_version(row, 0)).transpose()?);
     }
     Ok(found)
 }
 
-pub(crate) fn page(
+pub(crate) fn metadata_page(
     connection: &Connection,
     project: &ProjectKey,
     filter: &DocumentFilter,
-) -> Result<MetadataPage, Failed> {
+) -> Result<MetadataPage, QueryError> {
     let (project, kind) = (project.as_str(), filter.kind.name());
     let limit = filter.limit.unwrap_or(usize::MAX);
-    let first = filter.after.as_deref().map_or_else(String::new, successor);
+    let first = filter.after.as_deref().map_or_else(String::new, next_name);
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name >= ?3 \
          ORDER BY name LIMIT ?4",
     )?;
     // One more than wanted shows whether there is another page.
-    let mut heads = metadata(select.query((project, kind, first, at_most(limit, 1)))?)?;
+    let mut heads = decode_metadata(select.query((project, kind, first, sql_limit(limit, 1)))?)?;
     let has_more = heads.len() > limit;
     let total = if filter.after.is_none() && !has_more {
         heads.len()
@@ -131,12 +131,12 @@ pub(crate) fn page(
 }
 
 /// A `LIMIT` of this many rows and some more; a negative one has no limit.
-fn at_most(count: usize, more: i64) -> i64 {
+fn sql_limit(count: usize, more: i64) -> i64 {
     i64::try_from(count).map_or(-1, |count| count.saturating_add(more))
 }
 
 /// The smallest name after this one, by bytes.
-pub(crate) fn successor(name: &str) -> String {
+pub(crate) fn next_name(name: &str) -> String {
     format!("{name}\0")
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn lookup(
     project: &ProjectKey,
     kind: DocumentKind,
     words: &[String],
-) -> Result<Vec<Vec<Arc<DocumentMeta>>>, Failed> {
+) -> Result<Vec<Vec<Arc<DocumentMeta>>>, QueryError> {
     let mut select = connection.prepare_cached(
         "WITH home (id) AS (SELECT id FROM projects WHERE key = ?1) \
          SELECT head FROM documents WHERE id IN ( \
@@ -156,7 +156,11 @@ pub(crate) fn lookup(
     )?;
     let mut found = Vec::with_capacity(words.len());
     for word in words {
-        found.push(sorted(metadata(select.query((project.as_str(), kind.name(), word))?)?));
+        found.push(sort_by_id(decode_metadata(select.query((
+            project.as_str(),
+            kind.name(),
+            word,
+        ))?)?));
     }
     Ok(found)
 }
@@ -167,7 +171,7 @@ pub(crate) fn backlinks(
     project: &ProjectKey,
     links: &BacklinkQuery,
     max: usize,
-) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, Failed> {
+) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, QueryError> {
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
     // The names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
@@ -179,16 +183,16 @@ pub(crate) fn backlinks(
     )?;
     let (mut found, mut left) = (Vec::with_capacity(links.targets.len()), max);
     for target in &links.targets {
-        let row = (project.as_str(), target, &kinds, at_most(left, 1));
-        let heads = metadata(select.query(row)?)?;
+        let row = (project.as_str(), target, &kinds, sql_limit(left, 1));
+        let heads = decode_metadata(select.query(row)?)?;
         let Some(rest) = left.checked_sub(heads.len()) else { return Ok(None) };
         left = rest;
-        found.push(sorted(heads));
+        found.push(sort_by_id(heads));
     }
     Ok(Some(found))
 }
 
-fn sorted(mut heads: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
+fn sort_by_id(mut heads: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
     heads.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     heads
 }
@@ -198,7 +202,7 @@ pub(crate) fn next_numbers(
     connection: &Connection,
     project: &ProjectKey,
     kinds: &[ItemKind],
-) -> Result<Vec<u32>, Failed> {
+) -> Result<Vec<u32>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT number + 1 FROM marks \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2",
@@ -216,9 +220,10 @@ pub(crate) fn changes(
     key: &ProjectKey,
     kind: DocumentKind,
     since: Revision,
-) -> Result<ChangeSet, Failed> {
+) -> Result<ChangeSet, QueryError> {
     // No row has the id 0.
-    let Project { id, revision, history } = project(connection, key)?.unwrap_or_default();
+    let ProjectRow { id, revision, history_start: history } =
+        project_row(connection, key)?.unwrap_or_default();
     if since > revision || since < history {
         return Ok(ChangeSet::Reset { revision });
     }
@@ -231,35 +236,35 @@ pub(crate) fn changes(
     )?;
     let name = |row: &Row<'_>| Ok(DocumentId { kind, name: row.get(0)? });
     let ids: Vec<DocumentId> = select
-        .query_map((id, kind.name(), since.0, HISTORY + 1), name)?
+        .query_map((id, kind.name(), since.0, MAX_CHANGES + 1), name)?
         .collect::<Result<_, _>>()?;
-    let too_many = ids.len() > HISTORY;
+    let too_many = ids.len() > MAX_CHANGES;
     Ok(if too_many { ChangeSet::Reset { revision } } else { ChangeSet::Since { revision, ids } })
 }
 
-fn metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
+fn decode_metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, QueryError> {
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let head = postcard::from_bytes(row.get_ref(0)?.as_blob()?);
-        found.push(Arc::new(head.map_err(|_| Failed::damaged("document metadata"))?));
+        found.push(Arc::new(head.map_err(|_| QueryError::damaged("document metadata"))?));
     }
     Ok(found)
 }
 
 /// The document of a row that begins with kind, name, version and body. SQLite keeps no checksums,
 /// but the version is one: changed bytes are never served.
-pub(crate) fn document(row: &Row<'_>) -> Result<Document, Failed> {
+pub(crate) fn decode_document(row: &Row<'_>) -> Result<Document, QueryError> {
     let kind = DocumentKind::from_name(row.get_ref(0)?.as_str()?);
-    let kind = kind.ok_or_else(|| Failed::damaged("a document's kind"))?;
+    let kind = kind.ok_or_else(|| QueryError::damaged("a document's kind"))?;
     let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?);
     let document = Document::new(DocumentId { kind, name: row.get(1)? }, body);
-    if document.version != version(row, 2)? {
-        return Err(Failed::damaged(&document.id.to_string()));
+    if document.version != decode_version(row, 2)? {
+        return Err(QueryError::damaged(&document.id.to_string()));
     }
     Ok(document)
 }
 
-fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {
+fn decode_version(row: &Row<'_>, column: usize) -> Result<Version, QueryError> {
     let version = Version::parse(row.get_ref(column)?.as_str()?);
-    version.ok_or_else(|| Failed::damaged("a document's version"))
+    version.ok_or_else(|| QueryError::damaged("a document's version"))
 }

@@ -18,21 +18,21 @@ use tempfile::TempDir;
 
 use crate::{Config, SqliteStore};
 
-fn at(file: &Path) -> StoreResult<SqliteStore> {
+fn open_file(file: &Path) -> StoreResult<SqliteStore> {
     SqliteStore::open(&Config { file: file.to_owned() })
 }
 
 /// The store at this file, with the shorthands of the contract.
 fn storage(file: &Path) -> Storage {
-    Storage { other: ProjectKey::new("/other"), ..Storage::in_memory(at(file).unwrap()) }
+    Storage { other: ProjectKey::new("/other"), ..Storage::in_memory(open_file(file).unwrap()) }
 }
 
-fn open() -> Storage {
-    let (folder, file) = place();
+fn open_storage() -> Storage {
+    let (folder, file) = database_path();
     let reopen = file.clone();
     Storage {
         reopen: Some(Box::new(move || {
-            let again = at(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
+            let again = open_file(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
             Box::pin(async move { again })
         })),
         guard: Box::new(folder),
@@ -40,15 +40,15 @@ fn open() -> Storage {
     }
 }
 
-fn place() -> (TempDir, PathBuf) {
+fn database_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("reqlore.db");
     (folder, file)
 }
 
 /// A closed database with one section, `kept`.
-fn made() -> (TempDir, PathBuf) {
-    let (folder, file) = place();
+fn closed_database() -> (TempDir, PathBuf) {
+    let (folder, file) = database_path();
     reqlore_contract::run(async {
         storage(&file).put(&DocumentId::section("kept"), "kept").await;
     });
@@ -62,15 +62,15 @@ async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
     put.await.map(drop)
 }
 
-fn sqlite(file: &Path, statements: &str) {
+fn run_sql(file: &Path, statements: &str) {
     Connection::open(file).unwrap().execute_batch(statements).unwrap();
 }
 
 #[track_caller]
-fn told(refused: StoreResult<impl Sized>) -> (StoreError, String) {
+fn error_text(refused: StoreResult<impl Sized>) -> (StoreError, String) {
     let error = refused.err().expect("an error");
     let words = error.to_string();
     (error, words)
 }
 
-reqlore_contract::suite!(async { open() });
+reqlore_contract::suite!(async { open_storage() });

@@ -19,30 +19,30 @@ use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
 
-use crate::error::{DATABASE, Failed, call_failed};
-use crate::place::Place;
+use crate::database_file::DatabaseFile;
+use crate::error::{DATABASE_NAME, QueryError, call_error};
 use crate::read;
 
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct SqliteEngine {
     pub(crate) connection: Connection,
-    pub(crate) place: Arc<Place>,
+    pub(crate) file: Arc<DatabaseFile>,
     /// Set by the background check.
-    pub(crate) damaged: Arc<AtomicBool>,
+    pub(crate) is_damaged: Arc<AtomicBool>,
     pub(crate) schema: usize,
     /// The error with which SQLite rolled the current group back.
-    pub(crate) lost: Option<StoreError>,
+    pub(crate) group_error: Option<StoreError>,
 }
 
-impl reqlore_group_commit::GroupEngine for Engine {
+impl reqlore_group_commit::GroupEngine for SqliteEngine {
     fn begin_group(&mut self) -> StoreResult<()> {
-        if self.damaged.load(Ordering::Relaxed) {
+        if self.is_damaged.load(Ordering::Relaxed) {
             let reason = format!("is damaged, so nothing is written to it any more; {RESTORE}");
-            return Err(refused(DATABASE, reason));
+            return Err(refused(DATABASE_NAME, reason));
         }
-        self.place.check_all()?;
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_failed)?;
-        let checked = self.check_format().map_err(call_failed);
+        self.file.check_all_identities()?;
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_error)?;
+        let checked = self.check_format().map_err(call_error);
         if checked.is_err() {
             self.roll_back();
         }
@@ -50,66 +50,66 @@ impl reqlore_group_commit::GroupEngine for Engine {
     }
 
     fn finish_group(&mut self) -> StoreResult<()> {
-        if let Some(lost) = self.lost.take() {
+        if let Some(lost) = self.group_error.take() {
             return Err(lost);
         }
         let ended = self
-            .place
-            .check_all()
-            .and_then(|()| self.connection.execute_batch("COMMIT").map_err(call_failed));
+            .file
+            .check_all_identities()
+            .and_then(|()| self.connection.execute_batch("COMMIT").map_err(call_error));
         if ended.is_err() {
             self.roll_back();
             return ended;
         }
-        self.place.check_all().map_err(|_| {
+        self.file.check_all_identities().map_err(|_| {
             let reason = "its file went away while it was written; the change is in the file that \
                           went, if anywhere. Start reqlore again and look";
-            unavailable(DATABASE, reason)
+            unavailable(DATABASE_NAME, reason)
         })
     }
 
     fn abort_group(&mut self) {
-        self.lost = None;
+        self.group_error = None;
         self.roll_back();
     }
 }
 
-impl Engine {
+impl SqliteEngine {
     /// Applies a commit with its audit row and its idempotency key.
-    pub(crate) fn apply(
+    pub(crate) fn apply_commit(
         &mut self,
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        self.step(|connection| apply(connection, project, commit))
+        self.run_step(|connection| commit_changes(connection, project, commit))
     }
 
     /// Runs `act` whole or not at all; the other changes of the group stay.
-    pub(crate) fn step<T>(
+    pub(crate) fn run_step<T>(
         &mut self,
-        act: impl FnOnce(&Connection) -> Result<T, Failed>,
+        act: impl FnOnce(&Connection) -> Result<T, QueryError>,
     ) -> StoreResult<T> {
-        if let Some(lost) = &self.lost {
+        if let Some(lost) = &self.group_error {
             return Err(lost.clone_for_group());
         }
-        let done = self.within_savepoint(act).map_err(call_failed);
+        let done = self.within_savepoint(act).map_err(call_error);
         if !self.connection.is_autocommit() {
             return done;
         }
         let lost = done.err().unwrap_or_else(|| StoreError::Internal("it was undone".to_owned()));
-        self.lost = Some(lost.clone_for_group());
+        self.group_error = Some(lost.clone_for_group());
         Err(lost)
     }
 
     /// Another process may have begun to fill the database, or migrated it.
-    fn check_format(&self) -> Result<(), Failed> {
-        read::check_complete(DATABASE, &self.connection)?;
+    fn check_format(&self) -> Result<(), QueryError> {
+        read::check_complete(DATABASE_NAME, &self.connection)?;
         if read::is_current(&self.connection, self.schema)? {
             return Ok(());
         }
         let reason = "was brought to another version by another reqlore. Nothing was written; \
                       start this one again";
-        Err(refused(DATABASE, reason).into())
+        Err(refused(DATABASE_NAME, reason).into())
     }
 
     fn roll_back(&self) {
@@ -122,8 +122,8 @@ impl Engine {
 
     fn within_savepoint<T>(
         &self,
-        act: impl FnOnce(&Connection) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
+        act: impl FnOnce(&Connection) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
         let execute = |statement| self.connection.prepare_cached(statement)?.execute([]);
         execute("SAVEPOINT one")?;
         let done = catch_panic(|| act(&self.connection));
@@ -135,21 +135,21 @@ impl Engine {
     }
 }
 
-fn apply(
+fn commit_changes(
     connection: &Connection,
     project: &ProjectKey,
     mut commit: CommitRequest,
-) -> Result<CommitResult, Failed> {
+) -> Result<CommitResult, QueryError> {
     if let Some(once) = &commit.context.idempotency_key {
         commit.context.check_idempotency(idempotency::find(connection, &once.key)?)?;
     }
-    let snapshot = snapshot(connection, project, &commit.reads)?;
+    let snapshot = read_snapshot(connection, project, &commit.reads)?;
     let CommitDecision { changes, audit, idempotency: once } = commit.decide(project, &snapshot)?;
     if changes.is_empty() {
-        let revision = read::project(connection, project)?.unwrap_or_default().revision;
+        let revision = read::project_row(connection, project)?.unwrap_or_default().revision;
         return Ok(CommitResult { revision, versions: Vec::new() });
     }
-    let revision = write(connection, project, &changes, commit.context.at)?;
+    let revision = write_changes(connection, project, &changes, commit.context.at)?;
     audit::append(connection, audit)?;
     if let Some((key, earlier)) = once {
         idempotency::insert(connection, &key, &earlier)?;
@@ -157,13 +157,15 @@ fn apply(
     Ok(CommitResult { revision, versions: changes.iter().map(DocumentChange::version).collect() })
 }
 
-fn snapshot(
+fn read_snapshot(
     connection: &Connection,
     project: &ProjectKey,
     ReadSet { documents, metadata_of: heads, backlinks: links, sequences: numbers }: &ReadSet,
-) -> Result<Snapshot, Failed> {
+) -> Result<Snapshot, QueryError> {
     let all = |kind| {
-        Ok::<_, Failed>(read::page(connection, project, &DocumentFilter::all(kind))?.metadata)
+        Ok::<_, QueryError>(
+            read::metadata_page(connection, project, &DocumentFilter::all(kind))?.metadata,
+        )
     };
     Ok(Snapshot {
         documents: read::documents(connection, project, documents)?,
@@ -173,20 +175,20 @@ fn snapshot(
     })
 }
 
-fn write(
+fn write_changes(
     connection: &Connection,
     project: &ProjectKey,
     changes: &[DocumentChange],
     at: Timestamp,
-) -> Result<Revision, Failed> {
+) -> Result<Revision, QueryError> {
     let (project, revision) = next_revision(connection, project)?;
     for change in changes {
-        count_number(connection, project, change.id())?;
+        raise_mark_to(connection, project, change.id())?;
         match change {
             DocumentChange::Put { document } => {
-                put(connection, (project, revision), document, at, None)?;
+                put_document(connection, (project, revision), document, at, None)?;
             }
-            DocumentChange::Delete { id } => delete(connection, project, revision, id)?,
+            DocumentChange::Delete { id } => delete_document(connection, project, revision, id)?,
         }
     }
     Ok(revision)
@@ -196,7 +198,7 @@ fn write(
 pub(crate) fn next_revision(
     connection: &Connection,
     project: &ProjectKey,
-) -> Result<(i64, Revision), Failed> {
+) -> Result<(i64, Revision), QueryError> {
     let mut increment = connection.prepare_cached(
         "INSERT INTO projects (key, revision) VALUES (?1, 1) \
          ON CONFLICT (key) DO UPDATE SET revision = revision + 1 RETURNING id, revision",
@@ -205,13 +207,13 @@ pub(crate) fn next_revision(
 }
 
 /// Inserts or replaces a document. A document that is there keeps its place.
-pub(crate) fn put(
+pub(crate) fn put_document(
     connection: &Connection,
     (project, revision): (i64, Revision),
     document: &Document,
     modified: Timestamp,
     place: Option<&str>,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let head = DocumentMeta::of(document, modified);
@@ -223,7 +225,7 @@ pub(crate) fn put(
          version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
          reference = excluded.reference, head = excluded.head RETURNING id",
     )?;
-    let (kind, reference, bytes) = (kind.name(), head.reference(), encoded(&head)?);
+    let (kind, reference, bytes) = (kind.name(), head.reference(), encode_metadata(&head)?);
     let row = (project, kind, name, version, revision.0, modified.0, place, reference, bytes);
     let id: i64 = upsert.query_one(row, |row| row.get(0))?;
     let mut body = connection.prepare_cached(
@@ -232,22 +234,22 @@ pub(crate) fn put(
     )?;
     body.execute((id, &document.body[..]))?;
     replace_links(connection, (id, project), &head)?;
-    forget_removed(connection, project, &document.id)
+    forget_deletion(connection, project, &document.id)
 }
 
 /// Derives the metadata and the links of a document's row again.
-pub(crate) fn derive(
+pub(crate) fn update_metadata(
     connection: &Connection,
     (id, project): (i64, i64),
     head: &DocumentMeta,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     connection
         .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
-        .execute((id, head.reference(), encoded(head)?))?;
+        .execute((id, head.reference(), encode_metadata(head)?))?;
     replace_links(connection, (id, project), head)
 }
 
-fn encoded(head: &DocumentMeta) -> Result<Vec<u8>, Failed> {
+fn encode_metadata(head: &DocumentMeta) -> Result<Vec<u8>, QueryError> {
     let bytes = postcard::to_allocvec(head);
     Ok(bytes.map_err(|error| StoreError::Internal(error.to_string()))?)
 }
@@ -256,7 +258,7 @@ fn replace_links(
     connection: &Connection,
     (id, project): (i64, i64),
     head: &DocumentMeta,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
     let mut insert = connection.prepare_cached(
         "INSERT OR IGNORE INTO links (document, relation, target, project, kind) \
@@ -269,21 +271,21 @@ fn replace_links(
 }
 
 /// Raises the high-water mark of the document's kind, so that no later item gets its number.
-pub(crate) fn count_number(
+pub(crate) fn raise_mark_to(
     connection: &Connection,
     project: i64,
     id: &DocumentId,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let Some(Reference { kind, number }) = Reference::of_document(id) else { return Ok(()) };
-    raise_mark(connection, project, kind, number)
+    raise_high_water_mark(connection, project, kind, number)
 }
 
-pub(crate) fn raise_mark(
+pub(crate) fn raise_high_water_mark(
     connection: &Connection,
     project: i64,
     kind: ItemKind,
     number: u32,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let mut raise = connection.prepare_cached(
         "INSERT INTO marks (project, kind, number) VALUES (?1, ?2, ?3) \
          ON CONFLICT (project, kind) DO UPDATE SET number = excluded.number \
@@ -293,17 +295,17 @@ pub(crate) fn raise_mark(
     Ok(())
 }
 
-fn delete(
+fn delete_document(
     connection: &Connection,
     project: i64,
     revision: Revision,
     id: &DocumentId,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     // Body and links go with it. The deletion of a missing document is a change too.
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
-        forget_removed(connection, project, id)?;
+        forget_deletion(connection, project, id)?;
     }
     connection
         .prepare_cached(
@@ -314,13 +316,17 @@ fn delete(
         "UPDATE projects SET removed = removed + 1 WHERE id = ?1 RETURNING removed",
     )?;
     let removed: usize = count.query_one([project], |row| row.get(0))?;
-    if removed > read::HISTORY {
-        shorten(connection, project)?;
+    if removed > read::MAX_CHANGES {
+        prune_history(connection, project)?;
     }
     Ok(())
 }
 
-fn forget_removed(connection: &Connection, project: i64, id: &DocumentId) -> Result<(), Failed> {
+fn forget_deletion(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+) -> Result<(), QueryError> {
     let mut delete = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     if delete.execute((project, id.kind.name(), &id.name))? > 0 {
@@ -332,7 +338,7 @@ fn forget_removed(connection: &Connection, project: i64, id: &DocumentId) -> Res
 }
 
 /// Forgets the oldest removals, and records since which revision the history is complete.
-fn shorten(connection: &Connection, project: i64) -> Result<(), Failed> {
+fn prune_history(connection: &Connection, project: i64) -> Result<(), QueryError> {
     let oldest = "SELECT revision FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1";
     let mut oldest = connection.prepare_cached(oldest)?;
     let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;

@@ -14,22 +14,22 @@ use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{at, made, place, sqlite, storage, told, try_put};
+use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
 #[test]
 fn changed_bytes_are_not_served() {
-    let (_folder, file) = made();
+    let (_folder, file) = closed_database();
     let (kept, other) = (DocumentId::section("kept"), DocumentId::section("other"));
     run(async { storage(&file).put(&other, "fine").await });
-    sqlite(&file, "UPDATE bodies SET body = x'6b657054' WHERE body = CAST('kept' AS BLOB)");
-    let store = at(&file).unwrap();
+    run_sql(&file, "UPDATE bodies SET body = x'6b657054' WHERE body = CAST('kept' AS BLOB)");
+    let store = open_file(&file).unwrap();
     run(async {
         let project = ProjectKey::default();
-        let (error, words) = told(store.get(&project, &[kept]).await);
+        let (error, words) = error_text(store.get(&project, &[kept]).await);
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
         assert!(words.contains("section kept") && words.contains("reqlore restore"), "{words}");
         assert!(store.get(&project, &[other]).await.unwrap()[0].is_some(), "the rest is served");
-        let (_, words) = told(store.read().await.unwrap().next().await);
+        let (_, words) = error_text(store.read().await.unwrap().next().await);
         assert!(words.contains("section kept"), "{words}");
     });
 }
@@ -83,12 +83,12 @@ fn a_database_that_went_away_is_not_written() {
         ("replaced", &replace),
     ];
     for (name, act) in acts {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         run(async {
             let s = storage(&file);
             s.put(&DocumentId::section("a"), "x").await;
             act(&file).unwrap();
-            let (error, words) = told(try_put(&s, "b").await);
+            let (error, words) = error_text(try_put(&s, "b").await);
             assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
             assert!(words.contains("deleted, emptied, moved or replaced"), "{name}: {words}");
             assert!(!words.contains('/'), "{name}: {words}");
@@ -116,7 +116,7 @@ fn set_mode(path: &Path, mode: u32) {
 #[test]
 fn a_read_only_database_is_read() {
     for (folder_mode, file_mode) in [(0o555, 0o444), (0o777, 0o444), (0o555, 0o666)] {
-        let (folder, file) = made();
+        let (folder, file) = closed_database();
         set_mode(&file, file_mode);
         set_mode(folder.path(), folder_mode);
         without_root(move || {
@@ -124,7 +124,7 @@ fn a_read_only_database_is_read() {
                 let s = storage(&file);
                 let kept = s.read_body(&DocumentId::section("kept")).await;
                 assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
-                let (error, words) = told(try_put(&s, "b").await);
+                let (error, words) = error_text(try_put(&s, "b").await);
                 assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
                 assert!(words.contains("can only be read"), "{words}");
             });
@@ -135,19 +135,19 @@ fn a_read_only_database_is_read() {
 
 #[test]
 fn a_read_only_folder_is_an_error() {
-    let (folder, file) = place();
+    let (folder, file) = database_path();
     set_mode(folder.path(), 0o555);
     without_root(move || {
-        let (error, words) = told(at(&file));
+        let (error, words) = error_text(open_file(&file));
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert!(words.starts_with(&file.display().to_string()), "{words}");
     });
 }
 
 /// A copy of the files as a killed process leaves them.
-fn killed(damage: bool) -> (TempDir, PathBuf) {
-    let (folder, file) = place();
-    let (_away, original) = made();
+fn killed_database(damage: bool) -> (TempDir, PathBuf) {
+    let (folder, file) = database_path();
+    let (_away, original) = closed_database();
     run(async {
         let s = storage(&original);
         let ids: Vec<_> = (0..20).map(|at| DocumentId::entity(format!("e{at}"))).collect();
@@ -176,7 +176,7 @@ fn killed(damage: bool) -> (TempDir, PathBuf) {
 #[test]
 fn an_unclean_end_is_checked_at_once() {
     for damage in [false, true] {
-        let (_folder, file) = killed(damage);
+        let (_folder, file) = killed_database(damage);
         run(async {
             let s = storage(&file);
             assert!(s.read_body(&DocumentId::section("last")).await.is_some());

@@ -16,18 +16,18 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::{Connection, StatementStatus};
 
-use super::{at, made, place, sqlite, storage, told, try_put};
-use crate::connection::Use;
+use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
+use crate::connection::ConnectionUse;
 use crate::schema::MIGRATIONS;
 use crate::{Config, SqliteStore};
 
 /// Asserts that opening is refused in these words and changes no file.
 #[track_caller]
-fn untouched(file: &Path, words: &[&str]) {
+fn assert_refused_unchanged(file: &Path, words: &[&str]) {
     let entries = || fs::read_dir(file.parent().unwrap()).unwrap().count();
     let state = || (Version::of(&fs::read(file).unwrap()), entries());
     let before = state();
-    let (error, told) = told(at(file));
+    let (error, told) = error_text(open_file(file));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(told.starts_with(&file.display().to_string()), "{told}");
     assert!(words.iter().all(|word| told.contains(word)), "{told}");
@@ -40,28 +40,28 @@ fn foreign_and_newer_databases_are_refused_unchanged() {
     let text = "This is no database, but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
     let cases: [(Change<'_>, &[&str]); 6] = [
-        (&|file| sqlite(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "Update"]),
-        (&|file| sqlite(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
-        (&|file| sqlite(file, "PRAGMA application_id = 0"), &["another program"]),
+        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "Update"]),
+        (&|file| run_sql(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
+        (&|file| run_sql(file, "PRAGMA application_id = 0"), &["another program"]),
         (&|file| fs::write(file, &text).unwrap(), &["not an SQLite database"]),
         // SQLite itself takes a file of one byte for an empty one.
         (&|file| fs::write(file, "x").unwrap(), &["not an SQLite database"]),
         (&link, &["second name", "Remove the other name"]),
     ];
     for (change, words) in cases {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         change(&file);
-        untouched(&file, words);
+        assert_refused_unchanged(&file, words);
     }
-    let (folder, _file) = place();
-    let (error, told) = told(at(folder.path()));
+    let (folder, _file) = database_path();
+    let (error, told) = error_text(open_file(folder.path()));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(told.contains("no regular file"), "{told}");
 }
 
 #[test]
 fn a_refused_database_keeps_its_log() {
-    let (folder, file) = made();
+    let (folder, file) = closed_database();
     let newer = Connection::open(&file).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     // As a killed process leaves it.
@@ -71,27 +71,27 @@ fn a_refused_database_keeps_its_log() {
     fs::copy(file.with_extension("db-wal"), &log).unwrap();
     let state = || [&copy, &log].map(|path| Version::of(&fs::read(path).unwrap()));
     let before = state();
-    let (_, words) = told(at(&copy));
+    let (_, words) = error_text(open_file(&copy));
     assert!(words.contains("newer reqlore"), "{words}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
-    untouched(&copy, &["is missing or empty", "reqlore restore"]);
+    assert_refused_unchanged(&copy, &["is missing or empty", "reqlore restore"]);
     fs::remove_file(&copy).unwrap();
-    told(at(&copy));
+    error_text(open_file(&copy));
     assert_eq!(Version::of(&fs::read(&log).unwrap()), before[1]);
 }
 
 #[test]
 fn a_truncated_database_is_an_error() {
     for keep in [10, 100, 4096, 5000, 20_000] {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..keep]).unwrap();
-        let outcome = at(&file).and_then(|store| {
+        let outcome = open_file(&file).and_then(|store| {
             let ids = [DocumentId::section("kept")];
             run(store.get(&ProjectKey::default(), &ids)).map(drop)
         });
-        let (error, words) = told(outcome);
+        let (error, words) = error_text(outcome);
         let is_told = matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
         assert!(is_told, "{keep}: {error:?}");
         assert!(words.contains("restore") || words.contains("not an SQLite"), "{keep}: {words}");
@@ -100,18 +100,18 @@ fn a_truncated_database_is_an_error() {
 
 #[test]
 fn a_clean_end_leaves_one_file() {
-    let (folder, _file) = made();
+    let (folder, _file) = closed_database();
     let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.collect::<Vec<_>>(), ["reqlore.db"]);
 }
 
 #[test]
 fn an_older_schema_is_backed_up_and_migrated() {
-    let (folder, file) = made();
+    let (folder, file) = closed_database();
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = Config { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    untouched(&file, &["newer reqlore (schema 3, this one knows 2)"]);
+    assert_refused_unchanged(&file, &["newer reqlore (schema 3, this one knows 2)"]);
     let copy = folder.path().join("reqlore.db.schema-2.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
@@ -122,7 +122,7 @@ fn an_older_schema_is_backed_up_and_migrated() {
 
 #[test]
 fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
-    let (folder, file) = place();
+    let (folder, file) = database_path();
     let config = Config { file: file.clone() };
     let id = DocumentId::section("kept");
     run(async {
@@ -146,17 +146,17 @@ fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
 
 #[test]
 fn a_failed_migration_changes_nothing() {
-    let (_folder, file) = made();
+    let (_folder, file) = closed_database();
     let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
     let config = Config { file: file.clone() };
-    told(SqliteStore::open_with(&config, &wrong));
-    sqlite(&file, "CREATE TABLE later (x)");
-    assert!(at(&file).is_ok());
+    error_text(SqliteStore::open_with(&config, &wrong));
+    run_sql(&file, "CREATE TABLE later (x)");
+    assert!(open_file(&file).is_ok());
 }
 
 #[test]
 fn metadata_of_another_format_is_rebuilt() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         for name in ["a", "b"] {
@@ -166,7 +166,7 @@ fn metadata_of_another_format_is_rebuilt() {
         let story = DocumentId { kind, name: "US-001".to_owned() };
         s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
     });
-    sqlite(
+    run_sql(
         &file,
         "UPDATE store SET heads = 0; DELETE FROM links; \
          UPDATE documents SET head = x'', reference = NULL, modified = 7000000000",
@@ -187,9 +187,9 @@ fn metadata_of_another_format_is_rebuilt() {
 
 #[test]
 fn only_the_owner_can_read_the_files() {
-    let (folder, _) = place();
+    let (folder, _) = database_path();
     let file = folder.path().join("new/deep/reqlore.db");
-    let _store = at(&file).unwrap();
+    let _store = open_file(&file).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder.path().join("new")), 0o700);
     assert_eq!(mode(&folder.path().join("new/deep")), 0o700);
@@ -200,9 +200,9 @@ fn only_the_owner_can_read_the_files() {
 
 #[test]
 fn every_connection_has_safe_settings() {
-    let (_folder, file) = place();
-    let store = at(&file).unwrap();
-    for purpose in [Use::Write, Use::Read] {
+    let (_folder, file) = database_path();
+    let store = open_file(&file).unwrap();
+    for purpose in [ConnectionUse::Write, ConnectionUse::Read] {
         let connection = store.connector.open(purpose).unwrap();
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let [full, on, off] = [2, 1, 0];
@@ -211,7 +211,7 @@ fn every_connection_has_safe_settings() {
             ("foreign_keys", on),
             ("trusted_schema", off),
             ("cell_size_check", on),
-            ("query_only", i64::from(purpose == Use::Read)),
+            ("query_only", i64::from(purpose == ConnectionUse::Read)),
         ];
         for (name, value) in wanted {
             assert_eq!(pragma(name).unwrap(), value, "{name}");
@@ -236,19 +236,19 @@ fn every_connection_has_safe_settings() {
 fn symbolic_links_are_refused() {
     for suffix in ["", "-wal", "-shm"] {
         for is_made in [false, true] {
-            let (folder, file) = if is_made { made() } else { place() };
+            let (folder, file) = if is_made { closed_database() } else { database_path() };
             let elsewhere = folder.path().join("elsewhere");
             let link = folder.path().join(format!("reqlore.db{suffix}"));
             let _ = fs::remove_file(&link);
             symlink(&elsewhere, &link).unwrap();
-            let (error, words) = told(at(&file));
+            let (error, words) = error_text(open_file(&file));
             assert!(matches!(error, StoreError::Refused { .. }), "{suffix}: {error:?}");
             assert!(words.contains("symbolic link"), "{words}");
             assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was made");
             let names = fs::read_dir(folder.path()).unwrap().count();
             assert_eq!(names, 1 + usize::from(is_made && !suffix.is_empty()));
             fs::write(&elsewhere, "").unwrap();
-            told(at(&file));
+            error_text(open_file(&file));
             assert_eq!(fs::read(&elsewhere).unwrap(), b"");
         }
     }
@@ -259,26 +259,27 @@ fn a_database_that_another_version_migrated_asks_for_a_restart() {
     let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
     let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
     for change in [newer_heads, newer_schema] {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         run(async {
             let s = storage(&file);
-            sqlite(&file, change);
-            let (_, words) =
-                told(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
+            run_sql(&file, change);
+            let (_, words) = error_text(
+                s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await,
+            );
             assert!(words.contains("another version"), "{change}: {words}");
-            let (error, words) = told(try_put(&s, "a").await);
+            let (error, words) = error_text(try_put(&s, "a").await);
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
             assert!(words.contains("start this one again"), "{words}");
             // Other processes still can write.
-            sqlite(&file, "UPDATE store SET one = 1");
+            run_sql(&file, "UPDATE store SET one = 1");
         });
     }
-    let (_folder, file) = made();
+    let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        sqlite(&file, "UPDATE documents SET head = x'ff'");
+        run_sql(&file, "UPDATE documents SET head = x'ff'");
         let (_, words) =
-            told(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
+            error_text(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
         assert!(words.contains("reqlore restore"), "{words}");
     });
 }

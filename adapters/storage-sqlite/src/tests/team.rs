@@ -18,10 +18,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupEngine as _;
 use rusqlite::Connection;
 
-use super::{place, sqlite, storage, told};
-use crate::Engine;
-use crate::connection::{Connector, Mode};
-use crate::place::Place;
+use super::{database_path, error_text, run_sql, storage};
+use crate::SqliteEngine;
+use crate::connection::{Connector, OpenMode};
+use crate::database_file::DatabaseFile;
 use crate::schema::MIGRATIONS;
 
 /// Puts these sections, with the name of the first as key.
@@ -44,17 +44,17 @@ async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
     put_identities_as(&*s.store, vec![IdentityChange::User(user)], audited_context()).await
 }
 
-fn engine(file: &std::path::Path) -> Engine {
-    let place = Place::prepare(file).unwrap().into();
-    let mut connector = Connector { place, mode: Mode::Shared };
-    let (connection, _) = crate::open(&mut connector, MIGRATIONS).unwrap();
-    let (place, damaged, schema) = (connector.place, std::sync::Arc::default(), MIGRATIONS.len());
-    Engine { connection, place, damaged, schema, lost: None }
+fn engine(file: &std::path::Path) -> SqliteEngine {
+    let place = DatabaseFile::prepare(file).unwrap().into();
+    let mut connector = Connector { file: place, mode: OpenMode::Shared };
+    let (connection, _) = crate::open_for_writing(&mut connector, MIGRATIONS).unwrap();
+    let (place, damaged, schema) = (connector.file, std::sync::Arc::default(), MIGRATIONS.len());
+    SqliteEngine { connection, file: place, is_damaged: damaged, schema, group_error: None }
 }
 
 #[test]
 fn stores_on_one_file_make_one_whole_chain() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     let writers = [0, 1, 2].map(|writer| {
         let file = file.clone();
         std::thread::spawn(move || {
@@ -96,12 +96,12 @@ fn refuse_bad(file: &std::path::Path, how: &str) {
         "CREATE TRIGGER no BEFORE INSERT ON bodies WHEN NEW.body = x'626164' \
          BEGIN SELECT RAISE({how}, 'no'); END"
     );
-    sqlite(file, &trigger);
+    run_sql(file, &trigger);
 }
 
 #[test]
 fn a_failed_change_is_undone_whole_and_its_group_stays() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         refuse_bad(&file, "ABORT");
@@ -118,20 +118,20 @@ fn a_failed_change_is_undone_whole_and_its_group_stays() {
 #[test]
 fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
     for table in ["audit", "answers"] {
-        let (_folder, file) = place();
+        let (_folder, file) = database_path();
         run(async {
             let s = storage(&file);
             put(&s, "kept", "text").await.unwrap();
             let no = format!(
                 "CREATE TRIGGER no BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END"
             );
-            sqlite(&file, &no);
-            told(put(&s, "bad", "text").await);
+            run_sql(&file, &no);
+            error_text(put(&s, "bad", "text").await);
             check_undone(&s, &["bad"]).await;
             let epoch = s.store.epoch().await.unwrap();
             if table == "audit" {
-                told(put_user(&s, user("ada")).await);
-                told(s.store.record(vec![audit_event("a", 1)]).await);
+                error_text(put_user(&s, user("ada")).await);
+                error_text(s.store.record(vec![audit_event("a", 1)]).await);
                 assert!(s.store.users().await.unwrap().is_empty());
                 assert_eq!(s.store.epoch().await.unwrap(), epoch);
             }
@@ -140,15 +140,19 @@ fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
 }
 
 /// Fails the change `bad`, whose group SQLite rolls back; the next group works.
-async fn check_lost_group(s: &Storage, engine: &mut Engine, bad: &str) -> (StoreError, String) {
+async fn check_lost_group(
+    s: &Storage,
+    engine: &mut SqliteEngine,
+    bad: &str,
+) -> (StoreError, String) {
     engine.begin_group().unwrap();
-    engine.apply(&s.project, commit(&[("first", "text")])).unwrap();
-    let failed = told(engine.apply(&s.project, commit(&[("bad", bad)])));
-    told(engine.apply(&s.project, commit(&[("last", "text")])));
-    told(engine.finish_group());
+    engine.apply_commit(&s.project, commit(&[("first", "text")])).unwrap();
+    let failed = error_text(engine.apply_commit(&s.project, commit(&[("bad", bad)])));
+    error_text(engine.apply_commit(&s.project, commit(&[("last", "text")])));
+    error_text(engine.finish_group());
     check_undone(s, &["first", "bad", "last"]).await;
     engine.begin_group().unwrap();
-    engine.apply(&s.project, commit(&[("next", "text")])).unwrap();
+    engine.apply_commit(&s.project, commit(&[("next", "text")])).unwrap();
     engine.finish_group().unwrap();
     assert!(s.read_body(&DocumentId::section("next")).await.is_some());
     failed
@@ -156,7 +160,7 @@ async fn check_lost_group(s: &Storage, engine: &mut Engine, bad: &str) -> (Store
 
 #[test]
 fn a_group_that_sqlite_rolled_back_is_not_acknowledged() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "kept", "text").await.unwrap();
@@ -167,7 +171,7 @@ fn a_group_that_sqlite_rolled_back_is_not_acknowledged() {
 
 #[test]
 fn a_full_database_refuses_the_whole_group() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "kept", "text").await.unwrap();
@@ -184,7 +188,7 @@ fn a_full_database_refuses_the_whole_group() {
 
 #[test]
 fn rows_pruned_in_steps_leave_a_chain() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         let old = Timestamp::new(1, 0);
@@ -202,7 +206,7 @@ fn rows_pruned_in_steps_leave_a_chain() {
 
 #[test]
 fn pruning_stops_at_a_row_of_unknown_age() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         let mut sink = s.store.fill().await.unwrap();
@@ -218,7 +222,7 @@ fn pruning_stops_at_a_row_of_unknown_age() {
 
 #[test]
 fn rows_can_not_be_changed() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         s.store.record(vec![audit_event("a", 1)]).await.unwrap();
@@ -230,23 +234,23 @@ fn rows_can_not_be_changed() {
 
 #[test]
 fn a_damaged_row_is_an_error() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        sqlite(&file, "INSERT INTO audit (number, hash, text) VALUES (1, x'00', '{}')");
-        let (error, words) = told(s.store.newest().await);
+        run_sql(&file, "INSERT INTO audit (number, hash, text) VALUES (1, x'00', '{}')");
+        let (error, words) = error_text(s.store.newest().await);
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
         assert!(words.contains("a hash of the audit") && words.contains("restore"), "{words}");
-        told(s.store.rows(1, 1).await);
-        told(s.store.record(vec![audit_event("a", 1)]).await);
-        sqlite(&file, "DELETE FROM audit");
+        error_text(s.store.rows(1, 1).await);
+        error_text(s.store.record(vec![audit_event("a", 1)]).await);
+        run_sql(&file, "DELETE FROM audit");
         assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     });
 }
 
 #[test]
 fn a_copy_has_audit_and_users_of_one_snapshot() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "before", "text").await.unwrap();

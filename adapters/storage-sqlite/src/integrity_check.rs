@@ -12,19 +12,19 @@ use std::time::Duration;
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
 use rusqlite::{ErrorCode, InterruptHandle};
 
-use crate::connection::{Connector, Use};
+use crate::connection::{ConnectionUse, Connector};
 
 /// The delay after a clean end.
-const DELAY: Duration = Duration::from_secs(600);
+const CHECK_DELAY: Duration = Duration::from_secs(600);
 
 /// A running check; dropping it ends it.
-pub(crate) struct Check {
+pub(crate) struct IntegrityCheck {
     stop: Option<Sender<()>>,
     interrupt: Arc<OnceLock<InterruptHandle>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Check {
+impl IntegrityCheck {
     pub(crate) fn start(
         connector: Connector,
         was_unclean: bool,
@@ -35,22 +35,22 @@ impl Check {
         let handle = Arc::clone(&interrupt);
         let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
         let thread = thread.spawn(move || {
-            let delay = if was_unclean { Duration::ZERO } else { DELAY };
+            let delay = if was_unclean { Duration::ZERO } else { CHECK_DELAY };
             if stopped.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
-                run(&connector, &handle, &stopped, &damaged);
+                run_check(&connector, &handle, &stopped, &damaged);
             }
         })?;
         Ok(Self { stop: Some(stop), interrupt, thread: Some(thread) })
     }
 }
 
-impl fmt::Debug for Check {
+impl fmt::Debug for IntegrityCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Check").finish_non_exhaustive()
     }
 }
 
-impl Drop for Check {
+impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.stop = None;
         let Some(thread) = self.thread.take() else { return };
@@ -64,13 +64,13 @@ impl Drop for Check {
     }
 }
 
-fn run(
+fn run_check(
     connector: &Connector,
     handle: &OnceLock<InterruptHandle>,
     stopped: &Receiver<()>,
     damaged: &AtomicBool,
 ) {
-    let checked = connector.open(Use::Read).and_then(|connection| {
+    let checked = connector.open(ConnectionUse::Read).and_then(|connection| {
         let _ = handle.set(connection.get_interrupt_handle());
         if stopped.try_recv() == Err(TryRecvError::Disconnected) {
             return Ok("ok".to_owned());

@@ -13,37 +13,37 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
 
-use crate::error::{DATABASE, system};
+use crate::error::{DATABASE_NAME, io_error};
 
 /// The size of SQLite's header in bytes; no database is smaller.
-const HEADER: u64 = 100;
+const HEADER_BYTES: u64 = 100;
 
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct DatabaseFile {
     /// The path as it was given, for messages of opening.
-    pub(crate) shown: String,
-    pub(crate) file: PathBuf,
-    wal: PathBuf,
-    shm: PathBuf,
+    pub(crate) shown_path: String,
+    pub(crate) path: PathBuf,
+    wal_path: PathBuf,
+    shm_path: PathBuf,
     /// Of the three files, when they were opened.
-    opened: OnceLock<[Option<Identity>; 3]>,
+    opened_identities: OnceLock<[Option<FileIdentity>; 3]>,
 }
 
 /// Device and inode.
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 /// The path of a file next to the database.
-pub(crate) fn beside(file: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(suffix);
     path.into()
 }
 
-impl Place {
+impl DatabaseFile {
     /// Creates a missing folder, and refuses what can't hold a database.
     pub(crate) fn prepare(given: &Path) -> StoreResult<Self> {
         let shown = given.display().to_string();
-        let fail = |doing| move |error| system(&given.display().to_string(), doing, error);
+        let fail = |doing| move |error| io_error(&given.display().to_string(), doing, error);
         let file = std::path::absolute(given).map_err(fail("find it"))?;
         let Some(folder) = file.parent() else {
             return Err(refused(&shown, "is not a file; name one"));
@@ -59,8 +59,14 @@ impl Place {
                  disk of this machine",
             ));
         }
-        let (wal, shm) = (beside(&file, "-wal"), beside(&file, "-shm"));
-        let place = Self { shown, wal, shm, file, opened: OnceLock::new() };
+        let (wal, shm) = (sibling_path(&file, "-wal"), sibling_path(&file, "-shm"));
+        let place = Self {
+            shown_path: shown,
+            wal_path: wal,
+            shm_path: shm,
+            path: file,
+            opened_identities: OnceLock::new(),
+        };
         place.check_links()?;
         place.check_file()?;
         Ok(place)
@@ -77,10 +83,10 @@ impl Place {
                          it, or name another file",
                         path.file_name().unwrap_or_default().display()
                     );
-                    return Err(refused(&self.shown, reason));
+                    return Err(refused(&self.shown_path, reason));
                 }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(system(&self.shown, "look at it", error));
+                    return Err(io_error(&self.shown_path, "look at it", error));
                 }
                 _ => {}
             }
@@ -89,85 +95,88 @@ impl Place {
     }
 
     fn check_file(&self) -> StoreResult<()> {
-        let is_empty = match fs::metadata(&self.file) {
+        let is_empty = match fs::metadata(&self.path) {
             Ok(found) if !found.is_file() => {
-                return Err(refused(&self.shown, "is no regular file; name another one"));
+                return Err(refused(&self.shown_path, "is no regular file; name another one"));
             }
             Ok(found) if durable_fs::has_hard_links(&found) => {
                 let reason = "has a second name (a hard link); its log goes by the name, so by two \
                               names it would lose commits. Remove the other name";
-                return Err(refused(&self.shown, reason));
+                return Err(refused(&self.shown_path, reason));
             }
             // SQLite takes a file of a byte for an empty one.
-            Ok(found) if (1..HEADER).contains(&found.len()) => {
+            Ok(found) if (1..HEADER_BYTES).contains(&found.len()) => {
                 let reason = "is not an SQLite database; it was not touched. Name another file";
-                return Err(refused(&self.shown, reason));
+                return Err(refused(&self.shown_path, reason));
             }
             Ok(found) => found.len() == 0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(system(&self.shown, "look at it", error)),
+            Err(error) => return Err(io_error(&self.shown_path, "look at it", error)),
         };
         // SQLite would discard the log of a missing or empty database.
-        if is_empty && self.has_unmoved_log() {
+        if is_empty && self.has_pending_log() {
             let reason = format!(
                 "is missing or empty, and the -wal file beside it is not; put the database back, \
                  or {RESTORE}"
             );
-            return Err(refused(&self.shown, reason));
+            return Err(refused(&self.shown_path, reason));
         }
         Ok(())
     }
 
     pub(crate) fn exists(&self) -> bool {
-        fs::metadata(&self.file).is_ok()
+        fs::metadata(&self.path).is_ok()
     }
 
     /// True if the log holds commits that may not be in the database itself yet.
-    pub(crate) fn has_unmoved_log(&self) -> bool {
-        fs::metadata(&self.wal).is_ok_and(|found| found.len() > 0)
+    pub(crate) fn has_pending_log(&self) -> bool {
+        fs::metadata(&self.wal_path).is_ok_and(|found| found.len() > 0)
     }
 
     pub(crate) fn has_log(&self) -> bool {
-        fs::metadata(&self.wal).is_ok()
+        fs::metadata(&self.wal_path).is_ok()
     }
 
     pub(crate) fn has_shared_memory(&self) -> bool {
-        fs::metadata(&self.shm).is_ok()
+        fs::metadata(&self.shm_path).is_ok()
     }
 
     /// Only the owner may read it. SQLite gives the files next to it the same mode.
     pub(crate) fn make_private(&self) -> StoreResult<()> {
-        let set = durable_fs::make_private(&self.file);
-        set.map_err(|error| system(&self.shown, "set its rights", error))
+        let set = durable_fs::make_private(&self.path);
+        set.map_err(|error| io_error(&self.shown_path, "set its rights", error))
     }
 
     /// Makes the names in its folder durable.
     pub(crate) fn sync_folder(&self) -> StoreResult<()> {
-        let folder = self.file.parent().unwrap_or(Path::new("/"));
-        durable_fs::sync_dir(folder).map_err(|error| system(&self.shown, "sync its folder", error))
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        durable_fs::sync_dir(folder)
+            .map_err(|error| io_error(&self.shown_path, "sync its folder", error))
     }
 
     /// Records the identity of the files for later checks.
-    pub(crate) fn remember(&self) {
-        let _ = self.opened.set(self.files().map(|(path, min_size)| identity(path, min_size)));
+    pub(crate) fn record_identity(&self) {
+        let _ = self
+            .opened_identities
+            .set(self.files().map(|(path, min_size)| file_identity(path, min_size)));
     }
 
     /// Fails if the database was deleted or replaced: its content would be stale.
-    pub(crate) fn check(&self) -> StoreResult<()> {
-        self.check_first(1)
+    pub(crate) fn check_identity(&self) -> StoreResult<()> {
+        self.check_first_files(1)
     }
 
     /// The same for the log too, through which writes go.
-    pub(crate) fn check_all(&self) -> StoreResult<()> {
-        self.check_first(3)
+    pub(crate) fn check_all_identities(&self) -> StoreResult<()> {
+        self.check_first_files(3)
     }
 
-    fn check_first(&self, count: usize) -> StoreResult<()> {
-        let opened = self.opened.get().into_iter().flatten();
+    fn check_first_files(&self, count: usize) -> StoreResult<()> {
+        let opened = self.opened_identities.get().into_iter().flatten();
         for ((path, min_size), opened) in self.files().into_iter().zip(opened).take(count) {
-            if opened.is_some() && *opened != identity(path, min_size) {
+            if opened.is_some() && *opened != file_identity(path, min_size) {
                 return Err(unavailable(
-                    DATABASE,
+                    DATABASE_NAME,
                     "its file was deleted, emptied, moved or replaced while it was open. Nothing \
                      was written; put it back, or start reqlore again to use what is there now",
                 ));
@@ -178,11 +187,11 @@ impl Place {
 
     /// Each with its minimum size in bytes.
     fn files(&self) -> [(&Path, u64); 3] {
-        [(&self.file, 1), (&self.wal, 0), (&self.shm, 0)]
+        [(&self.path, 1), (&self.wal_path, 0), (&self.shm_path, 0)]
     }
 }
 
-fn identity(path: &Path, min_size: u64) -> Option<Identity> {
+fn file_identity(path: &Path, min_size: u64) -> Option<FileIdentity> {
     let found = fs::metadata(path).ok()?;
     (found.len() >= min_size).then(|| durable_fs::file_id(&found))
 }
