@@ -1,6 +1,6 @@
 //! Export of a snapshot, and import into an empty database.
 //!
-//! An import does not sync. Its last transaction syncs the log, and with it everything before.
+//! An import syncs only in its last transaction, which makes the whole log durable.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
@@ -21,7 +21,7 @@ use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::{SqliteStore, read, write};
 
-/// The log size, in pages, at which an import checkpoints.
+/// Size of the log, in pages, at which an import checkpoints.
 const CHECKPOINT_PAGES: u32 = 8_000;
 
 #[async_trait]
@@ -43,7 +43,7 @@ impl Archive for SqliteStore {
 }
 
 fn used_after_error() -> StoreError {
-    StoreError::Internal("an earlier step of the copy did not come to its end".to_owned())
+    StoreError::Internal("the copy was continued after an error".to_owned())
 }
 
 struct SnapshotReader {
@@ -66,17 +66,17 @@ impl RecordReader for SnapshotReader {
     }
 }
 
-/// A read transaction: the database as it was when the export began.
+/// A read transaction with the state of the database at the start of the export.
 struct ArchiveSnapshot {
     connection: Connection,
     total: usize,
-    /// Each project and kind that is still to be read, the next one last.
+    /// Projects and kinds that are not read yet, the next one last.
     remaining_lists: Vec<(i64, ProjectKey, DocumentKind)>,
-    /// The next name of the part that is being read.
+    /// The next name in the current project and kind.
     next_name: String,
-    /// True after marks, users and tokens were read.
+    /// True after high-water marks, users and tokens were read.
     is_past_tokens: bool,
-    /// The next audit row.
+    /// Number of the next audit row.
     next_row: u64,
 }
 
@@ -166,8 +166,9 @@ impl ArchiveSnapshot {
         let mut marks = Vec::new();
         while let Some(row) = rows.next()? {
             let (key, kind): (String, String) = (row.get(0)?, row.get(1)?);
-            let kind = ItemKind::ALL.into_iter().find(|known| known.name() == kind);
-            let kind = kind.ok_or_else(|| QueryError::damaged("the kind of a number"))?;
+            let Some(kind) = ItemKind::ALL.into_iter().find(|known| known.name() == kind) else {
+                return Err(QueryError::damaged("the kind of a high-water mark"));
+            };
             marks.push(HighWaterMark { project: ProjectKey::new(key), kind, number: row.get(2)? });
         }
         marks.sort_unstable();
@@ -175,16 +176,16 @@ impl ArchiveSnapshot {
     }
 }
 
-/// Marks the database incomplete, durably, if there is nothing in it.
+/// Durably marks an empty database as incomplete. Refuses a database with contents.
 fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
     connector.file.check_all_identities()?;
     let mut connection = connector.open(ConnectionUse::Write)?;
     keep_log_on_close(&connection, false)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     read::check_complete(DATABASE_NAME, &transaction)?;
-    let holds = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
+    let has_contents = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
                  OR EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM audit)";
-    if transaction.query_one(holds, [], |row| row.get(0))? {
+    if transaction.query_one(has_contents, [], |row| row.get(0))? {
         let reason = "is not empty; copy into a new one";
         return Err(refused(DATABASE_NAME, reason).into());
     }
@@ -206,14 +207,14 @@ impl RecordWriter for ImportWriter {
     /// Runs one transaction.
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let mut connection = self.connection.take().ok_or_else(used_after_error)?;
-        let written = run_blocking(move || {
+        let put = run_blocking(move || {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             put_records(&transaction, records)?;
             transaction.commit()?;
             Ok::<_, QueryError>(connection)
         });
-        self.connection = Some(written.await?);
+        self.connection = Some(put.await?);
         Ok(())
     }
 
@@ -230,7 +231,7 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
     for record in records {
         match record {
             ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
-                // Documents come project by project: one revision per project and batch.
+                // Records are ordered by project, so each batch has one revision per project.
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
                     _ => write::next_revision(connection, &project)?,

@@ -1,6 +1,6 @@
-//! Connections to the database, and the pool of those that read.
+//! Connections to the database, and the pool of read connections.
 //!
-//! `PRAGMA` settings belong to one connection, so every connection is opened here.
+//! `PRAGMA` settings belong to one connection, so every connection must be opened here.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +16,13 @@ use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
 use crate::read;
 
-/// In KiB: enough for the inner pages of some hundred thousand documents.
+/// Size of the page cache: enough for the inner pages of some hundred thousand documents.
 const CACHE_KIB: i64 = 16 * 1024;
-/// Connections that stay open between reads.
+/// Maximum number of connections that stay open between reads.
 const MAX_IDLE_CONNECTIONS: usize = 4;
-/// Large reads that run at once.
+/// Maximum number of large reads that run at the same time.
 const MAX_LARGE_READS: usize = 4;
-/// At most this many documents or words are read on the caller's thread.
+/// Maximum number of documents or words that are read on the caller's thread.
 pub(crate) const INLINE_LIMIT: usize = 16;
 
 /// The purpose of a connection.
@@ -41,19 +41,19 @@ pub(crate) struct Connector {
     pub(crate) mode: OpenMode,
 }
 
-/// How the files are opened.
+/// Access to the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenMode {
-    /// For reading and writing; other processes may write too.
+    /// Read and write; other processes may write too.
     Shared,
-    /// For reading; other processes may write.
+    /// Read; other processes may write.
     ReadOnly,
-    /// For reading; SQLite assumes that no process writes.
+    /// Read; SQLite assumes that no process writes.
     Immutable,
 }
 
 impl Connector {
-    /// A connection for writing creates a missing file.
+    /// Opens a connection. One for writing creates a missing file.
     pub(crate) fn open(&self, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
         let file = &self.file.path;
         let mut connection = match self.mode {
@@ -76,7 +76,7 @@ impl Connector {
         } else {
             wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         }
-        // Closing a file that is not known to be ours yet must not change it.
+        // The file may belong to another program, so closing it must not change it.
         let keep_log = purpose != ConnectionUse::Read && self.file.has_pending_log();
         keep_log_on_close(&connection, keep_log)?;
         configure(&connection, CACHE_KIB)?;
@@ -85,7 +85,7 @@ impl Connector {
     }
 }
 
-/// True if the database can only be read as immutable, because no file can be created next to it.
+/// True if no log can be created for the database, so that it can only be read as immutable.
 pub(crate) fn needs_immutable_mode(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
@@ -104,16 +104,18 @@ fn immutable_uri(file: &Path) -> String {
     uri + "?mode=ro&immutable=1"
 }
 
-/// Runs `act` on a thread that may block.
+/// Runs work on a thread that may block.
 pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send + 'static>(
-    act: impl FnOnce() -> Result<T, E> + Send + 'static,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(call_error)
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(call_error),
+        Err(error) => Err(StoreError::Internal(error.to_string())),
+    }
 }
 
-/// Connections for reading. A read on the caller's thread never waits: when the database is busy it
-/// runs again on a thread that may block.
+/// Pool of read connections. A read on the caller's thread never waits: if the database is busy, it
+/// is repeated on a thread that may block.
 #[derive(Debug)]
 pub(crate) struct ReadPool {
     connector: Connector,
@@ -129,14 +131,14 @@ impl ReadPool {
         Self { connector, schema, idle: Mutex::default(), large_reads }
     }
 
-    /// Reads this many values by a statement each; a few of them on the caller's thread.
+    /// Reads `count` values with one statement each. Few values are read on the caller's thread.
     pub(crate) async fn read_by_count<T: Send + 'static>(
         self: &Arc<Self>,
         count: usize,
         read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
         match count {
-            // One statement sees one snapshot by itself.
+            // A single statement sees one snapshot without a transaction.
             ..=1 => self.read_inline_statement(read).await,
             2..=INLINE_LIMIT => self.read_inline(read).await,
             _ => self.read_blocking(read).await,
@@ -158,7 +160,7 @@ impl ReadPool {
     ) -> StoreResult<T> {
         match self.read_on_connection(false, &read) {
             Err(StoreError::Busy { .. }) => self.run_read_blocking(read).await,
-            done => done,
+            result => result,
         }
     }
 
@@ -191,21 +193,27 @@ impl ReadPool {
     ) -> StoreResult<T> {
         self.connector.file.check_identity()?;
         let connection = self.take_connection(may_wait).map_err(call_error)?;
-        // A connection is closed after an error.
-        let found = read(&connection).map_err(|failed| {
-            let has_newer_format = read::is_current(&connection, self.schema) == Ok(false);
-            call_error(if has_newer_format { migrated_elsewhere() } else { failed })
-        })?;
+        let result = match read(&connection) {
+            Ok(result) => result,
+            // The connection is dropped after an error.
+            Err(error) => {
+                let is_migrated = read::is_current(&connection, self.schema) == Ok(false);
+                return Err(call_error(if is_migrated { migrated_elsewhere() } else { error }));
+            }
+        };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
-        Ok(found)
+        Ok(result)
     }
 
     fn take_connection(&self, may_wait: bool) -> rusqlite::Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = idle.map_or_else(|| self.connector.open(ConnectionUse::Read), Ok)?;
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.connector.open(ConnectionUse::Read)?,
+        };
         if may_wait {
             wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         } else {
@@ -216,17 +224,17 @@ impl ReadPool {
 }
 
 fn migrated_elsewhere() -> QueryError {
-    let reason = "was brought to another version by another reqlore; start this one again";
+    let reason = "was migrated by another version of Reqlore; restart this server";
     refused(DATABASE_NAME, reason).into()
 }
 
-/// All statements of `read` see the same state.
+/// Runs `read` in a transaction, so that all its statements see the same state.
 fn in_snapshot<T>(
     connection: &Connection,
     read: &impl Fn(&Connection) -> Result<T, QueryError>,
 ) -> Result<T, QueryError> {
     let transaction = connection.unchecked_transaction()?;
-    let found = read(&transaction)?;
+    let result = read(&transaction)?;
     transaction.commit()?;
-    Ok(found)
+    Ok(result)
 }

@@ -1,8 +1,7 @@
-//! The database's files: their folder, their file system, and their identity since they were
-//! opened.
+//! The files of a database: checks before opening, and their identity while they are open.
 //!
-//! This process must never open the files by itself: closing such a descriptor drops SQLite's
-//! locks. Everything here goes by path.
+//! This process must not open the files itself: closing such a descriptor would drop SQLite's
+//! locks. So all functions here use paths.
 
 use std::fs;
 use std::io;
@@ -15,24 +14,24 @@ use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
 
 use crate::error::{DATABASE_NAME, io_error};
 
-/// The size of SQLite's header in bytes; no database is smaller.
+/// Size of SQLite's header, which is the minimum size of a database.
 const HEADER_BYTES: u64 = 100;
 
 #[derive(Debug)]
 pub(crate) struct DatabaseFile {
-    /// The path as it was given, for messages of opening.
+    /// The path as the user wrote it, for messages while opening.
     pub(crate) shown_path: String,
     pub(crate) path: PathBuf,
     wal_path: PathBuf,
     shm_path: PathBuf,
-    /// Of the three files, when they were opened.
+    /// Identities of the three files when they were opened.
     opened_identities: OnceLock<[Option<FileIdentity>; 3]>,
 }
 
 /// Device and inode.
 type FileIdentity = (u64, u64);
 
-/// The path of a file next to the database.
+/// Returns the path of a file next to the database.
 pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(suffix);
@@ -40,53 +39,47 @@ pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
 }
 
 impl DatabaseFile {
-    /// Creates a missing folder, and refuses what can't hold a database.
-    pub(crate) fn prepare(given: &Path) -> StoreResult<Self> {
-        let shown = given.display().to_string();
-        let fail = |doing| move |error| io_error(&given.display().to_string(), doing, error);
-        let file = std::path::absolute(given).map_err(fail("find it"))?;
-        let Some(folder) = file.parent() else {
-            return Err(refused(&shown, "is not a file; name one"));
+    /// Creates a missing folder. Refuses files and folders that cannot hold a database.
+    pub(crate) fn prepare(path: &Path) -> StoreResult<Self> {
+        let shown_path = path.display().to_string();
+        let path =
+            std::path::absolute(path).map_err(|error| io_error(&shown_path, "find it", error))?;
+        let Some(folder) = path.parent() else {
+            return Err(refused(&shown_path, "is not a file; name one"));
         };
-        let created = durable_fs::create_private_dirs(folder)
-            .and_then(|created| created.iter().try_for_each(|dir| durable_fs::sync_dir(dir)));
-        created.map_err(fail("create its folder"))?;
-        let is_network = durable_fs::is_network_fs(folder);
-        if is_network.map_err(fail("inspect its file system"))? {
-            return Err(refused(
-                &shown,
-                "lies on a network file system, where a database can't be locked; put it on a \
-                 disk of this machine",
-            ));
+        create_folder(folder).map_err(|error| io_error(&shown_path, "create its folder", error))?;
+        let is_network = durable_fs::is_network_fs(folder)
+            .map_err(|error| io_error(&shown_path, "inspect its file system", error))?;
+        if is_network {
+            let reason = "is on a network file system, where locks are not reliable; put it on a \
+                          local disk";
+            return Err(refused(&shown_path, reason));
         }
-        let (wal, shm) = (sibling_path(&file, "-wal"), sibling_path(&file, "-shm"));
-        let place = Self {
-            shown_path: shown,
-            wal_path: wal,
-            shm_path: shm,
-            path: file,
+        let database = Self {
+            shown_path,
+            wal_path: sibling_path(&path, "-wal"),
+            shm_path: sibling_path(&path, "-shm"),
+            path,
             opened_identities: OnceLock::new(),
         };
-        place.check_links()?;
-        place.check_file()?;
-        Ok(place)
+        database.check_links()?;
+        database.check_file()?;
+        Ok(database)
     }
 
-    /// Refuses symbolic links. Callers have resolved the path, so a link here is dangling, and
-    /// SQLite would create a file at its target.
+    /// Refuses symbolic links. Callers resolved the path, so a link here is dangling, and SQLite
+    /// would create a file at its target.
     fn check_links(&self) -> StoreResult<()> {
         for (path, _) in self.files() {
             match fs::symlink_metadata(path) {
-                Ok(found) if found.is_symlink() => {
-                    let reason = format!(
-                        "is not used, because {} is a symbolic link; it was not followed. Remove \
-                         it, or name another file",
-                        path.file_name().unwrap_or_default().display()
-                    );
+                Ok(metadata) if metadata.is_symlink() => {
+                    let name = path.file_name().unwrap_or_default().display();
+                    let reason =
+                        format!("{name} is a symbolic link; remove it, or name another file");
                     return Err(refused(&self.shown_path, reason));
                 }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_error(&self.shown_path, "look at it", error));
+                    return Err(io_error(&self.shown_path, "inspect it", error));
                 }
                 _ => {}
             }
@@ -96,28 +89,28 @@ impl DatabaseFile {
 
     fn check_file(&self) -> StoreResult<()> {
         let is_empty = match fs::metadata(&self.path) {
-            Ok(found) if !found.is_file() => {
-                return Err(refused(&self.shown_path, "is no regular file; name another one"));
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(refused(&self.shown_path, "is not a regular file; name another file"));
             }
-            Ok(found) if durable_fs::has_hard_links(&found) => {
-                let reason = "has a second name (a hard link); its log goes by the name, so by two \
-                              names it would lose commits. Remove the other name";
+            // The log is found by name, so two names have two logs.
+            Ok(metadata) if durable_fs::has_hard_links(&metadata) => {
+                let reason = "has a second name (a hard link) and could lose commits; remove the \
+                              other name";
                 return Err(refused(&self.shown_path, reason));
             }
-            // SQLite takes a file of a byte for an empty one.
-            Ok(found) if (1..HEADER_BYTES).contains(&found.len()) => {
-                let reason = "is not an SQLite database; it was not touched. Name another file";
+            // SQLite treats a file of one byte as empty and would overwrite it.
+            Ok(metadata) if (1..HEADER_BYTES).contains(&metadata.len()) => {
+                let reason = "is not an SQLite database; name another file";
                 return Err(refused(&self.shown_path, reason));
             }
-            Ok(found) => found.len() == 0,
+            Ok(metadata) => metadata.len() == 0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(io_error(&self.shown_path, "look at it", error)),
+            Err(error) => return Err(io_error(&self.shown_path, "inspect it", error)),
         };
         // SQLite would discard the log of a missing or empty database.
         if is_empty && self.has_pending_log() {
             let reason = format!(
-                "is missing or empty, and the -wal file beside it is not; put the database back, \
-                 or {RESTORE}"
+                "is missing or empty, but its -wal file is not; put the database back, or {RESTORE}"
             );
             return Err(refused(&self.shown_path, reason));
         }
@@ -128,9 +121,9 @@ impl DatabaseFile {
         fs::metadata(&self.path).is_ok()
     }
 
-    /// True if the log holds commits that may not be in the database itself yet.
+    /// True if the log may contain commits that are not in the database file yet.
     pub(crate) fn has_pending_log(&self) -> bool {
-        fs::metadata(&self.wal_path).is_ok_and(|found| found.len() > 0)
+        fs::metadata(&self.wal_path).is_ok_and(|metadata| metadata.len() > 0)
     }
 
     pub(crate) fn has_log(&self) -> bool {
@@ -141,13 +134,14 @@ impl DatabaseFile {
         fs::metadata(&self.shm_path).is_ok()
     }
 
-    /// Only the owner may read it. SQLite gives the files next to it the same mode.
+    /// Makes the file accessible to its owner only. SQLite creates its other files with the same
+    /// mode.
     pub(crate) fn make_private(&self) -> StoreResult<()> {
-        let set = durable_fs::make_private(&self.path);
-        set.map_err(|error| io_error(&self.shown_path, "set its rights", error))
+        durable_fs::make_private(&self.path)
+            .map_err(|error| io_error(&self.shown_path, "set its permissions", error))
     }
 
-    /// Makes the names in its folder durable.
+    /// Makes the names in the database's folder durable.
     pub(crate) fn sync_folder(&self) -> StoreResult<()> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         durable_fs::sync_dir(folder)
@@ -161,12 +155,12 @@ impl DatabaseFile {
             .set(self.files().map(|(path, min_size)| file_identity(path, min_size)));
     }
 
-    /// Fails if the database was deleted or replaced: its content would be stale.
+    /// Fails if the database was deleted or replaced, because its content would be stale.
     pub(crate) fn check_identity(&self) -> StoreResult<()> {
         self.check_first_files(1)
     }
 
-    /// The same for the log too, through which writes go.
+    /// Like [`Self::check_identity`], including the log, which receives the writes.
     pub(crate) fn check_all_identities(&self) -> StoreResult<()> {
         self.check_first_files(3)
     }
@@ -175,23 +169,29 @@ impl DatabaseFile {
         let opened = self.opened_identities.get().into_iter().flatten();
         for ((path, min_size), opened) in self.files().into_iter().zip(opened).take(count) {
             if opened.is_some() && *opened != file_identity(path, min_size) {
-                return Err(unavailable(
-                    DATABASE_NAME,
-                    "its file was deleted, emptied, moved or replaced while it was open. Nothing \
-                     was written; put it back, or start reqlore again to use what is there now",
-                ));
+                let reason = "its file was deleted, emptied, moved or replaced while it was open; \
+                              put it back, or restart the server";
+                return Err(unavailable(DATABASE_NAME, reason));
             }
         }
         Ok(())
     }
 
-    /// Each with its minimum size in bytes.
+    /// Returns the paths of the three files with their minimum sizes in bytes.
     fn files(&self) -> [(&Path, u64); 3] {
         [(&self.path, 1), (&self.wal_path, 0), (&self.shm_path, 0)]
     }
 }
 
+/// Creates a folder and its parents so that they survive a power cut.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    for dir in durable_fs::create_private_dirs(folder)? {
+        durable_fs::sync_dir(&dir)?;
+    }
+    Ok(())
+}
+
 fn file_identity(path: &Path, min_size: u64) -> Option<FileIdentity> {
-    let found = fs::metadata(path).ok()?;
-    (found.len() >= min_size).then(|| durable_fs::file_id(&found))
+    let metadata = fs::metadata(path).ok()?;
+    (metadata.len() >= min_size).then(|| durable_fs::file_id(&metadata))
 }

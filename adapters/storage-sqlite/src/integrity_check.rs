@@ -1,6 +1,7 @@
-//! Checks the whole database in the background, once per start.
+//! Background integrity check of the whole database, once per start.
 //!
-//! The check reads every page. After a clean end it waits, so that short sessions never pay for it.
+//! The check reads every page. After a clean shutdown it is delayed, so that short sessions do not
+//! run it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +11,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
+use reqlore_sqlite_team::error::RESTORE;
 use rusqlite::{ErrorCode, InterruptHandle};
 
 use crate::connection::{ConnectionUse, Connector};
 
-/// The delay after a clean end.
+/// Delay after a clean shutdown.
 const CHECK_DELAY: Duration = Duration::from_secs(600);
 
-/// A running check; dropping it ends it.
+/// A running check. Dropping it stops the check.
 pub(crate) struct IntegrityCheck {
     stop: Option<Sender<()>>,
     interrupt: Arc<OnceLock<InterruptHandle>>,
@@ -28,7 +30,7 @@ impl IntegrityCheck {
     pub(crate) fn start(
         connector: Connector,
         was_unclean: bool,
-        damaged: Arc<AtomicBool>,
+        is_damaged: Arc<AtomicBool>,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let interrupt = Arc::new(OnceLock::new());
@@ -37,7 +39,7 @@ impl IntegrityCheck {
         let thread = thread.spawn(move || {
             let delay = if was_unclean { Duration::ZERO } else { CHECK_DELAY };
             if stopped.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
-                run_check(&connector, &handle, &stopped, &damaged);
+                run_check(&connector, &handle, &stopped, &is_damaged);
             }
         })?;
         Ok(Self { stop: Some(stop), interrupt, thread: Some(thread) })
@@ -46,7 +48,7 @@ impl IntegrityCheck {
 
 impl fmt::Debug for IntegrityCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Check").finish_non_exhaustive()
+        f.debug_struct("IntegrityCheck").finish_non_exhaustive()
     }
 }
 
@@ -54,7 +56,7 @@ impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.stop = None;
         let Some(thread) = self.thread.take() else { return };
-        // An interrupt before the statement begins has no effect, so it is repeated.
+        // An interrupt before the start of the statement has no effect, so it is repeated.
         while !thread.is_finished() {
             if let Some(interrupt) = self.interrupt.get() {
                 interrupt.interrupt();
@@ -68,30 +70,35 @@ fn run_check(
     connector: &Connector,
     handle: &OnceLock<InterruptHandle>,
     stopped: &Receiver<()>,
-    damaged: &AtomicBool,
+    is_damaged: &AtomicBool,
 ) {
-    let checked = connector.open(ConnectionUse::Read).and_then(|connection| {
-        let _ = handle.set(connection.get_interrupt_handle());
-        if stopped.try_recv() == Err(TryRecvError::Disconnected) {
-            return Ok("ok".to_owned());
-        }
-        connection.query_one("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
-    });
-    let found = match checked {
-        Ok(found) if found == "ok" => return,
-        Ok(found) => found,
+    let damage = match find_damage(connector, handle, stopped) {
+        Ok(None) => return,
+        Ok(Some(damage)) => damage,
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
             error.to_string()
         }
+        // Also an interrupted check.
         Err(error) => {
             tracing::debug!(%error, "the database was not checked");
             return;
         }
     };
-    damaged.store(true, Ordering::Relaxed);
-    tracing::error!(
-        found,
-        "the database is damaged: nothing is written to it any more, what can be read is read; get \
-         it back from a backup with `reqlore restore`"
-    );
+    is_damaged.store(true, Ordering::Relaxed);
+    tracing::error!(damage, "the database is damaged, so writes are disabled; {RESTORE}");
+}
+
+/// Returns the first damage, or `None` if there is none or the check was stopped.
+fn find_damage(
+    connector: &Connector,
+    handle: &OnceLock<InterruptHandle>,
+    stopped: &Receiver<()>,
+) -> rusqlite::Result<Option<String>> {
+    let connection = connector.open(ConnectionUse::Read)?;
+    let _ = handle.set(connection.get_interrupt_handle());
+    if stopped.try_recv() == Err(TryRecvError::Disconnected) {
+        return Ok(None);
+    }
+    let result: String = connection.query_one("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok(if result == "ok" { None } else { Some(result) })
 }

@@ -1,4 +1,4 @@
-//! The ports of users, tokens, the audit and idempotency records. The work is in `sqlite-team`.
+//! Ports for users, tokens, the audit log and idempotency records, implemented by `sqlite-team`.
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
@@ -17,9 +17,9 @@ use crate::error::QueryError;
 impl SqliteStore {
     async fn run_write<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Connection) -> Result<T, QueryError> + Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.writer.run(move |engine| engine.run_step(act)).await
+        self.writer.run(move |engine| engine.run_step(work)).await
     }
 }
 
@@ -56,16 +56,17 @@ impl IdentityRepository for SqliteStore {
 
 #[async_trait]
 impl AuditLog for SqliteStore {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        if entries.is_empty() {
+    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        if events.is_empty() {
             return Ok(());
         }
-        self.run_write(|connection| audit::append(connection, entries).map(drop)).await
+        self.run_write(|connection| audit::append(connection, events).map(drop)).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        let rows = move |connection: &_| audit::rows(connection, from, limit, usize::MAX);
-        self.pool.read_blocking(rows).await
+        self.pool
+            .read_blocking(move |connection| audit::rows(connection, from, limit, usize::MAX))
+            .await
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
@@ -74,9 +75,10 @@ impl AuditLog for SqliteStore {
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         let mut removed = 0;
+        // Each step is one job, so that other commits run in between.
         loop {
-            let step = move |connection: &_| audit::prune(connection, older_than, now);
-            let pruned = self.run_write(step).await?;
+            let step = self.run_write(move |connection| audit::prune(connection, older_than, now));
+            let pruned = step.await?;
             pruned.warn_once();
             removed += pruned.removed as u64;
             if pruned.removed < audit::PRUNE_LIMIT {
@@ -93,15 +95,18 @@ impl IdempotencyStore for SqliteStore {
         self.pool.read_inline_statement(move |connection| idempotency::find(connection, &key)).await
     }
 
-    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
+    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
         let key = key.to_owned();
-        let save = move |connection: &_| idempotency::save_response(connection, &key, &answer);
-        self.run_write(save).await
+        self.run_write(move |connection| idempotency::save_response(connection, &key, &response))
+            .await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        let expire = move |connection: &_| idempotency::expire(connection, before);
-        while self.run_write(expire).await? == idempotency::EXPIRE_LIMIT {}
-        Ok(())
+        loop {
+            let step = self.run_write(move |connection| idempotency::expire(connection, before));
+            if step.await? < idempotency::EXPIRE_LIMIT {
+                return Ok(());
+            }
+        }
     }
 }

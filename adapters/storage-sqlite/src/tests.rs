@@ -1,4 +1,4 @@
-//! The contract on real files, and the failures that only a database has.
+//! The contract suite on real files, and tests of what only this storage does.
 
 mod damage;
 mod opening;
@@ -22,7 +22,7 @@ fn open_file(file: &Path) -> StoreResult<SqliteStore> {
     SqliteStore::open(&Config { file: file.to_owned() })
 }
 
-/// The store at this file, with the shorthands of the contract.
+/// Opens the store of this file with the helpers of the contract suite.
 fn storage(file: &Path) -> Storage {
     Storage { other: ProjectKey::new("/other"), ..Storage::in_memory(open_file(file).unwrap()) }
 }
@@ -32,8 +32,8 @@ fn open_storage() -> Storage {
     let reopen = file.clone();
     Storage {
         reopen: Some(Box::new(move || {
-            let again = open_file(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
-            Box::pin(async move { again })
+            let reopened = open_file(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
+            Box::pin(async move { reopened })
         })),
         guard: Box::new(folder),
         ..storage(&file)
@@ -46,7 +46,7 @@ fn database_path() -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-/// A closed database with one section, `kept`.
+/// Creates a closed database with one section, `kept`.
 fn closed_database() -> (TempDir, PathBuf) {
     let (folder, file) = database_path();
     reqlore_contract::run(async {
@@ -69,8 +69,8 @@ fn run_sql(file: &Path, statements: &str) {
 #[track_caller]
 fn error_text(refused: StoreResult<impl Sized>) -> (StoreError, String) {
     let error = refused.err().expect("an error");
-    let words = error.to_string();
-    (error, words)
+    let message = error.to_string();
+    (error, message)
 }
 
 reqlore_contract::suite!(async { open_storage() });

@@ -21,32 +21,32 @@ use crate::connection::ConnectionUse;
 use crate::schema::MIGRATIONS;
 use crate::{Config, SqliteStore};
 
-/// Asserts that opening is refused in these words and changes no file.
+/// Asserts that opening fails with these words and changes no file.
 #[track_caller]
 fn assert_refused_unchanged(file: &Path, words: &[&str]) {
     let entries = || fs::read_dir(file.parent().unwrap()).unwrap().count();
     let state = || (Version::of(&fs::read(file).unwrap()), entries());
     let before = state();
-    let (error, told) = error_text(open_file(file));
+    let (error, message) = error_text(open_file(file));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-    assert!(told.starts_with(&file.display().to_string()), "{told}");
-    assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    assert!(message.starts_with(&file.display().to_string()), "{message}");
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
     assert_eq!(state(), before);
 }
 
 #[test]
 fn foreign_and_newer_databases_are_refused_unchanged() {
     type Change<'a> = &'a dyn Fn(&Path);
-    let text = "This is no database, but a text that is long enough. ".repeat(40);
+    let text = "This is not a database but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
     let cases: [(Change<'_>, &[&str]); 6] = [
-        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "Update"]),
+        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "update"]),
         (&|file| run_sql(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
         (&|file| run_sql(file, "PRAGMA application_id = 0"), &["another program"]),
         (&|file| fs::write(file, &text).unwrap(), &["not an SQLite database"]),
-        // SQLite itself takes a file of one byte for an empty one.
+        // SQLite itself treats a file of one byte as empty.
         (&|file| fs::write(file, "x").unwrap(), &["not an SQLite database"]),
-        (&link, &["second name", "Remove the other name"]),
+        (&link, &["second name", "remove the other name"]),
     ];
     for (change, words) in cases {
         let (_folder, file) = closed_database();
@@ -54,25 +54,25 @@ fn foreign_and_newer_databases_are_refused_unchanged() {
         assert_refused_unchanged(&file, words);
     }
     let (folder, _file) = database_path();
-    let (error, told) = error_text(open_file(folder.path()));
+    let (error, message) = error_text(open_file(folder.path()));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-    assert!(told.contains("no regular file"), "{told}");
+    assert!(message.contains("not a regular file"), "{message}");
 }
 
 #[test]
-fn a_refused_database_keeps_its_log() {
+fn refused_database_keeps_its_log() {
     let (folder, file) = closed_database();
     let newer = Connection::open(&file).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
-    // As a killed process leaves it.
+    // A copy of the files as a killed process leaves them.
     let copy = folder.path().join("copy.db");
     let log = copy.with_extension("db-wal");
     fs::copy(&file, &copy).unwrap();
     fs::copy(file.with_extension("db-wal"), &log).unwrap();
     let state = || [&copy, &log].map(|path| Version::of(&fs::read(path).unwrap()));
     let before = state();
-    let (_, words) = error_text(open_file(&copy));
-    assert!(words.contains("newer reqlore"), "{words}");
+    let (_, message) = error_text(open_file(&copy));
+    assert!(message.contains("newer reqlore"), "{message}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
     assert_refused_unchanged(&copy, &["is missing or empty", "reqlore restore"]);
@@ -82,7 +82,7 @@ fn a_refused_database_keeps_its_log() {
 }
 
 #[test]
-fn a_truncated_database_is_an_error() {
+fn truncated_database_is_reported() {
     for keep in [10, 100, 4096, 5000, 20_000] {
         let (_folder, file) = closed_database();
         let bytes = fs::read(&file).unwrap();
@@ -91,27 +91,31 @@ fn a_truncated_database_is_an_error() {
             let ids = [DocumentId::section("kept")];
             run(store.get(&ProjectKey::default(), &ids)).map(drop)
         });
-        let (error, words) = error_text(outcome);
-        let is_told = matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
-        assert!(is_told, "{keep}: {error:?}");
-        assert!(words.contains("restore") || words.contains("not an SQLite"), "{keep}: {words}");
+        let (error, message) = error_text(outcome);
+        let is_reported =
+            matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
+        assert!(is_reported, "{keep}: {error:?}");
+        assert!(
+            message.contains("restore") || message.contains("not an SQLite"),
+            "{keep}: {message}"
+        );
     }
 }
 
 #[test]
-fn a_clean_end_leaves_one_file() {
+fn clean_shutdown_leaves_one_file() {
     let (folder, _file) = closed_database();
     let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.collect::<Vec<_>>(), ["reqlore.db"]);
 }
 
 #[test]
-fn an_older_schema_is_backed_up_and_migrated() {
+fn older_schema_is_backed_up_and_migrated() {
     let (folder, file) = closed_database();
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = Config { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    assert_refused_unchanged(&file, &["newer reqlore (schema 3, this one knows 2)"]);
+    assert_refused_unchanged(&file, &["newer reqlore (schema 3, supported: 2)"]);
     let copy = folder.path().join("reqlore.db.schema-2.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
@@ -121,7 +125,7 @@ fn an_older_schema_is_backed_up_and_migrated() {
 }
 
 #[test]
-fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
+fn first_schema_is_migrated_with_its_documents() {
     let (folder, file) = database_path();
     let config = Config { file: file.clone() };
     let id = DocumentId::section("kept");
@@ -145,7 +149,7 @@ fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
 }
 
 #[test]
-fn a_failed_migration_changes_nothing() {
+fn failed_migration_changes_nothing() {
     let (_folder, file) = closed_database();
     let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
     let config = Config { file: file.clone() };
@@ -179,14 +183,14 @@ fn metadata_of_another_format_is_rebuilt() {
         let links =
             BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
         let found = s.store.backlinks(&s.project, &links).await.unwrap();
-        assert_eq!(found[0].len(), 3, "links are rebuilt too");
+        assert_eq!(found[0].len(), 3, "links are rebuilt");
         let made = found[0][2].item.as_ref().unwrap().created_at;
-        assert_eq!(made.seconds(), 7, "with the time of the document's row");
+        assert_eq!(made.seconds(), 7, "the time of the document is kept");
     });
 }
 
 #[test]
-fn only_the_owner_can_read_the_files() {
+fn files_are_readable_only_by_their_owner() {
     let (folder, _) = database_path();
     let file = folder.path().join("new/deep/reqlore.db");
     let _store = open_file(&file).unwrap();
@@ -222,7 +226,7 @@ fn every_connection_has_safe_settings() {
         assert!(connection.execute_batch("PRAGMA writable_schema = ON").is_ok());
         let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
         assert!(defended.is_err());
-        // A statement is planned once.
+        // A statement is prepared once.
         let join = "SELECT u.text FROM tokens t JOIN users u ON u.key = t.user WHERE t.id = ?1";
         for name in ["a", "b", "c"] {
             let mut select = connection.prepare_cached(join).unwrap();
@@ -235,18 +239,18 @@ fn every_connection_has_safe_settings() {
 #[test]
 fn symbolic_links_are_refused() {
     for suffix in ["", "-wal", "-shm"] {
-        for is_made in [false, true] {
-            let (folder, file) = if is_made { closed_database() } else { database_path() };
+        for is_created in [false, true] {
+            let (folder, file) = if is_created { closed_database() } else { database_path() };
             let elsewhere = folder.path().join("elsewhere");
             let link = folder.path().join(format!("reqlore.db{suffix}"));
             let _ = fs::remove_file(&link);
             symlink(&elsewhere, &link).unwrap();
-            let (error, words) = error_text(open_file(&file));
+            let (error, message) = error_text(open_file(&file));
             assert!(matches!(error, StoreError::Refused { .. }), "{suffix}: {error:?}");
-            assert!(words.contains("symbolic link"), "{words}");
-            assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was made");
+            assert!(message.contains("symbolic link"), "{message}");
+            assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was created");
             let names = fs::read_dir(folder.path()).unwrap().count();
-            assert_eq!(names, 1 + usize::from(is_made && !suffix.is_empty()));
+            assert_eq!(names, 1 + usize::from(is_created && !suffix.is_empty()));
             fs::write(&elsewhere, "").unwrap();
             error_text(open_file(&file));
             assert_eq!(fs::read(&elsewhere).unwrap(), b"");
@@ -255,7 +259,7 @@ fn symbolic_links_are_refused() {
 }
 
 #[test]
-fn a_database_that_another_version_migrated_asks_for_a_restart() {
+fn database_migrated_by_another_version_needs_a_restart() {
     let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
     let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
     for change in [newer_heads, newer_schema] {
@@ -263,14 +267,14 @@ fn a_database_that_another_version_migrated_asks_for_a_restart() {
         run(async {
             let s = storage(&file);
             run_sql(&file, change);
-            let (_, words) = error_text(
+            let (_, message) = error_text(
                 s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await,
             );
-            assert!(words.contains("another version"), "{change}: {words}");
-            let (error, words) = error_text(try_put(&s, "a").await);
+            assert!(message.contains("another version"), "{change}: {message}");
+            let (error, message) = error_text(try_put(&s, "a").await);
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-            assert!(words.contains("start this one again"), "{words}");
-            // Other processes still can write.
+            assert!(message.contains("restart this server"), "{message}");
+            // Other processes can still write.
             run_sql(&file, "UPDATE store SET one = 1");
         });
     }
@@ -278,8 +282,8 @@ fn a_database_that_another_version_migrated_asks_for_a_restart() {
     run(async {
         let s = storage(&file);
         run_sql(&file, "UPDATE documents SET head = x'ff'");
-        let (_, words) =
+        let (_, message) =
             error_text(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
-        assert!(words.contains("reqlore restore"), "{words}");
+        assert!(message.contains("reqlore restore"), "{message}");
     });
 }

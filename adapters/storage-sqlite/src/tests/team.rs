@@ -1,4 +1,4 @@
-//! Audit rows, users and idempotency keys of several stores on one file and of changes that fail.
+//! Audit rows, users and idempotency keys: several stores on one file, and failed commits.
 
 use futures_util::future::join_all;
 use reqlore_contract::audit::{audit_event, audited_context, verified_rows};
@@ -24,15 +24,16 @@ use crate::connection::{Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::schema::MIGRATIONS;
 
-/// Puts these sections, with the name of the first as key.
+/// Returns a commit of these sections; the name of the first one is the idempotency key.
 fn commit(sections: &[(&str, &str)]) -> CommitRequest {
     let put = |(name, body): &(&str, &str)| {
         DocumentChange::put(DocumentId::section(*name), (*body).to_owned())
     };
     let changes: Vec<DocumentChange> = sections.iter().map(put).collect();
     let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
-    let once = IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() };
-    let act = WriteContext { idempotency_key: Some(once), ..audited_context() };
+    let idempotency_key =
+        Some(IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() });
+    let act = WriteContext { idempotency_key, ..audited_context() };
     CommitRequest { reads, decide: Box::new(move |_: &_| Ok(changes.clone())), context: act }
 }
 
@@ -53,7 +54,7 @@ fn engine(file: &std::path::Path) -> SqliteEngine {
 }
 
 #[test]
-fn stores_on_one_file_make_one_whole_chain() {
+fn concurrent_stores_append_to_one_audit_chain() {
     let (_folder, file) = database_path();
     let writers = [0, 1, 2].map(|writer| {
         let file = file.clone();
@@ -81,42 +82,42 @@ fn stores_on_one_file_make_one_whole_chain() {
     });
 }
 
-/// Asserts that the changes left no section, no audit row and no key.
-async fn check_undone(s: &Storage, names: &[&str]) {
+/// Asserts that the commits left no sections, audit rows or keys.
+async fn assert_rolled_back(s: &Storage, names: &[&str]) {
     for name in names {
         assert_eq!(s.read_body(&DocumentId::section(*name)).await, None, "{name}");
         assert_eq!(s.store.find_record(name).await.unwrap(), None, "{name}");
     }
-    assert_eq!(verified_rows(&*s.store).await.len(), 1, "only what was kept");
+    assert_eq!(verified_rows(&*s.store).await.len(), 1, "only the first row");
 }
 
-/// Inserting the body `bad` fails, and SQLite undoes as much as `how` says.
-fn refuse_bad(file: &std::path::Path, how: &str) {
+/// Makes the insertion of the body `bad` fail. `action` is the rollback that SQLite performs.
+fn reject_bad_body(file: &std::path::Path, action: &str) {
     let trigger = format!(
         "CREATE TRIGGER no BEFORE INSERT ON bodies WHEN NEW.body = x'626164' \
-         BEGIN SELECT RAISE({how}, 'no'); END"
+         BEGIN SELECT RAISE({action}, 'no'); END"
     );
     run_sql(file, &trigger);
 }
 
 #[test]
-fn a_failed_change_is_undone_whole_and_its_group_stays() {
+fn failed_commit_is_rolled_back_without_its_group() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        refuse_bad(&file, "ABORT");
+        reject_bad_body(&file, "ABORT");
         let bad = s.store.commit(&s.project, commit(&[("first", "text"), ("second", "bad")]));
         let (bad, kept) = futures_util::join!(bad, put(&s, "kept", "text"));
         assert!(matches!(bad, Err(StoreError::Internal(_))), "{bad:?}");
         kept.unwrap();
-        check_undone(&s, &["first", "second"]).await;
+        assert_rolled_back(&s, &["first", "second"]).await;
         assert!(s.read_body(&DocumentId::section("kept")).await.is_some());
         put(&s, "first", "good").await.expect("its key is free");
     });
 }
 
 #[test]
-fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
+fn commit_without_its_audit_row_or_key_is_rolled_back() {
     for table in ["audit", "answers"] {
         let (_folder, file) = database_path();
         run(async {
@@ -127,7 +128,7 @@ fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
             );
             run_sql(&file, &no);
             error_text(put(&s, "bad", "text").await);
-            check_undone(&s, &["bad"]).await;
+            assert_rolled_back(&s, &["bad"]).await;
             let epoch = s.store.epoch().await.unwrap();
             if table == "audit" {
                 error_text(put_user(&s, user("ada")).await);
@@ -139,8 +140,8 @@ fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
     }
 }
 
-/// Fails the change `bad`, whose group SQLite rolls back; the next group works.
-async fn check_lost_group(
+/// Asserts that the failing commit `bad` rolls back its group, and that the next group works.
+async fn assert_group_lost(
     s: &Storage,
     engine: &mut SqliteEngine,
     bad: &str,
@@ -150,7 +151,7 @@ async fn check_lost_group(
     let failed = error_text(engine.apply_commit(&s.project, commit(&[("bad", bad)])));
     error_text(engine.apply_commit(&s.project, commit(&[("last", "text")])));
     error_text(engine.finish_group());
-    check_undone(s, &["first", "bad", "last"]).await;
+    assert_rolled_back(s, &["first", "bad", "last"]).await;
     engine.begin_group().unwrap();
     engine.apply_commit(&s.project, commit(&[("next", "text")])).unwrap();
     engine.finish_group().unwrap();
@@ -159,18 +160,18 @@ async fn check_lost_group(
 }
 
 #[test]
-fn a_group_that_sqlite_rolled_back_is_not_acknowledged() {
+fn group_rolled_back_by_sqlite_is_not_acknowledged() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "kept", "text").await.unwrap();
-        refuse_bad(&file, "ROLLBACK");
-        check_lost_group(&s, &mut engine(&file), "bad").await;
+        reject_bad_body(&file, "ROLLBACK");
+        assert_group_lost(&s, &mut engine(&file), "bad").await;
     });
 }
 
 #[test]
-fn a_full_database_refuses_the_whole_group() {
+fn full_database_fails_the_whole_group() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
@@ -180,14 +181,17 @@ fn a_full_database_refuses_the_whole_group() {
         let used: rusqlite::Result<u32> =
             connection.pragma_query_value(None, "page_count", |row| row.get(0));
         connection.pragma_update(None, "max_page_count", used.unwrap() + 4).unwrap();
-        let (error, words) = check_lost_group(&s, &mut engine, &"x".repeat(100_000)).await;
+        let (error, message) = assert_group_lost(&s, &mut engine, &"x".repeat(100_000)).await;
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-        assert!(words.contains("no space") && words.contains("Nothing was written"), "{words}");
+        assert!(
+            message.contains("no space") && message.contains("nothing was written"),
+            "{message}"
+        );
     });
 }
 
 #[test]
-fn rows_pruned_in_steps_leave_a_chain() {
+fn pruning_in_steps_keeps_the_chain() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
@@ -205,14 +209,14 @@ fn rows_pruned_in_steps_leave_a_chain() {
 }
 
 #[test]
-fn pruning_stops_at_a_row_of_unknown_age() {
+fn unreadable_audit_row_stops_pruning() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        let mut sink = s.store.fill().await.unwrap();
+        let mut writer = s.store.fill().await.unwrap();
         let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
-        sink.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
-        sink.finish().await.unwrap();
+        writer.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
+        writer.finish().await.unwrap();
         s.store.record(vec![audit_event("a", 1)]).await.unwrap();
         let later = Timestamp(act().at.0 + 1);
         assert_eq!(s.store.prune(later, later).await.unwrap(), 0);
@@ -221,7 +225,7 @@ fn pruning_stops_at_a_row_of_unknown_age() {
 }
 
 #[test]
-fn rows_can_not_be_changed() {
+fn audit_rows_cannot_be_changed() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
@@ -233,14 +237,17 @@ fn rows_can_not_be_changed() {
 }
 
 #[test]
-fn a_damaged_row_is_an_error() {
+fn damaged_audit_row_is_reported() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         run_sql(&file, "INSERT INTO audit (number, hash, text) VALUES (1, x'00', '{}')");
-        let (error, words) = error_text(s.store.newest().await);
+        let (error, message) = error_text(s.store.newest().await);
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
-        assert!(words.contains("a hash of the audit") && words.contains("restore"), "{words}");
+        assert!(
+            message.contains("a hash of the audit") && message.contains("restore"),
+            "{message}"
+        );
         error_text(s.store.rows(1, 1).await);
         error_text(s.store.record(vec![audit_event("a", 1)]).await);
         run_sql(&file, "DELETE FROM audit");
@@ -249,22 +256,22 @@ fn a_damaged_row_is_an_error() {
 }
 
 #[test]
-fn a_copy_has_audit_and_users_of_one_snapshot() {
+fn export_has_audit_and_users_of_one_snapshot() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "before", "text").await.unwrap();
         put_user(&s, user("ada")).await.unwrap();
         let before = verified_rows(&*s.store).await;
-        let mut source = s.store.read().await.unwrap();
+        let mut reader = s.store.read().await.unwrap();
         put(&s, "after", "text").await.unwrap();
         put_user(&s, User { role: Role::Commenter, ..user("ada") }).await.unwrap();
         let now = act().at;
         s.store.prune(Timestamp(now.0 + 1), now).await.unwrap();
-        assert_eq!(source.next().await.unwrap().len(), 1);
-        assert_eq!(source.next().await.unwrap(), [ArchiveRecord::User(user("ada"))]);
+        assert_eq!(reader.next().await.unwrap().len(), 1);
+        assert_eq!(reader.next().await.unwrap(), [ArchiveRecord::User(user("ada"))]);
         let before: Vec<_> = before.into_iter().map(ArchiveRecord::AuditRow).collect();
-        assert_eq!(source.next().await.unwrap(), before);
-        assert!(source.next().await.unwrap().is_empty());
+        assert_eq!(reader.next().await.unwrap(), before);
+        assert!(reader.next().await.unwrap().is_empty());
     });
 }
