@@ -34,10 +34,12 @@ pub(crate) fn schema_version(
     connection: &Connection,
     newest: usize,
 ) -> Result<usize, QueryError> {
-    let application = header_value(connection, "application_id")?;
-    let version = header_value(connection, "user_version")?;
-    let has_no_tables = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)";
-    let is_empty = connection.query_one(has_no_tables, [], |row| row.get::<_, bool>(0))?;
+    // One statement, because another process may be creating the database.
+    let select = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema), \
+                  (SELECT application_id FROM pragma_application_id), \
+                  (SELECT user_version FROM pragma_user_version)";
+    let (is_empty, application, version): (bool, i32, i32) =
+        connection.query_one(select, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     if application == 0 && version == 0 && is_empty {
         return Ok(0);
     }
@@ -53,10 +55,6 @@ pub(crate) fn schema_version(
         return Err(refused(&file.shown_path, reason).into());
     }
     Ok(version)
-}
-
-fn header_value(connection: &Connection, name: &str) -> rusqlite::Result<i32> {
-    connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
 /// Checks a database, then creates or migrates its contents.
