@@ -60,6 +60,7 @@ impl<T: Send + 'static> BlockingState<T> {
         &mut self,
         work: impl FnOnce(&mut T) -> StoreResult<R> + Send + 'static,
     ) -> StoreResult<R> {
+        // Put back only after success, so every call after an error fails.
         let mut state = self.take()?;
         let (state, result) = run_blocking(move || {
             let result = work(&mut state)?;

@@ -46,6 +46,7 @@ impl OrderCheck {
                 for project in &token.projects {
                     check_project(project)?;
                 }
+                // Tokens are sorted by age, so equal ids may be far apart.
                 if !self.tokens.insert(token.id.clone()) {
                     return Err(format!("{key} occurs twice"));
                 }

@@ -89,6 +89,7 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt) => {
             StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
         }
+        // These I/O errors report the content of the file, not the access to the disk.
         Some(ErrorCode::SystemIoFailure)
             if [SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS]
                 .map(Some)
@@ -102,7 +103,7 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
                 format!("cannot be read or written ({error}); check its disk and its permissions"),
             )
         }
-        Some(ErrorCode::TooBig) => refused(place, "the text is too large for it"),
+        Some(ErrorCode::TooBig) => refused(place, "cannot store a text of this size; shorten it"),
         _ => StoreError::Internal(format!("{place}: {error}")),
     }
 }

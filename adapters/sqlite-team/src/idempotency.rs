@@ -29,6 +29,7 @@ pub fn insert(
     key: &str,
     record: &IdempotencyRecord,
 ) -> Result<(), DatabaseError> {
+    // Without NULL the response of an expired record would belong to the new write.
     let mut upsert = connection.prepare_cached(
         "INSERT INTO answers (key, at, text) VALUES (?1, ?2, ?3) \
          ON CONFLICT (key) DO UPDATE SET at = excluded.at, text = excluded.text, answer = NULL",

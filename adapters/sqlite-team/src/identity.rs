@@ -106,6 +106,7 @@ fn put_user(connection: &Connection, user: &User) -> Result<(), DatabaseError> {
 }
 
 fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError> {
+    // The last use is only in its column: a later use does not rewrite the text.
     let text = json::to_text(&Token { last_used_at: None, ..token.clone() })?;
     let used = token.last_used_at.map(|at| at.0);
     let mut upsert = connection.prepare_cached(

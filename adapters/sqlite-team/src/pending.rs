@@ -29,6 +29,7 @@ pub fn prepare(
     now: Timestamp,
 ) -> Result<PendingCommit, DatabaseError> {
     if let Some((key, record)) = record {
+        // The pending commit may still be rolled back, so its record is not valid yet.
         if is_pending(connection, key)? {
             let reason = "Another call with the same idempotency key is running; try again in a \
                           moment. Nothing was written.";
@@ -105,6 +106,7 @@ pub fn targets(
 ) -> Result<Vec<AuditTarget>, DatabaseError> {
     if let Some(number) = commit.audit_number {
         let rows = audit::rows(connection, number, 1, usize::MAX)?;
+        // A pruned row is missing, and the query then returns the next one.
         if let Some(row) = rows.first()
             && row.number == number
             && let Some(event) = row.entry()
@@ -146,6 +148,7 @@ pub fn roll_back(
     commit: &PendingCommit,
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
+    // Another process may have recovered this commit.
     if !delete_intent(connection, commit)? {
         return Ok(());
     }

@@ -62,6 +62,7 @@ impl Archive for MemoryStore {
         if has_documents || has_identities || !team.rows.is_empty() {
             return Err(refusal("is not empty"));
         }
+        // Reset by `finish`; an import that is dropped leaves the store incomplete.
         state.is_incomplete = true;
         Ok(Box::new(MemoryWriter(MemoryStore { state: Arc::clone(&self.state) })))
     }

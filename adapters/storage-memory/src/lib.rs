@@ -137,6 +137,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
+        // The lock is held during the decision, so nothing changes after its snapshot.
         let StoreState { projects, team, .. } = &mut *self.lock_state();
         team.check_idempotency(&commit.context)?;
         let stored = projects.entry(project.clone()).or_default();
@@ -250,6 +251,7 @@ impl StoredProject {
         match change {
             DocumentChange::Put { document } => {
                 let id = document.id.clone();
+                // A replaced document keeps its path.
                 let place = self.documents.remove(&id).and_then(|stored| stored.place);
                 self.documents.insert(id, StoredDocument { document, modified: at, place });
             }

@@ -162,6 +162,7 @@ impl SledDatabase {
     pub(crate) fn write_batch(&self, mut batch: TreeBatch) -> StoreResult<()> {
         self.check_writes_enabled()?;
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        // In the same transaction, so that the count shows which transactions a file contains.
         batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
         let result = catch_sled_panic(|| {
             self.trees[..].transaction(|trees| batch.apply(trees)).map_err(|error| match error {

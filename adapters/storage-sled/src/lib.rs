@@ -108,6 +108,7 @@ impl SledStore {
         query: impl FnOnce(&SledDatabase) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = Arc::clone(&self.open_store()?.database);
+        // The gate opens when the current group is durable.
         let guard = Arc::clone(&database.gate).read_owned().await;
         if is_quick {
             return catch_sled_panic(|| query(&database));

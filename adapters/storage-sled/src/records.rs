@@ -94,7 +94,7 @@ impl DocumentRow {
         let place_bytes = self.place.as_ref().map_or(0, |place| place.len());
         let fits = encoded.len() + place_bytes <= PIECE_BYTES;
         self.meta = if fits { encoded } else { Vec::new() };
-        // A lookup by name needs no reference.
+        // A lookup by name needs no reference, and NUL would end it too early in its key.
         self.reference = match meta.reference() {
             Some(text) if text != meta.id.name && !text.contains('\0') => Some(text.into_owned()),
             _ => None,
@@ -259,6 +259,7 @@ impl SledDatabase {
         key: &[u8],
     ) -> StoreResult<()> {
         batch.remove(tree, key);
+        // By prefix instead of by length, because older pieces may be left.
         for piece in self.tree(OVERFLOW).scan_prefix(overflow_prefix(tree, key)).keys() {
             batch.remove(OVERFLOW, piece.map_err(from_sled)?);
         }
@@ -268,6 +269,7 @@ impl SledDatabase {
 
 /// Stores a value under a key that was never used before.
 pub(crate) fn put_new_long(batch: &mut TreeBatch, tree: usize, key: &[u8], value: &[u8]) {
+    // The length in the first piece reveals missing pieces.
     let (first, rest) = value.split_at(value.len().min(PIECE_BYTES));
     let length = (value.len() as u64).to_be_bytes();
     batch.put(tree, key, seal_value(key, &[&length, first].concat()));

@@ -241,6 +241,7 @@ impl CommitGroup {
     }
 
     fn record_uses(&mut self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        // A token is read from the tree, so a second put in one batch would undo the first.
         let mut last_uses = BTreeMap::new();
         for (id, at) in uses {
             let last_use = last_uses.entry(id).or_insert(at);
@@ -323,6 +324,7 @@ impl CommitGroup {
     }
 
     fn find_record(&mut self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
+        // Long values are read from the trees only.
         if self.pending.get(KEYS, key.as_bytes()).is_some() {
             self.write_pending()?;
         }
@@ -341,6 +343,7 @@ impl CommitGroup {
 
     /// Keeps damaged records, because their keys may still be valid.
     fn expire_records(&mut self, before: Timestamp) -> StoreResult<()> {
+        // Pending records are not in the tree yet.
         self.write_pending()?;
         let rows = self.database.tree(KEYS).iter();
         for entry in rows {

@@ -84,6 +84,7 @@ impl ArchiveSnapshot {
     fn begin(connector: &Connector) -> Result<Self, QueryError> {
         connector.file.check_identity()?;
         let connection = connector.open(ConnectionUse::Read)?;
+        // The snapshot starts with the first read.
         connection.execute_batch("BEGIN")?;
         read::check_complete(DATABASE_NAME, &connection)?;
         let count = "SELECT count(*) FROM documents";
@@ -190,6 +191,7 @@ fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
         return Err(refused(DATABASE_NAME, reason).into());
     }
     transaction.execute("UPDATE store SET state = 'filling'", [])?;
+    // Durable before the first record, so that a partial import is recognized.
     transaction.commit()?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
@@ -257,6 +259,7 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
 
 fn finish_import(connector: &Connector, connection: &Connection) -> Result<(), QueryError> {
     connector.file.check_all_identities()?;
+    // With FULL the next commit syncs the log and all records in it.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute("UPDATE store SET state = 'complete'", [])?;
     connector.file.check_all_identities()?;

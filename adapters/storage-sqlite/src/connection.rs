@@ -71,6 +71,7 @@ impl Connector {
             }
         };
         if purpose == ConnectionUse::Exclusive {
+            // The first access fails immediately if another process holds a lock.
             connection.busy_timeout(Duration::ZERO)?;
             connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         } else {
@@ -159,6 +160,7 @@ impl ReadPool {
         read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
         match self.read_on_connection(false, &read) {
+            // The caller's thread must not wait for locks.
             Err(StoreError::Busy { .. }) => self.run_read_blocking(read).await,
             result => result,
         }
@@ -191,6 +193,7 @@ impl ReadPool {
         may_wait: bool,
         read: &impl Fn(&Connection) -> Result<T, QueryError>,
     ) -> StoreResult<T> {
+        // Also for reads: a deleted file would be read as if nothing had happened.
         self.connector.file.check_identity()?;
         let connection = self.take_connection(may_wait).map_err(call_error)?;
         let result = match read(&connection) {

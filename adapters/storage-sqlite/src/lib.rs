@@ -165,9 +165,11 @@ fn open_for_writing(
     migrations: &[&str],
 ) -> Result<(Connection, bool), QueryError> {
     let file = Arc::clone(&connector.file);
+    // Checked before the first access, because that recovers the log.
     let was_unclean = file.has_pending_log() && is_exclusive(connector);
     let mut connection = match open_and_access(connector, ConnectionUse::Write) {
         Err(error) if needs_immutable_mode(&error) && file.exists() && !file.has_pending_log() => {
+            // File or folder are read-only. Without a log the file alone is complete.
             connector.mode = OpenMode::Immutable;
             connector.open(ConnectionUse::Write)?
         }
@@ -261,6 +263,7 @@ impl DocumentRepository for SqliteStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        // Most targets have few backlinks: reading them is cheaper than a switch of threads.
         if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
             let read = self.pool.read_inline(move |connection| {

@@ -125,6 +125,7 @@ pub(crate) fn metadata_page(
     let total = if filter.after.is_none() && !has_more {
         metadata.len()
     } else {
+        // Counting reads the whole index, so it is skipped for a complete list.
         let count = "SELECT count(*) FROM documents \
                      WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2";
         connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
@@ -187,6 +188,7 @@ pub(crate) fn backlinks(
     )?;
     let (mut backlinks, mut remaining) = (Vec::with_capacity(links.targets.len()), max);
     for target in &links.targets {
+        // One row beyond the limit shows that there are more.
         let row = (project.as_str(), target, &kinds, sql_limit(remaining, 1));
         let sources = decode_metadata(select.query(row)?)?;
         let Some(left) = remaining.checked_sub(sources.len()) else { return Ok(None) };
@@ -231,6 +233,7 @@ pub(crate) fn changes(
     if since > revision || since < history_start {
         return Ok(ChangeSet::Reset { revision });
     }
+    // The common answer to a poll needs no second query.
     if since == revision {
         return Ok(ChangeSet::Since { revision, ids: Vec::new() });
     }

@@ -47,6 +47,7 @@ impl IdentityRepository for SqliteStore {
     }
 
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        // A group without changes would still cost a transaction.
         if uses.is_empty() {
             return Ok(());
         }

@@ -41,6 +41,7 @@ impl reqlore_group_commit::GroupEngine for SqliteEngine {
             return Err(refused(DATABASE_NAME, reason));
         }
         self.file.check_all_identities()?;
+        // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_error)?;
         let result = self.check_format().map_err(call_error);
         if result.is_err() {
@@ -119,6 +120,7 @@ impl SqliteEngine {
     }
 
     fn roll_back(&self) {
+        // SQLite may have rolled back the transaction itself.
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
@@ -132,6 +134,7 @@ impl SqliteEngine {
     ) -> Result<T, QueryError> {
         self.execute_cached("SAVEPOINT one")?;
         let result = catch_panic(|| work(&self.connection));
+        // Without its savepoint a step cannot be separated from the group.
         if self.end_savepoint(result.is_ok()).is_err() {
             self.roll_back();
         }
@@ -157,6 +160,7 @@ fn commit_changes(
     project: &ProjectKey,
     mut commit: CommitRequest,
 ) -> Result<CommitResult, QueryError> {
+    // A repeated key must not run the decision again.
     if let Some(key) = &commit.context.idempotency_key {
         commit.context.check_idempotency(idempotency::find(connection, &key.key)?)?;
     }
@@ -322,7 +326,8 @@ fn delete_document(
 ) -> Result<(), QueryError> {
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
-    // Foreign keys delete the body and the links. Deleting a missing document is a change too.
+    // Foreign keys delete the body and the links. Deleting a missing document is a change too, and
+    // only a missing document has an earlier deletion in the history.
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
         forget_deletion(connection, project, id)?;
     }

@@ -31,7 +31,7 @@ fn records() -> Vec<DocumentRecord> {
         record(
             DocumentId::section("general"),
             "docs/dev/req/general.md",
-            b"**1.** \xff is no text\n",
+            b"**1.** \xff not UTF-8\n",
             -1,
         ),
         record(DocumentId::section("zero"), "docs/dev/req/zero.md", b"", 0),

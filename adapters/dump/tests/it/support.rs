@@ -62,7 +62,7 @@ pub(crate) fn records() -> Vec<ArchiveRecord> {
             1_600_000_000_123_456_789,
         ),
         document(section("empty"), "", 0),
-        document(section("latin"), b"**1.** \xff\xfe is no text\n".as_slice(), -1),
+        document(section("latin"), b"**1.** \xff\xfe not UTF-8\n".as_slice(), -1),
         document(section("null"), b"\0\x01\x1f\x7f \\ \" \t\n\r".as_slice(), i64::MIN),
         document(section("\u{20ac} \u{1f600} e\u{301}"), "\u{2028}\u{85}\u{fffd}\n", i64::MAX),
         document(DocumentId::docsets(), "docsets: {}\n", -1_000_000_000),
