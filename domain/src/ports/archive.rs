@@ -19,13 +19,13 @@ use crate::timestamp::Timestamp;
 /// A storage as a whole.
 #[async_trait]
 pub trait Archive: Send + Sync {
-    /// Streams a consistent snapshot (`a_copy_shows_one_moment`): later commits are not part of
+    /// Streams a consistent snapshot (`export_is_a_snapshot`): later commits are not part of
     /// it. A storage without snapshots blocks its writers until the reader is dropped.
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>>;
 
     /// Starts an import. The storage must be empty, including users and audit rows
-    /// (`a_storage_that_holds_something_is_not_filled`). It is incomplete and refuses every other
-    /// use until [`RecordWriter::finish`] (`what_was_not_finished_is_incomplete`).
+    /// (`import_rejects_a_store_with_documents`). It is incomplete and refuses every other
+    /// use until [`RecordWriter::finish`] (`unfinished_import_is_incomplete`).
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>>;
 }
 
@@ -36,9 +36,9 @@ pub trait RecordReader: Send {
     fn total(&self) -> Option<usize>;
 
     /// The next records in ascending order of [`ArchiveRecord::key`], a few megabytes at most;
-    /// empty at the end (`records_come_in_one_order`). Marks (`marks_come_back_as_they_were_put`),
-    /// users and tokens (`identities_come_back_as_they_were_put`) and audit rows
-    /// (`the_audit_comes_back_as_it_was_put`) are unchanged.
+    /// empty at the end (`records_have_one_order`). Marks (`marks_survive_a_round_trip`),
+    /// users and tokens (`identities_survive_a_round_trip`) and audit rows
+    /// (`audit_rows_survive_a_round_trip`) are unchanged.
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 
@@ -51,7 +51,7 @@ pub trait RecordWriter: Send {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()>;
 
     /// Makes everything durable and marks the storage complete
-    /// (`what_was_filled_outlives_a_restart`).
+    /// (`import_survives_restart`).
     async fn finish(self: Box<Self>) -> StoreResult<()>;
 }
 
@@ -133,7 +133,7 @@ pub struct HighWaterMark {
     pub number: u32,
 }
 
-/// One document with its storage metadata (`records_come_back_as_they_were_put`).
+/// One document with its storage metadata (`records_survive_a_round_trip`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentRecord {
     pub project: ProjectKey,

@@ -13,7 +13,7 @@ use crate::timestamp::Timestamp;
 #[async_trait]
 pub trait AuditLog: Send + Sync {
     /// Appends these in their order, durably. Rows of other writers may lie between them
-    /// (`rows_are_chained_in_the_order_they_came`).
+    /// (`rows_are_chained_in_recording_order`).
     async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()>;
 
     /// At most `limit` rows from this number on, in order (`rows_are_read_from_any_number`).
@@ -23,7 +23,7 @@ pub trait AuditLog: Send + Sync {
     async fn newest(&self) -> StoreResult<ChainHead>;
 
     /// Removes the oldest rows while they are older than this, and appends a row that records it
-    /// (`pruning_says_what_is_gone`). Returns the number of removed rows. A storage may limit how
+    /// (`pruning_records_a_row`). Returns the number of removed rows. A storage may limit how
     /// many rows one call removes.
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64>;
 }

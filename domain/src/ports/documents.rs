@@ -21,19 +21,19 @@ use crate::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version}
 use crate::error::Result;
 use crate::project_key::ProjectKey;
 
-/// The documents of a storage. Projects never see each other's documents (`projects_are_apart`).
+/// The documents of a storage. Projects never see each other's documents (`projects_are_isolated`).
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
-    /// The documents in the order of `ids` (`get_keeps_the_order_asked`), `None` for a missing one
-    /// (`what_is_not_there_is_none`). Bytes are unchanged (`bytes_come_back_as_they_were_put`).
+    /// The documents in the order of `ids` (`get_keeps_the_order`), `None` for a missing one
+    /// (`missing_documents_are_none`). Bytes are unchanged (`bytes_survive_a_round_trip`).
     async fn get(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>>;
 
-    /// The documents' versions, `None` for a missing one (`versions_are_those_of_get`). Cheap
+    /// The documents' versions, `None` for a missing one (`versions_match_get`). Cheap
     /// enough to call on every request; callers use it to validate caches derived from a document.
     async fn versions(
         &self,
@@ -42,8 +42,8 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<Vec<Option<Version>>>;
 
     /// Metadata of one kind, sorted by name (`find_sorts_by_name`), with the total of the kind and
-    /// a cursor to the next page (`find_pages_with_the_true_total`). An unreadable document is
-    /// listed with a diagnostic (`an_unreadable_document_is_listed_with_its_fault`).
+    /// a cursor to the next page (`pages_report_the_total`). An unreadable document is
+    /// listed with a diagnostic (`unreadable_document_is_listed_with_a_diagnostic`).
     async fn find(
         &self,
         project: &ProjectKey,
@@ -51,9 +51,9 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<MetadataPage>;
 
     /// For each word the metadata of the documents of a kind with this reference or name, sorted by
-    /// name (`a_word_names_by_reference_and_by_name`). Several documents may claim one reference
-    /// (`a_reference_may_be_claimed_twice`). The result follows every commit
-    /// (`names_follow_every_commit`).
+    /// name (`lookup_matches_reference_and_name`). Several documents may claim one reference
+    /// (`lookup_returns_all_claims_of_a_reference`). The result follows every commit
+    /// (`lookup_reflects_every_commit`).
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -62,8 +62,8 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
     /// For each target the metadata of the documents of these kinds that link to it by any relation
-    /// ([`DocumentMeta::links`]), sorted by kind and name (`links_are_found_by_their_target`). The
-    /// result follows every commit (`links_follow_every_commit`).
+    /// ([`DocumentMeta::links`]), sorted by kind and name (`backlinks_are_found_by_target`). The
+    /// result follows every commit (`backlinks_reflect_every_commit`).
     async fn backlinks(
         &self,
         project: &ProjectKey,
@@ -72,29 +72,29 @@ pub trait DocumentRepository: Send + Sync {
 
     /// Applies all changes of the decision, or none.
     ///
-    /// The decision sees the newest state (`the_decision_sees_the_newest_state`). It may be called
+    /// The decision sees the newest state (`decision_reads_the_newest_state`). It may be called
     /// again after a writer without locks changed a document, so it must be a pure function. Its
-    /// error changes nothing and is returned unchanged (`a_refused_decision_changes_nothing`).
-    /// Concurrent commits each take effect (`concurrent_commits_all_take_effect`). A returned
-    /// commit survives a restart (`what_was_committed_outlives_a_restart`). A change of an unread
+    /// error changes nothing and is returned unchanged (`rejected_decision_changes_nothing`).
+    /// Concurrent commits each take effect (`concurrent_commits_lose_no_update`). A returned
+    /// commit survives a restart (`commits_survive_restart`). A change of an unread
     /// document is the caller's bug and refuses the commit
-    /// (`a_change_of_what_was_not_read_is_refused`). Without changes the revision stays
-    /// (`a_commit_without_changes_keeps_the_revision`).
+    /// (`change_of_an_unread_document_is_rejected`). Without changes the revision stays
+    /// (`empty_commit_keeps_the_revision`).
     ///
     /// The audit row of the [`CommitDecision`] is appended in the same transaction
-    /// (`a_commit_is_audited_with_its_change`), and none without changes
-    /// (`what_changed_nothing_is_not_audited_here`). An idempotency key is used once
-    /// (`a_key_is_used_once`).
+    /// (`commit_writes_its_audit_row`), and none without changes
+    /// (`empty_and_rejected_commits_write_no_row`). An idempotency key is used once
+    /// (`keys_are_used_once`).
     async fn commit(
         &self,
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult>;
 
-    /// The documents of this kind only (`changes_are_of_one_kind`) that any writer changed since a
-    /// revision (`changes_tell_what_changed_since`), for indexes, caches and subscribers. `Reset`
+    /// The documents of this kind only (`changes_list_one_kind`) that any writer changed since a
+    /// revision (`changes_list_changed_documents`), for indexes, caches and subscribers. `Reset`
     /// if the store can't know, also for a revision of another process
-    /// (`an_unknown_revision_is_a_reset`). A store may begin its history with the first call, so a
+    /// (`unknown_revision_is_a_reset`). A store may begin its history with the first call, so a
     /// new reader calls this first and then reads everything. The result may name a deleted
     /// document that the caller never read.
     async fn changes(
@@ -229,12 +229,12 @@ impl std::fmt::Debug for CommitRequest {
 pub type DecideFn = Box<dyn FnMut(&Snapshot) -> Result<Vec<DocumentChange>> + Send>;
 
 /// The state to read. A decision may change only these documents, and create items with free
-/// numbers (`an_item_with_a_free_number_need_not_be_read`).
+/// numbers (`new_item_needs_no_read`).
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
     pub documents: Vec<DocumentId>,
     pub metadata_of: Option<DocumentKind>,
-    /// Backlinks to read (`a_decision_sees_who_links_to_what`).
+    /// Backlinks to read (`decision_reads_backlinks`).
     pub backlinks: BacklinkQuery,
     /// For each of these kinds the lowest number that no item ever had.
     pub sequences: Vec<ItemKind>,
@@ -255,9 +255,9 @@ pub struct Snapshot {
     /// As returned by [`DocumentRepository::backlinks`].
     pub backlinks: Vec<Vec<Arc<DocumentMeta>>>,
     /// Greater than any number that an item of the kind ever had in this storage
-    /// (`a_number_is_never_given_twice`): in a tombstone (`a_tombstone_keeps_its_number`), in
-    /// another process (`numbers_outlive_a_restart`), or put by name
-    /// (`a_number_put_by_name_counts`).
+    /// (`numbers_are_never_reused`): in a tombstone (`tombstone_keeps_its_number`), in
+    /// another process (`numbers_survive_restart`), or put by name
+    /// (`number_in_a_name_raises_the_sequence`).
     pub next_numbers: Vec<u32>,
 }
 

@@ -16,14 +16,14 @@ use crate::timestamp::Timestamp;
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
     /// The record of this key. A commit that carries the key of a valid record changes nothing and
-    /// fails with [`super::store_error::StoreError::Repeated`] (`a_key_is_used_once`). A commit
-    /// that changes nothing stores no record (`a_key_is_kept_only_with_a_change`).
+    /// fails with [`super::store_error::StoreError::Repeated`] (`keys_are_used_once`). A commit
+    /// that changes nothing stores no record (`idempotency_key_needs_a_change`).
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>>;
 
-    /// Adds the response to a record, durably (`an_answer_is_kept`). Ignores unknown keys.
+    /// Adds the response to a record, durably (`response_is_stored`). Ignores unknown keys.
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()>;
 
-    /// Deletes the records of all writes before this time (`old_keys_are_forgotten`).
+    /// Deletes the records of all writes before this time (`old_idempotency_keys_expire`).
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()>;
 }
 

@@ -18,23 +18,23 @@ pub trait IdentityRepository: Send + Sync {
     /// All tokens, invalid ones too, by age and then by id (`tokens_are_listed_by_age`).
     async fn tokens(&self) -> StoreResult<Vec<Token>>;
 
-    /// A token and its user, from one snapshot (`a_token_is_found_with_its_user`).
+    /// A token and its user, from one snapshot (`token_is_found_with_its_user`).
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
 
     /// Changes after every [`IdentityRepository::commit_identities`] that modifies users or tokens,
-    /// in any process (`the_epoch_changes_with_every_identity_commit`). Callers may cache lookups
+    /// in any process (`epoch_changes_with_every_identity_commit`). Callers may cache lookups
     /// while it is unchanged. Read on every request, so it must be cheap.
     async fn epoch(&self) -> StoreResult<u64>;
 
     /// Applies the decision on the newest state, all or nothing and durably
-    /// (`identities_outlive_a_restart`). A refused decision changes nothing
-    /// (`a_refused_identity_decision_changes_nothing`). Concurrent commits see each other's changes
-    /// (`a_user_is_made_once`). The audit row is part of the same transaction
-    /// (`an_identity_commit_is_audited_with_its_change`).
+    /// (`identities_survive_restart`). A refused decision changes nothing
+    /// (`rejected_identity_decision_changes_nothing`). Concurrent commits see each other's changes
+    /// (`concurrent_commits_create_a_user_once`). The audit row is part of the same transaction
+    /// (`identity_commit_writes_its_audit_row`).
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()>;
 
     /// Stores when tokens were last used, in one write. A stored time never decreases
-    /// (`the_last_use_only_grows`). The epoch stays.
+    /// (`last_use_never_decreases`). The epoch stays.
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()>;
 }
 

@@ -14,44 +14,52 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::MemoryStore;
 
-/// Everything that is stored besides documents.
+/// Everything that the store keeps besides documents.
 #[derive(Debug, Default)]
-pub(crate) struct Team {
-    /// By the key of the name.
+pub(crate) struct TeamState {
+    /// Users by [`UserName::key`](reqlore_domain::identity::UserName::key).
     pub(crate) users: BTreeMap<String, User>,
     pub(crate) tokens: BTreeMap<TokenId, Token>,
     epoch: u64,
     pub(crate) rows: Vec<AuditRow>,
-    pub(crate) answers: BTreeMap<String, IdempotencyRecord>,
+    pub(crate) idempotency_records: BTreeMap<String, IdempotencyRecord>,
 }
 
-impl Team {
-    pub(crate) fn check_idempotency(&self, act: &WriteContext) -> StoreResult<()> {
-        let earlier = act.idempotency_key.as_ref().and_then(|once| self.answers.get(&once.key));
-        act.check_idempotency(earlier.cloned())
+impl TeamState {
+    pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
+        let record = match &context.idempotency_key {
+            Some(idempotency) => self.idempotency_records.get(&idempotency.key).cloned(),
+            None => None,
+        };
+        context.check_idempotency(record)
     }
 
-    pub(crate) fn newest(&self) -> ChainHead {
+    pub(crate) fn newest_row(&self) -> ChainHead {
         self.rows.last().map(AuditRow::head).unwrap_or_default()
     }
 
-    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = AuditEvent>) {
-        for entry in entries {
-            self.rows.push(AuditRow::after(self.newest(), entry));
+    pub(crate) fn append_events(&mut self, events: impl IntoIterator<Item = AuditEvent>) {
+        for event in events {
+            self.rows.push(AuditRow::after(self.newest_row(), event));
         }
     }
 
-    /// The oldest first.
-    pub(crate) fn by_age(&self) -> Vec<Token> {
+    /// Returns all tokens, the oldest first.
+    pub(crate) fn tokens_by_age(&self) -> Vec<Token> {
         let mut tokens: Vec<Token> = self.tokens.values().cloned().collect();
         tokens.sort_by_key(|token| token.created_at);
         tokens
     }
 
-    fn commit(&mut self, mut commit: IdentityCommit) -> StoreResult<()> {
-        let users: Vec<_> =
-            commit.users.iter().map(|name| self.users.get(&name.key()).cloned()).collect();
-        let tokens: Vec<_> = commit.tokens.iter().map(|id| self.tokens.get(id).cloned()).collect();
+    fn commit_identities(&mut self, mut commit: IdentityCommit) -> StoreResult<()> {
+        let mut users = Vec::new();
+        for name in &commit.users {
+            users.push(self.users.get(&name.key()).cloned());
+        }
+        let mut tokens = Vec::new();
+        for id in &commit.tokens {
+            tokens.push(self.tokens.get(id).cloned());
+        }
         let (changes, audit) = commit.decide(&users, &tokens)?;
         self.epoch += u64::from(!changes.is_empty());
         for change in changes {
@@ -60,7 +68,7 @@ impl Team {
                 IdentityChange::Token(token) => drop(self.tokens.insert(token.id.clone(), token)),
             }
         }
-        self.record(audit);
+        self.append_events(audit);
         Ok(())
     }
 }
@@ -68,32 +76,30 @@ impl Team {
 #[async_trait]
 impl IdentityRepository for MemoryStore {
     async fn users(&self) -> StoreResult<Vec<User>> {
-        Ok(self.state().team.users.values().cloned().collect())
+        Ok(self.lock_state().team.users.values().cloned().collect())
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        Ok(self.state().team.by_age())
+        Ok(self.lock_state().team.tokens_by_age())
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        let team = &self.state().team;
-        let token = team.tokens.get(id).cloned();
-        Ok(token.and_then(|token| {
-            let user = team.users.get(&token.user.key()).cloned()?;
-            Some(TokenOwner { token, user })
-        }))
+        let team = &self.lock_state().team;
+        let Some(token) = team.tokens.get(id) else { return Ok(None) };
+        let Some(user) = team.users.get(&token.user.key()) else { return Ok(None) };
+        Ok(Some(TokenOwner { token: token.clone(), user: user.clone() }))
     }
 
     async fn epoch(&self) -> StoreResult<u64> {
-        Ok(self.state().team.epoch)
+        Ok(self.lock_state().team.epoch)
     }
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
-        self.state().team.commit(commit)
+        self.lock_state().team.commit_identities(commit)
     }
 
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         for (id, at) in uses {
             if let Some(token) = state.team.tokens.get_mut(&id) {
                 token.last_used_at = token.last_used_at.max(Some(at));
@@ -105,50 +111,56 @@ impl IdentityRepository for MemoryStore {
 
 #[async_trait]
 impl AuditLog for MemoryStore {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        self.state().team.record(entries);
+    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        self.lock_state().team.append_events(events);
         Ok(())
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        let state = self.state();
+        let state = self.lock_state();
         let rows = state.team.rows.iter().filter(|row| row.number >= from);
         Ok(rows.take(limit).cloned().collect())
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        Ok(self.state().team.newest())
+        Ok(self.lock_state().team.newest_row())
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        let team = &mut self.state().team;
-        let is_old = |row: &&AuditRow| row.entry().is_some_and(|entry| entry.at < older_than);
-        let old: Vec<&AuditRow> = team.rows.iter().take_while(is_old).collect();
-        let Some(last) = old.last() else { return Ok(0) };
-        let gone = old.len();
-        let entry = AuditEvent::pruned(last.number, now);
-        // After the newest row, which may be pruned as well.
-        team.record([entry]);
-        team.rows.drain(..gone);
-        Ok(gone as u64)
+        let team = &mut self.lock_state().team;
+        let mut count = 0;
+        // An unreadable row has an unknown age, so it ends the pruning.
+        while let Some(event) = team.rows.get(count).and_then(AuditRow::entry)
+            && event.at < older_than
+        {
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        let event = AuditEvent::pruned(team.rows[count - 1].number, now);
+        // Appended before the removal, because the newest row may be pruned too.
+        team.append_events([event]);
+        team.rows.drain(..count);
+        Ok(count as u64)
     }
 }
 
 #[async_trait]
 impl IdempotencyStore for MemoryStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
-        Ok(self.state().team.answers.get(key).cloned())
+        Ok(self.lock_state().team.idempotency_records.get(key).cloned())
     }
 
     async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
-        if let Some(earlier) = self.state().team.answers.get_mut(key) {
-            earlier.answer = Some(answer.into());
+        if let Some(record) = self.lock_state().team.idempotency_records.get_mut(key) {
+            record.answer = Some(answer.into());
         }
         Ok(())
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        self.state().team.answers.retain(|_, earlier| earlier.at >= before);
+        self.lock_state().team.idempotency_records.retain(|_, record| record.at >= before);
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
-//! The simplest index: a scan for the query's words. It keeps the promises of the search port about
-//! documents and versions; its ranks are only good enough for tests.
+//! The simplest search index: a scan for the query's words.
+//!
+//! It keeps the search port's rules about documents and versions. Its ranking is for tests only.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,33 +15,39 @@ use reqlore_domain::search::{
     DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchItem, SearchQuery,
 };
 
-/// Items that live as long as the process.
+/// In-memory search index, gone when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
-    projects: Mutex<BTreeMap<ProjectKey, Project>>,
+    projects: Mutex<BTreeMap<ProjectKey, IndexedProject>>,
 }
 
 #[derive(Debug, Default)]
-struct Project {
+struct IndexedProject {
     documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
     checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
 }
 
 impl MemoryIndex {
-    fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
+    fn with_project<T>(
+        &self,
+        project: &ProjectKey,
+        action: impl FnOnce(&mut IndexedProject) -> T,
+    ) -> T {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        act(projects.entry(project.clone()).or_default())
+        action(projects.entry(project.clone()).or_default())
     }
 }
 
 #[async_trait]
 impl SearchIndex for MemoryIndex {
     async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
-        let versions = |project: &mut Project| {
-            let documents = project.documents.iter();
-            documents.map(|(id, (version, _))| (id.clone(), *version)).collect()
-        };
-        Ok(self.with(project, versions))
+        Ok(self.with_project(project, |project| {
+            let mut versions = BTreeMap::new();
+            for (id, (version, _)) in &project.documents {
+                versions.insert(id.clone(), *version);
+            }
+            versions
+        }))
     }
 
     async fn apply(
@@ -47,7 +55,7 @@ impl SearchIndex for MemoryIndex {
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
     ) -> Result<()> {
-        self.with(project, |project| {
+        self.with_project(project, |project| {
             for DocumentProjection { document, version, items } in projections {
                 match version {
                     Some(version) => project.documents.insert(document, (version, items)),
@@ -60,18 +68,23 @@ impl SearchIndex for MemoryIndex {
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
-        let mut hits = self.with(project, |project| {
-            let documents = project.documents.iter();
-            let documents = documents.filter(|(id, _)| query.documents.contains(&id.kind));
-            let items = documents.flat_map(|(id, (_, items))| items.iter().map(move |i| (id, i)));
-            let items =
-                items.filter(|(_, i)| query.kinds.is_empty() || query.kinds.contains(&i.kind));
-            let items = items.filter(|(_, i)| has_facets(i, query));
-            items.filter_map(|(id, item)| hit(id, item, &words)).collect::<Vec<SearchHit>>()
+        let mut hits = self.with_project(project, |project| {
+            let mut hits = Vec::new();
+            for (id, (_, items)) in &project.documents {
+                if !query.documents.contains(&id.kind) {
+                    continue;
+                }
+                for item in items {
+                    let is_kind = query.kinds.is_empty() || query.kinds.contains(&item.kind);
+                    if is_kind && has_facets(item, query) {
+                        hits.extend(match_item(id, item, &words));
+                    }
+                }
+            }
+            hits
         });
-        let order =
-            |hit: &SearchHit| (std::cmp::Reverse(hit.score.to_bits()), hit.reference.clone());
-        hits.sort_by_key(order);
+        // The best score first, then by reference.
+        hits.sort_by_key(|hit| (Reverse(hit.score.to_bits()), hit.reference.clone()));
         let total = hits.len();
         let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
         Ok(SearchHits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
@@ -87,28 +100,32 @@ impl SearchIndex for MemoryIndex {
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> Result<IndexDifference> {
-        Ok(self.with(project, |project| {
+        Ok(self.with_project(project, |project| {
             let before = project.checkpoints.insert(name, versions.clone()).unwrap_or_default();
             IndexDifference::between(&before, &versions)
         }))
     }
 }
 
+/// True if the item has at least one facet of each group.
 fn has_facets(item: &SearchItem, query: &SearchQuery) -> bool {
     query.facets.iter().all(|wanted| wanted.iter().any(|facet| item.facets.contains(facet)))
 }
 
-fn hit(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
+fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
     let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
-    let found = words.iter().filter(|word| text.contains(*word)).count();
-    (found > 0).then(|| SearchHit {
+    let matches = words.iter().filter(|word| text.contains(*word)).count();
+    if matches == 0 {
+        return None;
+    }
+    Some(SearchHit {
         document: document.clone(),
         reference: item.reference.clone(),
         kind: item.kind.clone(),
         title: item.title.clone(),
         facets: item.facets.clone(),
         #[expect(clippy::cast_precision_loss, reason = "a few words")]
-        score: found as f32 / words.len() as f32,
+        score: matches as f32 / words.len() as f32,
         snippet: item.text.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned(),
     })
 }
