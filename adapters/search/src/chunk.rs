@@ -8,30 +8,30 @@ use std::ops::Range;
 use reqlore_domain::sections::heading;
 
 /// The hash of a chunk's text.
-pub(crate) type Hash = [u8; 16];
+pub(crate) type ChunkHash = [u8; 16];
 
 /// Maximum words of a chunk without its headings: about the input limit of models.
-const MAX_WORDS: usize = 180;
+const MAX_CHUNK_WORDS: usize = 180;
 /// The rest of a longer item has no vectors.
 const MAX_CHUNKS: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    pub(crate) hash: Hash,
+    pub(crate) hash: ChunkHash,
     /// With title and headings.
     pub(crate) text: String,
     /// Its part of the item's text.
     pub(crate) range: Range<usize>,
 }
 
-struct Whole<'a> {
+struct ItemText<'a> {
     title: &'a str,
     text: &'a str,
 }
 
 /// The chunks of an item; none if it has neither title nor text.
-pub(crate) fn split(title: &str, text: &str) -> Vec<Chunk> {
-    let item = &Whole { title: title.trim(), text };
+pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
+    let item = &ItemText { title: title.trim(), text };
     let mut chunks = Vec::new();
     let mut path: Vec<(usize, &str)> = Vec::new();
     let (mut start, mut at, mut words, mut fenced) = (0, 0, 0, false);
@@ -40,34 +40,34 @@ pub(crate) fn split(title: &str, text: &str) -> Vec<Chunk> {
         fenced ^= bare.starts_with("```") || bare.starts_with("~~~");
         let heading = if fenced { None } else { heading(bare) };
         let count = line.split_whitespace().count();
-        if heading.is_some() || words + count > MAX_WORDS {
-            push(&mut chunks, item, &path, start..at);
+        if heading.is_some() || words + count > MAX_CHUNK_WORDS {
+            push_chunk(&mut chunks, item, &path, start..at);
             (start, words) = (at, 0);
         }
         if let Some((level, name)) = heading {
             path.retain(|(above, _)| *above < level);
             path.push((level, name));
             start = at + line.len();
-        } else if count > MAX_WORDS {
-            start = long_line(&mut chunks, item, &path, at..at + line.len());
+        } else if count > MAX_CHUNK_WORDS {
+            start = split_long_line(&mut chunks, item, &path, at..at + line.len());
             words = item.text[start..at + line.len()].split_whitespace().count();
         } else {
             words += count;
         }
         at += line.len();
     }
-    push(&mut chunks, item, &path, start..at);
+    push_chunk(&mut chunks, item, &path, start..at);
     if chunks.is_empty() && !item.title.is_empty() {
-        push_always(&mut chunks, item, &path, 0..0);
+        push_any_chunk(&mut chunks, item, &path, 0..0);
     }
     chunks.truncate(MAX_CHUNKS);
     chunks
 }
 
 /// Splits a line of many words. Returns the start of its last, unfinished chunk.
-fn long_line(
+fn split_long_line(
     chunks: &mut Vec<Chunk>,
-    item: &Whole,
+    item: &ItemText,
     path: &[(usize, &str)],
     line: Range<usize>,
 ) -> usize {
@@ -75,8 +75,8 @@ fn long_line(
     for (at, c) in item.text[line.clone()].char_indices() {
         let begins = !c.is_whitespace() && !inside;
         inside = !c.is_whitespace();
-        if begins && words == MAX_WORDS {
-            push(chunks, item, path, start..line.start + at);
+        if begins && words == MAX_CHUNK_WORDS {
+            push_chunk(chunks, item, path, start..line.start + at);
             (start, words) = (line.start + at, 0);
         }
         words += usize::from(begins);
@@ -84,13 +84,23 @@ fn long_line(
     start
 }
 
-fn push(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], range: Range<usize>) {
+fn push_chunk(
+    chunks: &mut Vec<Chunk>,
+    item: &ItemText,
+    path: &[(usize, &str)],
+    range: Range<usize>,
+) {
     if !item.text[range.clone()].trim().is_empty() && chunks.len() < MAX_CHUNKS {
-        push_always(chunks, item, path, range);
+        push_any_chunk(chunks, item, path, range);
     }
 }
 
-fn push_always(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], range: Range<usize>) {
+fn push_any_chunk(
+    chunks: &mut Vec<Chunk>,
+    item: &ItemText,
+    path: &[(usize, &str)],
+    range: Range<usize>,
+) {
     let mut text = item.title.to_owned();
     for (_, name) in path.iter().filter(|(_, name)| *name != item.title) {
         if !text.is_empty() {
@@ -112,7 +122,7 @@ mod tests {
     use super::*;
 
     fn texts(title: &str, text: &str) -> Vec<String> {
-        split(title, text).into_iter().map(|chunk| chunk.text).collect()
+        split_item(title, text).into_iter().map(|chunk| chunk.text).collect()
     }
 
     #[test]
@@ -132,7 +142,7 @@ mod tests {
         for text in [long.join(" "), long.join("\n"), format!("a\n{}\nb", long.join(" "))] {
             let chunks = texts("", &text);
             let longest = chunks.iter().map(|chunk| chunk.split_whitespace().count()).max();
-            assert_eq!(longest, Some(MAX_WORDS));
+            assert_eq!(longest, Some(MAX_CHUNK_WORDS));
             let words: Vec<_> = chunks.iter().flat_map(|chunk| chunk.split_whitespace()).collect();
             assert_eq!(words, text.split_whitespace().collect::<Vec<_>>());
         }

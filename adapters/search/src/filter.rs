@@ -6,19 +6,19 @@ use foldhash::fast::RandomState;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::search::{SearchFacet, SearchQuery};
 
-use crate::table::{Entry, Table};
+use crate::item_table::{IndexedItem, ItemTable};
 
 /// The items that a query includes.
-pub(crate) struct Filter<'a> {
+pub(crate) struct ItemFilter<'a> {
     documents: &'a [DocumentKind],
     kinds: &'a [String],
     /// Of each list an item has one; sorted.
     facets: Vec<Vec<u32>>,
 }
 
-impl<'a> Filter<'a> {
-    pub(crate) fn of(query: &'a SearchQuery, known: &Facets) -> Self {
-        let number = |facet: &SearchFacet| known.known(facet.as_str());
+impl<'a> ItemFilter<'a> {
+    pub(crate) fn of(query: &'a SearchQuery, known: &FacetNumbers) -> Self {
+        let number = |facet: &SearchFacet| known.find(facet.as_str());
         let facets = query.facets.iter().map(|wanted| {
             let mut wanted: Vec<u32> = wanted.iter().filter_map(number).collect();
             wanted.sort_unstable();
@@ -27,15 +27,15 @@ impl<'a> Filter<'a> {
         Self { documents: &query.documents, kinds: &query.kinds, facets: facets.collect() }
     }
 
-    pub(crate) fn fits(&self, table: &Table, slot: u32) -> bool {
-        self.takes_all() || table.item(slot).is_some_and(|entry| self.takes(entry))
+    pub(crate) fn includes_slot(&self, table: &ItemTable, slot: u32) -> bool {
+        self.is_unrestricted() || table.item(slot).is_some_and(|entry| self.includes_item(entry))
     }
 
-    fn takes_all(&self) -> bool {
+    fn is_unrestricted(&self) -> bool {
         self.documents.is_empty() && self.kinds.is_empty() && self.facets.is_empty()
     }
 
-    fn takes(&self, entry: &Entry) -> bool {
+    fn includes_item(&self, entry: &IndexedItem) -> bool {
         let has = |wanted: &Vec<u32>| {
             entry.facets.iter().any(|facet| wanted.binary_search(facet).is_ok())
         };
@@ -47,14 +47,14 @@ impl<'a> Filter<'a> {
 
 /// Facets as numbers, valid in one table only. Files and responses have the text.
 #[derive(Debug, Default)]
-pub(crate) struct Facets {
+pub(crate) struct FacetNumbers {
     numbers: HashMap<Box<str>, u32, RandomState>,
     texts: Vec<Box<str>>,
 }
 
-impl Facets {
+impl FacetNumbers {
     /// Assigns a number to a new text.
-    pub(crate) fn number(&mut self, text: &str) -> u32 {
+    pub(crate) fn assign(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
@@ -64,7 +64,7 @@ impl Facets {
         number
     }
 
-    pub(crate) fn known(&self, text: &str) -> Option<u32> {
+    pub(crate) fn find(&self, text: &str) -> Option<u32> {
         self.numbers.get(text).copied()
     }
 

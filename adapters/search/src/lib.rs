@@ -5,21 +5,21 @@
 //! `indexed`, so the application fills them again.
 
 mod analyzer;
-mod background;
-mod cache_file;
+mod cache_dir;
 mod checkpoints;
+mod checksummed_file;
 mod chunk;
 mod filter;
-mod folder;
-mod meaning;
+mod item_table;
+mod lexical;
 pub mod outside;
-mod project;
-mod projects;
-mod rank;
+mod project_cache;
+mod project_index;
+mod rank_fusion;
 mod script;
+mod semantic;
 mod snippet;
-mod table;
-mod words;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,12 +35,12 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 use tokio::task::spawn_blocking;
 
-use background::Shared;
-use project::{Prepared, Project, read_query};
-use projects::lock;
+use project_cache::lock;
+use project_index::{ProjectIndex, QueryPlan, embed_query};
+use worker::SharedState;
 
 /// Maximum items of an `apply` on the caller's thread.
-const LIGHT_APPLY: usize = 8;
+const MAX_FAST_APPLY_ITEMS: usize = 8;
 
 #[derive(Clone, Default)]
 pub struct Config {
@@ -66,38 +66,38 @@ impl std::fmt::Debug for Config {
 /// The index of all projects. Dropping it saves unsaved changes.
 #[derive(Debug)]
 pub struct Index {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Index {
     /// Projects are opened by their first call.
     pub fn new(config: Config) -> Self {
-        let shared = Arc::new(Shared::new(config));
-        let worker = background::start(&shared);
+        let shared = Arc::new(SharedState::new(config));
+        let worker = worker::start_thread(&shared);
         Self { shared, worker: Mutex::new(worker) }
     }
 
     /// Does light work on this thread, as a change of threads takes longer, and other work on a
     /// blocking thread.
-    async fn with<T: Send + 'static>(
+    async fn with_project<T: Send + 'static>(
         &self,
         key: &ProjectKey,
-        is_light: impl FnOnce(&Project) -> bool,
-        work: impl FnOnce(&mut Project) -> Result<T> + Send + 'static,
+        is_light: impl FnOnce(&ProjectIndex) -> bool,
+        work: impl FnOnce(&mut ProjectIndex) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if let Some(project) = self.shared.opened(key)
+        if let Some(project) = self.shared.open_project(key)
             && let Ok(mut project) = project.try_lock()
             && is_light(&project)
         {
             return work(&mut project);
         }
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
-        blocking(move || work(&mut lock(&*shared.project(&key)?))).await
+        run_blocking(move || work(&mut lock(&*shared.project(&key)?))).await
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     spawn_blocking(work).await.map_err(|error| {
@@ -108,7 +108,7 @@ async fn blocking<T: Send + 'static>(
 #[async_trait]
 impl SearchIndex for Index {
     async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
-        self.with(project, |_| true, |project| Ok(project.indexed())).await
+        self.with_project(project, |_| true, |project| Ok(project.indexed())).await
     }
 
     async fn apply(
@@ -116,25 +116,25 @@ impl SearchIndex for Index {
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
     ) -> Result<()> {
-        let _call = self.shared.call();
+        let _call = self.shared.begin_call();
         let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
-        let is_light = move |_: &Project| items <= LIGHT_APPLY;
+        let is_light = move |_: &ProjectIndex| items <= MAX_FAST_APPLY_ITEMS;
         let shared = Arc::clone(&self.shared);
-        let apply = move |project: &mut Project| {
+        let apply = move |project: &mut ProjectIndex| {
             // First, as the caller may be gone before the end.
-            shared.changed();
+            shared.record_change();
             project.apply(&projections)
         };
-        self.with(project, is_light, apply).await
+        self.with_project(project, is_light, apply).await
     }
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
-        let _call = self.shared.call();
+        let _call = self.shared.begin_call();
         let asked = query.clone();
-        let step = self.with(project, Project::is_light, move |project| {
-            Ok(match project.prepare(&asked)? {
-                Prepared::Ready(plan) => Ok(project.search(&asked, &plan)?),
-                Prepared::Unread(plan, embedder) => Err((plan, embedder, asked)),
+        let step = self.with_project(project, ProjectIndex::is_fast_search, move |project| {
+            Ok(match project.plan_query(&asked)? {
+                QueryPlan::Ready(plan) => Ok(project.search(&asked, &plan)?),
+                QueryPlan::NeedsEmbedding(plan, embedder) => Err((plan, embedder, asked)),
             })
         });
         let (plan, embedder, asked) = match step.await? {
@@ -143,18 +143,18 @@ impl SearchIndex for Index {
         };
         let shared = Arc::clone(&self.shared);
         let key = project.clone();
-        blocking(move || {
-            let vector = read_query(&*embedder, &asked);
+        run_blocking(move || {
+            let vector = embed_query(&*embedder, &asked);
             let project = shared.project(&key)?;
             let mut project = lock(&project);
-            let plan = project.with_vector(plan, &asked, vector);
+            let plan = project.add_query_vector(plan, &asked, vector);
             project.search(&asked, &plan)
         })
         .await
     }
 
     async fn generation(&self, project: &ProjectKey) -> Result<u64> {
-        self.with(project, |_| true, |project| Ok(project.losses())).await
+        self.with_project(project, |_| true, |project| Ok(project.generation())).await
     }
 
     async fn checkpoint(
@@ -163,8 +163,8 @@ impl SearchIndex for Index {
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> Result<IndexDifference> {
-        let take = move |project: &mut Project| Ok(project.checkpoint(name, versions));
-        self.with(project, |_| true, take).await
+        let take = move |project: &mut ProjectIndex| Ok(project.checkpoint(name, versions));
+        self.with_project(project, |_| true, take).await
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::folder::is_whole;
-use crate::projects::folder_name;
+use crate::cache_dir::has_valid_index;
+use crate::project_cache::cache_dir_name;
 
 /// The cache of one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Kept {
 
 /// Inspects the cache; `None` without a cache of the project.
 pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Kept>> {
-    let folder = cache.join(folder_name(store, key));
+    let folder = cache.join(cache_dir_name(store, key));
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries?,
@@ -33,6 +33,6 @@ pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Ke
         models.extend(model.map(str::to_owned));
     }
     models.sort();
-    let words = is_whole(&folder);
+    let words = has_valid_index(&folder);
     Ok(Some(Kept { folder, words, models }))
 }

@@ -11,7 +11,7 @@ pub(crate) enum Script {
 }
 
 /// Only the first letters of a text are counted.
-const MAX_LETTERS: usize = 400;
+const SCRIPT_SAMPLE_LETTERS: usize = 400;
 
 impl Script {
     pub(crate) const COUNT: usize = 4;
@@ -21,7 +21,7 @@ impl Script {
         self as usize
     }
 
-    pub(crate) fn byte(self) -> u8 {
+    pub(crate) fn to_byte(self) -> u8 {
         self as u8
     }
 
@@ -32,8 +32,8 @@ impl Script {
     /// The script of these texts.
     pub(crate) fn of(texts: &[&str]) -> Self {
         let mut counts = [0; Self::COUNT];
-        let letters = texts.iter().flat_map(|text| text.chars().take(2 * MAX_LETTERS));
-        for letter in letters.filter(|c| c.is_alphabetic()).take(MAX_LETTERS) {
+        let letters = texts.iter().flat_map(|text| text.chars().take(2 * SCRIPT_SAMPLE_LETTERS));
+        for letter in letters.filter(|c| c.is_alphabetic()).take(SCRIPT_SAMPLE_LETTERS) {
             let script = match letter {
                 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' => Self::Latin,
                 '\u{400}'..='\u{52f}' => Self::Cyrillic,
@@ -41,11 +41,11 @@ impl Script {
             };
             counts[script.index()] += 1;
         }
-        Self::most(&counts)
+        Self::most_frequent(&counts)
     }
 
     /// The script with the highest count, if there is only one.
-    pub(crate) fn most(counts: &[usize; Self::COUNT]) -> Self {
+    pub(crate) fn most_frequent(counts: &[usize; Self::COUNT]) -> Self {
         let best = counts[1..].iter().max().copied().unwrap_or(0);
         let mut with_most = Self::ALL[1..].iter().filter(|script| counts[script.index()] == best);
         match (best, with_most.next(), with_most.next()) {

@@ -5,32 +5,32 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::analyzer::split::is_digit;
-use crate::analyzer::{Analyzer, beginning};
-use crate::words::score::Weighted;
+use crate::analyzer::tokenizer::is_digit;
+use crate::analyzer::{Analyzer, truncate_to};
+use crate::lexical::bm25::QueryTerm;
 
 /// Maximum characters of a snippet.
-const LENGTH: usize = 240;
+const MAX_SNIPPET_CHARS: usize = 240;
 /// Searched bytes of a text.
-const MAX_BYTES: usize = 64 * 1024;
-const MAX_PLACES: usize = 256;
+const MAX_SEARCHED_BYTES: usize = 64 * 1024;
+const MAX_MATCHES: usize = 256;
 /// Maximum characters before the first word of the query.
-const LEAD: usize = LENGTH / 6;
+const MAX_LEAD_CHARS: usize = MAX_SNIPPET_CHARS / 6;
 
 /// The passage with most of the words, else the text at `fallback`.
-pub(crate) fn of(
+pub(crate) fn best_snippet(
     analyzer: &Analyzer,
     text: &str,
-    words: &[Weighted],
+    words: &[QueryTerm],
     fallback: impl FnOnce() -> usize,
 ) -> String {
-    let places = places(analyzer, text, words);
-    let Some(best) = best(text, &places) else {
-        return cut(text, fallback());
+    let places = find_matches(analyzer, text, words);
+    let Some(best) = best_passage(text, &places) else {
+        return truncate_line(text, fallback());
     };
     let mut start = best.start;
     let mut line_start = false;
-    for (at, c) in text[..best.start].char_indices().rev().take(LEAD) {
+    for (at, c) in text[..best.start].char_indices().rev().take(MAX_LEAD_CHARS) {
         line_start = c == '\n';
         if line_start {
             break;
@@ -43,29 +43,29 @@ pub(crate) fn of(
         let blank = text[start..best.start].find(char::is_whitespace);
         start += blank.filter(|_| inside).unwrap_or(0);
     }
-    cut(text, start)
+    truncate_line(text, start)
 }
 
-struct Place {
+struct TermMatch {
     range: Range<usize>,
-    word: usize,
+    term: usize,
 }
 
-fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
+fn find_matches(analyzer: &Analyzer, text: &str, words: &[QueryTerm]) -> Vec<TermMatch> {
     let by_word: HashMap<&str, usize> =
-        words.iter().enumerate().map(|(at, weighted)| (weighted.word.as_str(), at)).collect();
+        words.iter().enumerate().map(|(at, weighted)| (weighted.text.as_str(), at)).collect();
     let mut places = Vec::new();
     if by_word.is_empty() {
         return places;
     }
-    let text = beginning(text, MAX_BYTES);
-    let beginnings: Vec<char> = words.iter().filter_map(|word| word.word.chars().next()).collect();
-    let may_have = |compound: &str| may_have(compound, &beginnings);
-    analyzer.each_at(text, may_have, |range, word| {
+    let text = truncate_to(text, MAX_SEARCHED_BYTES);
+    let beginnings: Vec<char> = words.iter().filter_map(|word| word.text.chars().next()).collect();
+    let may_have = |compound: &str| may_contain_term(compound, &beginnings);
+    analyzer.for_each_word_of(text, may_have, |range, word| {
         if let Some(word) = by_word.get(word)
-            && places.len() < MAX_PLACES
+            && places.len() < MAX_MATCHES
         {
-            places.push(Place { range, word: *word });
+            places.push(TermMatch { range, term: *word });
         }
     });
     places
@@ -73,7 +73,7 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
 
 /// False if no word of a compound begins with one of these letters. Stems keep the first letter, so
 /// most of a text need not be analyzed.
-fn may_have(compound: &str, beginnings: &[char]) -> bool {
+fn may_contain_term(compound: &str, beginnings: &[char]) -> bool {
     let mut before = ' ';
     compound.chars().any(|c| {
         let begins = !before.is_alphanumeric() || is_digit(c) || is_digit(before);
@@ -89,22 +89,22 @@ fn may_have(compound: &str, beginnings: &[char]) -> bool {
 }
 
 /// The first range with the most different words.
-fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
+fn best_passage(text: &str, places: &[TermMatch]) -> Option<Range<usize>> {
     let mut best: Option<(usize, usize, Range<usize>)> = None;
-    let lengths = lengths(text, places);
+    let lengths = end_offsets(text, places);
     for (first, place) in places.iter().enumerate() {
         let start = place.range.start;
         let within = places[first..].iter().zip(&lengths[first..]);
         let mut seen = Vec::new();
         let (mut count, mut end) = (0, place.range.end);
         for (place, length) in within {
-            if length - lengths[first] > LENGTH - LEAD {
+            if length - lengths[first] > MAX_SNIPPET_CHARS - MAX_LEAD_CHARS {
                 break;
             }
             count += 1;
             end = place.range.end;
-            if !seen.contains(&place.word) {
-                seen.push(place.word);
+            if !seen.contains(&place.term) {
+                seen.push(place.term);
             }
         }
         let better = best
@@ -118,9 +118,9 @@ fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
 }
 
 /// Number of characters before the end of each place.
-fn lengths(text: &str, places: &[Place]) -> Vec<usize> {
+fn end_offsets(text: &str, places: &[TermMatch]) -> Vec<usize> {
     let (mut at, mut length) = (0, 0);
-    let count = |place: &Place| {
+    let count = |place: &TermMatch| {
         if place.range.end > at {
             length += text[at..place.range.end].chars().count();
             at = place.range.end;
@@ -131,7 +131,7 @@ fn lengths(text: &str, places: &[Place]) -> Vec<usize> {
 }
 
 /// One line of at most [`LENGTH`] characters from `start`, cut between words.
-fn cut(text: &str, start: usize) -> String {
+fn truncate_line(text: &str, start: usize) -> String {
     let mut line = String::new();
     let mut length = 0;
     let before = !text[..start].trim().is_empty();
@@ -140,8 +140,8 @@ fn cut(text: &str, start: usize) -> String {
         length += 1;
     }
     for word in text[start..].split_whitespace() {
-        let room = LENGTH.saturating_sub(length + 2);
-        let size = word.chars().take(LENGTH + 1).count();
+        let room = MAX_SNIPPET_CHARS.saturating_sub(length + 2);
+        let size = word.chars().take(MAX_SNIPPET_CHARS + 1).count();
         if size > room {
             if length <= 1 {
                 line.extend(word.chars().take(room));
@@ -165,8 +165,8 @@ mod tests {
 
     fn snippet(text: &str, words: &[&str]) -> String {
         let words: Vec<_> =
-            words.iter().map(|word| Weighted { word: (*word).to_owned(), weight: 1.0 }).collect();
-        of(&Analyzer::new(), text, &words, || 0)
+            words.iter().map(|word| QueryTerm { text: (*word).to_owned(), weight: 1.0 }).collect();
+        best_snippet(&Analyzer::new(), text, &words, || 0)
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         let found = snippet(&text, &["connect"]);
         assert!(found.starts_with("…- it Connected twice lorem"), "{found}");
         assert!(found.ends_with("ipsum…") || found.ends_with("lorem…"), "{found}");
-        assert!(found.chars().count() <= LENGTH, "{found}");
+        assert!(found.chars().count() <= MAX_SNIPPET_CHARS, "{found}");
     }
 
     #[test]
@@ -190,6 +190,6 @@ mod tests {
     fn begins_at_the_beginning_where_nothing_matches() {
         assert_eq!(snippet("", &["a"]), "");
         assert_eq!(snippet("one\n two", &["three"]), "one two");
-        assert_eq!(snippet(&"ж".repeat(9000), &[]).chars().count(), LENGTH - 1);
+        assert_eq!(snippet(&"ж".repeat(9000), &[]).chars().count(), MAX_SNIPPET_CHARS - 1);
     }
 }

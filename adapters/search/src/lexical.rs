@@ -3,8 +3,8 @@
 //! Tantivy's own queries count deleted items into a word's rarity until segments merge, so equal
 //! content would rank differently by its history. Therefore [`score`] reads the postings itself.
 
-pub(crate) mod expand;
-pub(crate) mod score;
+pub(crate) mod bm25;
+pub(crate) mod query_expansion;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use tantivy::{
 use reqlore_domain::search::SearchItem;
 
 use crate::analyzer::Analyzer;
-use crate::table::{self, Table};
+use crate::item_table::{self, ItemTable};
 
 /// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 2;
@@ -33,37 +33,37 @@ pub(crate) const VERSION: u32 = 2;
 /// Times that a title's words are counted, as it names the subject.
 const TITLE_WEIGHT: usize = 2;
 /// Tantivy's memory before it writes a segment; its minimum.
-const WRITER_BYTES: usize = 15_000_000;
-const ANALYZER: &str = "reqlore";
+const WRITER_MEMORY_BYTES: usize = 15_000_000;
+const ANALYZER_NAME: &str = "reqlore";
 
-pub(crate) struct Words {
+pub(crate) struct LexicalIndex {
     pub(crate) index: Index,
     pub(crate) directory: RamDirectory,
     writer: IndexWriter,
     reader: IndexReader,
-    fields: Fields,
+    fields: SchemaFields,
     /// Changed since the last commit.
-    dirty: bool,
-    view: View,
+    is_dirty: bool,
+    searcher: LexicalSearcher,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fields {
+pub(crate) struct SchemaFields {
     slot: Field,
     words: Field,
     /// Title and text, as answers show them.
     stored: Field,
 }
 
-impl std::fmt::Debug for Words {
+impl std::fmt::Debug for LexicalIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Words").field("dirty", &self.dirty).finish_non_exhaustive()
+        f.debug_struct("Words").field("dirty", &self.is_dirty).finish_non_exhaustive()
     }
 }
 
-impl Words {
-    pub(crate) fn empty(analyzer: &Analyzer) -> tantivy::Result<Self> {
-        let (schema, _) = schema();
+impl LexicalIndex {
+    pub(crate) fn create(analyzer: &Analyzer) -> tantivy::Result<Self> {
+        let (schema, _) = build_schema();
         let settings = IndexSettings {
             // Single texts are read, so small blocks; and no thread for each segment.
             docstore_blocksize: 4096,
@@ -71,35 +71,39 @@ impl Words {
             ..IndexSettings::default()
         };
         let directory = RamDirectory::create();
-        Self::with(Index::create(directory.clone(), schema, settings)?, directory, analyzer)
+        Self::from_tantivy(Index::create(directory.clone(), schema, settings)?, directory, analyzer)
     }
 
     /// Opens the index of an earlier process.
     pub(crate) fn open(directory: RamDirectory, analyzer: &Analyzer) -> tantivy::Result<Self> {
-        Self::with(Index::open(directory.clone())?, directory, analyzer)
+        Self::from_tantivy(Index::open(directory.clone())?, directory, analyzer)
     }
 
-    fn with(index: Index, directory: RamDirectory, analyzer: &Analyzer) -> tantivy::Result<Self> {
-        let (expected, fields) = schema();
+    fn from_tantivy(
+        index: Index,
+        directory: RamDirectory,
+        analyzer: &Analyzer,
+    ) -> tantivy::Result<Self> {
+        let (expected, fields) = build_schema();
         if index.schema() != expected {
             return Err(tantivy::TantivyError::SchemaError("of another version".to_owned()));
         }
-        index.tokenizers().register(ANALYZER, analyzer.clone());
+        index.tokenizers().register(ANALYZER_NAME, analyzer.clone());
         let options = IndexWriterOptions::builder()
             .num_worker_threads(1)
             .num_merge_threads(1)
-            .memory_budget_per_thread(WRITER_BYTES)
+            .memory_budget_per_thread(WRITER_MEMORY_BYTES)
             .build();
         let writer = index.writer_with_options(options)?;
         writer.set_merge_policy(Box::new(merge_policy()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        let view = View::new(&reader.searcher(), fields)?;
-        Ok(Self { index, directory, writer, reader, fields, dirty: false, view })
+        let view = LexicalSearcher::new(&reader.searcher(), fields)?;
+        Ok(Self { index, directory, writer, reader, fields, is_dirty: false, searcher: view })
     }
 
     /// Adds an item to a free slot.
     pub(crate) fn add(&mut self, slot: u32, item: &SearchItem) -> tantivy::Result<()> {
-        self.dirty = true;
+        self.is_dirty = true;
         let mut document = TantivyDocument::default();
         document.add_u64(self.fields.slot, u64::from(slot));
         for text in [&item.title, &item.text] {
@@ -116,38 +120,38 @@ impl Words {
     }
 
     pub(crate) fn remove(&mut self, slot: u32) {
-        self.dirty = true;
+        self.is_dirty = true;
         self.writer.delete_term(Term::from_field_u64(self.fields.slot, u64::from(slot)));
     }
 
-    pub(crate) fn dirty(&self) -> bool {
-        self.dirty
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.is_dirty
     }
 
     /// Makes all changes visible.
     pub(crate) fn commit(&mut self) -> tantivy::Result<()> {
-        if self.dirty {
+        if self.is_dirty {
             self.writer.commit()?;
             self.reader.reload()?;
-            self.view = View::new(&self.reader.searcher(), self.fields)?;
-            self.dirty = false;
+            self.searcher = LexicalSearcher::new(&self.reader.searcher(), self.fields)?;
+            self.is_dirty = false;
         }
         Ok(())
     }
 
-    pub(crate) fn view(&self) -> &View {
-        &self.view
+    pub(crate) fn searcher(&self) -> &LexicalSearcher {
+        &self.searcher
     }
 }
 
-fn schema() -> (Schema, Fields) {
+fn build_schema() -> (Schema, SchemaFields) {
     let mut builder = Schema::builder();
     let words = TextOptions::default().set_indexing_options(
         TextFieldIndexing::default()
-            .set_tokenizer(ANALYZER)
+            .set_tokenizer(ANALYZER_NAME)
             .set_index_option(IndexRecordOption::WithFreqs),
     );
-    let fields = Fields {
+    let fields = SchemaFields {
         slot: builder.add_u64_field("slot", FAST | INDEXED),
         words: builder.add_text_field("words", words),
         stored: builder.add_text_field("stored", STORED),
@@ -166,32 +170,32 @@ fn merge_policy() -> LogMergePolicy {
 }
 
 /// The segments of the last commit, and the address of each slot.
-pub(crate) struct View {
+pub(crate) struct LexicalSearcher {
     searcher: Searcher,
-    segments: Vec<Segment>,
+    segments: Vec<SegmentPostings>,
     /// By slot.
     addresses: Vec<Option<DocAddress>>,
     /// The number of words of all items, as far as segments record it.
-    total_words: u64,
+    total_terms: u64,
     words: Field,
     stored: Field,
 }
 
-struct Segment {
-    index: Arc<InvertedIndexReader>,
+struct SegmentPostings {
+    terms: Arc<InvertedIndexReader>,
     /// Slot and length of each document.
     slots: Vec<u32>,
     norms: FieldNormReader,
     alive: Option<AliveBitSet>,
 }
 
-impl View {
-    fn new(searcher: &Searcher, fields: Fields) -> tantivy::Result<Self> {
+impl LexicalSearcher {
+    fn new(searcher: &Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
         let mut view = Self {
             searcher: searcher.clone(),
             segments: Vec::new(),
             addresses: Vec::new(),
-            total_words: 0,
+            total_terms: 0,
             words: fields.words,
             stored: fields.stored,
         };
@@ -202,15 +206,15 @@ impl View {
                 .map(|doc| u32::try_from(column.get_val(doc)).unwrap_or(u32::MAX))
                 .collect();
             for doc in reader.doc_ids_alive() {
-                let at = table::index(slots[table::index(doc)]);
+                let at = item_table::slot_index(slots[item_table::slot_index(doc)]);
                 if at >= view.addresses.len() {
                     view.addresses.resize(at + 1, None);
                 }
                 view.addresses[at] = Some(DocAddress::new(ordinal, doc));
-                view.total_words += u64::from(norms.fieldnorm(doc));
+                view.total_terms += u64::from(norms.fieldnorm(doc));
             }
-            view.segments.push(Segment {
-                index: reader.inverted_index(fields.words)?,
+            view.segments.push(SegmentPostings {
+                terms: reader.inverted_index(fields.words)?,
                 slots,
                 norms,
                 alive: reader.alive_bitset().cloned(),
@@ -220,8 +224,10 @@ impl View {
     }
 
     /// Title and text of the item in a slot.
-    pub(crate) fn text(&self, slot: u32) -> tantivy::Result<Option<(String, String)>> {
-        let Some(Some(address)) = self.addresses.get(table::index(slot)) else { return Ok(None) };
+    pub(crate) fn stored_text(&self, slot: u32) -> tantivy::Result<Option<(String, String)>> {
+        let Some(Some(address)) = self.addresses.get(item_table::slot_index(slot)) else {
+            return Ok(None);
+        };
         let document: TantivyDocument = self.searcher.doc(*address)?;
         let mut values = document.get_all(self.stored).map(|value| value.as_str());
         let mut next = || values.next().flatten().unwrap_or_default().to_owned();
@@ -229,10 +235,10 @@ impl View {
     }
 
     /// True if the same slots have items in this table.
-    pub(crate) fn fits(&self, table: &Table) -> bool {
-        self.addresses.iter().flatten().count() == table.items()
-            && table
-                .all()
-                .all(|(slot, _)| matches!(self.addresses.get(table::index(slot)), Some(Some(_))))
+    pub(crate) fn matches_table(&self, table: &ItemTable) -> bool {
+        self.addresses.iter().flatten().count() == table.item_count()
+            && table.iter().all(|(slot, _)| {
+                matches!(self.addresses.get(item_table::slot_index(slot)), Some(Some(_)))
+            })
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use reqlore_domain::search::SearchItem;
 use tantivy::fieldnorm::FieldNormReader;
 
-use super::score::scores;
-use super::{TITLE_WEIGHT, Words, expand};
+use super::bm25::score_items;
+use super::{LexicalIndex, TITLE_WEIGHT, query_expansion};
 use crate::analyzer::Analyzer;
 
 fn item(slot: usize, title: &str, text: &str) -> SearchItem {
@@ -28,10 +28,10 @@ fn item(slot: usize, title: &str, text: &str) -> SearchItem {
 fn tokens(analyzer: &Analyzer, item: &SearchItem) -> Vec<String> {
     let mut tokens = Vec::new();
     for _ in 0..TITLE_WEIGHT {
-        analyzer.each(&item.title, |word| tokens.push(word.to_owned()));
+        analyzer.for_each_word(&item.title, |word| tokens.push(word.to_owned()));
     }
     for text in [&item.reference, &item.text].into_iter().chain(&item.tags).chain(&item.links) {
-        analyzer.each(text, |word| tokens.push(word.to_owned()));
+        analyzer.for_each_word(text, |word| tokens.push(word.to_owned()));
     }
     tokens
 }
@@ -49,7 +49,7 @@ fn plain(items: &[Option<SearchItem>], query: &str) -> Vec<f64> {
     let count = f64::from(u32::try_from(living.len()).unwrap());
     let average = living.iter().map(|tokens| length(tokens)).sum::<f64>() / count;
     let mut asked = Vec::new();
-    analyzer.each(query, |word| asked.push(word.to_owned()));
+    analyzer.for_each_word(query, |word| asked.push(word.to_owned()));
     let mut scores = vec![0.0; items.len()];
     for word in asked {
         let times = |tokens: &Vec<String>| tokens.iter().filter(|token| **token == word).count();
@@ -81,7 +81,7 @@ proptest! {
         writes in prop::collection::vec((0usize..25, text(), text(), 0u8..5), 1..60),
         query in prop::sample::subsequence(VOCABULARY.split(' ').collect::<Vec<_>>(), 1..6),
     ) {
-        let mut words = Words::empty(&Analyzer::new()).unwrap();
+        let mut words = LexicalIndex::create(&Analyzer::new()).unwrap();
         let mut items = vec![None; 25];
         for (slot, title, text, act) in writes {
             let number = u32::try_from(slot).unwrap();
@@ -97,10 +97,10 @@ proptest! {
         words.commit().unwrap();
         let living = items.iter().flatten().count();
         let query = query.join(" ");
-        let view = words.view();
-        let sought = expand::words(view, &Analyzer::new(), &query).unwrap();
-        let found = scores(view, &sought, living, items.len()).unwrap();
-        let known: HashMap<_, _> = sought.iter().map(|word| (&word.word, word.weight)).collect();
+        let view = words.searcher();
+        let sought = query_expansion::expand_query(view, &Analyzer::new(), &query).unwrap();
+        let found = score_items(view, &sought, living, items.len()).unwrap();
+        let known: HashMap<_, _> = sought.iter().map(|word| (&word.text, word.weight)).collect();
         // Words that nothing has are looked for in another form; the plain scan does not do that.
         prop_assume!(known.values().all(|weight| *weight >= 1.0));
         for (found, expected) in found.iter().zip(plain(&items, &query)) {

@@ -3,8 +3,8 @@
 //! The best model with vectors for nearly all texts ranks. So answers improve while a better model
 //! still embeds, and never wait for it.
 
-mod file;
-pub(crate) mod vectors;
+mod vector_file;
+pub(crate) mod vector_set;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -14,59 +14,59 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
 
-use crate::chunk::{Chunk, Hash};
-use crate::folder::Folder;
-use crate::rank::{self, FUSED, Near, Scored};
+use crate::cache_dir::CacheDir;
+use crate::chunk::{Chunk, ChunkHash};
+use crate::item_table::{self, ItemTable};
+use crate::rank_fusion::{self, MAX_FUSED, ScoredSlot, SemanticRanking};
 use crate::script::Script;
-use crate::table::{self, Table};
-use file::Store;
-use vectors::{Prefix, Row, Vectors};
+use vector_file::VectorFile;
+use vector_set::{HashPrefix, QuantizedVector, VectorSet};
 
 /// A model ranks if it has vectors for this share of all texts.
-const RANKING_PERCENT: usize = 95;
+const MIN_RANKING_PERCENT: usize = 95;
 /// Maximum texts embedded synchronously when a project is opened, so that a start stays fast. Texts
 /// of a call are all embedded within it, which takes less time than indexing them.
-pub(crate) const AT_OPENING: usize = 20_000;
+pub(crate) const MAX_EMBEDDED_ON_OPEN: usize = 20_000;
 /// Texts per background batch, by the model's pace. Calls run between batches.
-const BATCH_INSTANT: usize = 64;
-const BATCH_SLOW: usize = 4;
+const INSTANT_BATCH_TEXTS: usize = 64;
+const SLOW_BATCH_TEXTS: usize = 4;
 /// Cached vectors of queries: pages of one query follow each other.
-const QUERIES: usize = 16;
+const MAX_CACHED_QUERIES: usize = 16;
 /// Factor of semantic scores if query and texts differ in script, so that no words match.
-const ACROSS_SCRIPTS: f32 = 3.0;
+const CROSS_SCRIPT_FACTOR: f32 = 3.0;
 /// An item without a word of the query is found if its similarity is this number of standard
 /// deviations above the mean, which works where all texts have one subject. In two judged
 /// collections a quarter of the relevant texts lies above, and one in 300 of the others.
-const NEAR_DEVIATIONS: f32 = 3.0;
+const CUTOFF_DEVIATIONS: f32 = 3.0;
 /// This similarity is enough, as outliers are rare in few texts. About half of the relevant texts
 /// have it, and one in twenty of the others.
-const NEAR_SURELY: f32 = 0.55;
+const MAX_CUTOFF: f32 = 0.55;
 /// A lower similarity is never enough. Most relevant texts have more.
-const NEAR_AT_LEAST: f32 = 0.25;
+const MIN_CUTOFF: f32 = 0.25;
 /// Unused vectors are kept for a text's return, up to the number of used ones and these.
-const SPARE: usize = 1024;
+const MAX_UNUSED_VECTORS: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Meaning {
-    tiers: Vec<Tier>,
+pub(crate) struct SemanticIndex {
+    models: Vec<ModelIndex>,
     /// Number of items with each chunk.
-    live: HashMap<Hash, u32, BuildHasherDefault<Prefix>>,
+    chunk_counts: HashMap<ChunkHash, u32, BuildHasherDefault<HashPrefix>>,
 }
 
 /// One model.
-struct Tier {
+struct ModelIndex {
     embedder: Arc<dyn Embedder>,
-    vectors: Vectors,
-    store: Option<Store>,
+    vectors: VectorSet,
+    file: Option<VectorFile>,
     /// Texts without a vector, the newest last.
-    waiting: Vec<(Hash, Box<str>)>,
-    places: Places,
-    asked: VecDeque<(String, Arc<[f32]>)>,
+    pending: Vec<(ChunkHash, Box<str>)>,
+    chunk_rows: ChunkRows,
+    cached_queries: VecDeque<(String, Arc<[f32]>)>,
     /// A failed model is ignored.
     failed: bool,
 }
 
-impl std::fmt::Debug for Tier {
+impl std::fmt::Debug for ModelIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tier").field("model", &self.embedder.profile().id).finish_non_exhaustive()
     }
@@ -74,73 +74,73 @@ impl std::fmt::Debug for Tier {
 
 /// The rows of all slots, derived again after a change of either.
 #[derive(Debug, Default)]
-struct Places {
-    of: Option<(u64, usize)>,
+struct ChunkRows {
+    source: Option<(u64, usize)>,
     /// Row, slot, and position of the chunk in its item.
-    list: Vec<(u32, u32, u32)>,
-    missing: usize,
-    total: usize,
+    rows: Vec<(u32, u32, u32)>,
+    missing_chunks: usize,
+    total_chunks: usize,
 }
 
 /// Texts for one model to embed without a lock.
-pub(crate) struct Batch {
-    tier: usize,
+pub(crate) struct EmbeddingBatch {
+    model: usize,
     pub(crate) embedder: Arc<dyn Embedder>,
-    hashes: Vec<Hash>,
+    hashes: Vec<ChunkHash>,
     pub(crate) texts: Vec<Box<str>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) near: Near,
+pub(crate) struct SemanticHits {
+    pub(crate) ranking: SemanticRanking,
     /// The position of each item's most similar chunk.
-    pub(crate) chunks: HashMap<u32, u32>,
+    pub(crate) best_chunks: HashMap<u32, u32>,
 }
 
-impl Meaning {
-    pub(crate) fn new(embedders: &[Arc<dyn Embedder>], folder: Option<&Folder>) -> Self {
+impl SemanticIndex {
+    pub(crate) fn new(embedders: &[Arc<dyn Embedder>], folder: Option<&CacheDir>) -> Self {
         let tier = |embedder: &Arc<dyn Embedder>| {
             let profile = embedder.profile();
-            let mut store = folder.map(|folder| Store::new(folder, profile));
+            let mut store = folder.map(|folder| VectorFile::new(folder, profile));
             let vectors = match &mut store {
                 Some(store) => store.load(profile.dimension),
-                None => Vectors::new(profile.dimension),
+                None => VectorSet::new(profile.dimension),
             };
-            Tier {
+            ModelIndex {
                 embedder: Arc::clone(embedder),
                 vectors,
-                store,
-                waiting: Vec::new(),
-                places: Places::default(),
-                asked: VecDeque::new(),
+                file: store,
+                pending: Vec::new(),
+                chunk_rows: ChunkRows::default(),
+                cached_queries: VecDeque::new(),
                 failed: false,
             }
         };
-        Self { tiers: embedders.iter().map(tier).collect(), live: HashMap::default() }
+        Self { models: embedders.iter().map(tier).collect(), chunk_counts: HashMap::default() }
     }
 
     /// Adds an item with these chunks.
-    pub(crate) fn hold(&mut self, chunks: &[Hash]) {
+    pub(crate) fn add_item(&mut self, chunks: &[ChunkHash]) {
         for hash in chunks {
-            *self.live.entry(*hash).or_default() += 1;
+            *self.chunk_counts.entry(*hash).or_default() += 1;
         }
     }
 
     /// Removes an item with these chunks. Their vectors stay for a while, as texts come back.
-    pub(crate) fn release(&mut self, chunks: &[Hash]) {
+    pub(crate) fn remove_item(&mut self, chunks: &[ChunkHash]) {
         for hash in chunks {
-            if let Some(count) = self.live.get_mut(hash) {
+            if let Some(count) = self.chunk_counts.get_mut(hash) {
                 *count -= 1;
                 if *count == 0 {
-                    self.live.remove(hash);
+                    self.chunk_counts.remove(hash);
                 }
             }
         }
     }
 
     /// Embeds the first `budget` texts with instant models, and queues the rest.
-    pub(crate) fn read(&mut self, chunks: &[Chunk], budget: &mut usize) {
-        let Self { tiers, .. } = self;
+    pub(crate) fn embed_or_queue(&mut self, chunks: &[Chunk], budget: &mut usize) {
+        let Self { models: tiers, .. } = self;
         for tier in tiers.iter_mut().filter(|tier| !tier.failed) {
             let unread = chunks.iter().filter(|chunk| tier.vectors.row(&chunk.hash).is_none());
             let unread: Vec<&Chunk> = unread.collect();
@@ -149,30 +149,34 @@ impl Meaning {
             let (now, later) = unread.split_at(now);
             *budget -= now.len();
             let texts: Vec<&str> = now.iter().map(|chunk| chunk.text.as_str()).collect();
-            let hashes: Vec<Hash> = now.iter().map(|chunk| chunk.hash).collect();
+            let hashes: Vec<ChunkHash> = now.iter().map(|chunk| chunk.hash).collect();
             if !texts.is_empty() {
-                let result = embed(&*tier.embedder, TextRole::Passage, &texts);
-                tier.take(&hashes, result);
+                let result = embed_texts(&*tier.embedder, TextRole::Passage, &texts);
+                tier.insert_vectors(&hashes, result);
             }
             let later = later.iter().map(|chunk| (chunk.hash, chunk.text.as_str().into()));
-            tier.waiting.extend(later);
+            tier.pending.extend(later);
         }
     }
 
     /// True if a model has no vector of this chunk.
-    pub(crate) fn lacks(&self, hash: &Hash) -> bool {
-        self.tiers.iter().any(|tier| !tier.failed && tier.vectors.row(hash).is_none())
+    pub(crate) fn lacks_vector(&self, hash: &ChunkHash) -> bool {
+        self.models.iter().any(|tier| !tier.failed && tier.vectors.row(hash).is_none())
     }
 
     /// The next batch: the newest texts of the least model with queued ones.
-    pub(crate) fn next(&mut self) -> Option<Batch> {
-        let live = &self.live;
-        for (number, tier) in self.tiers.iter_mut().enumerate() {
+    pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {
+        let live = &self.chunk_counts;
+        for (number, tier) in self.models.iter_mut().enumerate() {
             let profile = tier.embedder.profile();
-            let most = if profile.pace == ModelSpeed::Slow { BATCH_SLOW } else { BATCH_INSTANT };
+            let most = if profile.pace == ModelSpeed::Slow {
+                SLOW_BATCH_TEXTS
+            } else {
+                INSTANT_BATCH_TEXTS
+            };
             let (mut hashes, mut texts) = (Vec::new(), Vec::new());
             while hashes.len() < most
-                && let Some((hash, text)) = tier.waiting.pop()
+                && let Some((hash, text)) = tier.pending.pop()
             {
                 let wanted = live.contains_key(&hash) && tier.vectors.row(&hash).is_none();
                 if wanted && !hashes.contains(&hash) && !tier.failed {
@@ -182,103 +186,107 @@ impl Meaning {
             }
             if !hashes.is_empty() {
                 let embedder = Arc::clone(&tier.embedder);
-                return Some(Batch { tier: number, embedder, hashes, texts });
+                return Some(EmbeddingBatch { model: number, embedder, hashes, texts });
             }
         }
         None
     }
 
     /// Stores the vectors of a batch.
-    pub(crate) fn take(&mut self, batch: &Batch, result: Result<Vec<Vec<f32>>>) {
-        if let Some(tier) = self.tiers.get_mut(batch.tier) {
-            tier.take(&batch.hashes, result);
+    pub(crate) fn store_batch(&mut self, batch: &EmbeddingBatch, result: Result<Vec<Vec<f32>>>) {
+        if let Some(tier) = self.models.get_mut(batch.model) {
+            tier.insert_vectors(&batch.hashes, result);
         }
     }
 
     /// Number of texts without a vector of the best model.
-    pub(crate) fn pending(&mut self, table: &Table) -> usize {
-        let best = self.tiers.iter_mut().rev().find(|tier| !tier.failed);
-        best.map_or(0, |tier| tier.places(table).missing)
+    pub(crate) fn pending_chunks(&mut self, table: &ItemTable) -> usize {
+        let best = self.models.iter_mut().rev().find(|tier| !tier.failed);
+        best.map_or(0, |tier| tier.refresh_rows(table).missing_chunks)
     }
 
     /// The model that ranks for a query of this script.
-    pub(crate) fn choose(&mut self, table: &Table, script: Script) -> Option<usize> {
-        let tiers = self.tiers.iter_mut().enumerate().rev();
+    pub(crate) fn ranking_model(&mut self, table: &ItemTable, script: Script) -> Option<usize> {
+        let tiers = self.models.iter_mut().enumerate().rev();
         for (number, tier) in tiers.filter(|(_, tier)| !tier.failed) {
             let speaks = match tier.embedder.profile().languages {
                 ModelLanguages::English => script == Script::Latin,
                 ModelLanguages::Many => script != Script::None,
             };
-            let places = tier.places(table);
-            let known = places.total - places.missing;
-            if speaks && known > 0 && known * 100 >= places.total * RANKING_PERCENT {
+            let places = tier.refresh_rows(table);
+            let known = places.total_chunks - places.missing_chunks;
+            if speaks && known > 0 && known * 100 >= places.total_chunks * MIN_RANKING_PERCENT {
                 return Some(number);
             }
         }
         None
     }
 
-    pub(crate) fn model(&self, tier: usize) -> &Arc<dyn Embedder> {
-        &self.tiers[tier].embedder
+    pub(crate) fn embedder(&self, tier: usize) -> &Arc<dyn Embedder> {
+        &self.models[tier].embedder
     }
 
     /// The cached vector of a query.
-    pub(crate) fn asked(&self, tier: usize, query: &str) -> Option<Arc<[f32]>> {
-        let asked = &mut self.tiers[tier].asked.iter();
+    pub(crate) fn cached_query(&self, tier: usize, query: &str) -> Option<Arc<[f32]>> {
+        let asked = &mut self.models[tier].cached_queries.iter();
         asked.find(|(text, _)| text == query).map(|(_, vector)| Arc::clone(vector))
     }
 
-    pub(crate) fn remember(&mut self, tier: usize, query: &str, vector: &Arc<[f32]>) {
-        let asked = &mut self.tiers[tier].asked;
-        asked.truncate(QUERIES - 1);
+    pub(crate) fn cache_query(&mut self, tier: usize, query: &str, vector: &Arc<[f32]>) {
+        let asked = &mut self.models[tier].cached_queries;
+        asked.truncate(MAX_CACHED_QUERIES - 1);
         asked.push_front((query.to_owned(), Arc::clone(vector)));
     }
 
-    pub(crate) fn fail(&mut self, tier: usize, error: &Error) {
-        self.tiers[tier].fail(error);
+    pub(crate) fn disable(&mut self, tier: usize, error: &Error) {
+        self.models[tier].disable(error);
     }
 
     /// The most similar items to a query among those that fit.
-    pub(crate) fn near(
+    pub(crate) fn most_similar(
         &mut self,
         tier: usize,
-        table: &Table,
+        table: &ItemTable,
         query: &[f32],
         script: Script,
         fits: impl Fn(u32) -> bool,
-    ) -> Found {
-        let tier = &mut self.tiers[tier];
-        tier.places(table);
-        let nearness = tier.vectors.scan(query);
-        let mut best = vec![(f32::MIN, 0); table.width()];
-        for (row, slot, chunk) in &tier.places.list {
-            let score = nearness[table::index(*row)];
-            let best = &mut best[table::index(*slot)];
+    ) -> SemanticHits {
+        let tier = &mut self.models[tier];
+        tier.refresh_rows(table);
+        let nearness = tier.vectors.similarities(query);
+        let mut best = vec![(f32::MIN, 0); table.slot_count()];
+        for (row, slot, chunk) in &tier.chunk_rows.rows {
+            let score = nearness[item_table::slot_index(*row)];
+            let best = &mut best[item_table::slot_index(*slot)];
             if score > best.0 {
                 *best = (score, *chunk);
             }
         }
         let known = (0..).zip(&best).filter(|(_, (score, _))| *score > f32::MIN);
-        let cutoff = cutoff(known.clone().map(|(_, (score, _))| *score));
+        let cutoff = similarity_cutoff(known.clone().map(|(_, (score, _))| *score));
         let fitting = known.filter(|(slot, (score, _))| *score > 0.0 && fits(*slot));
-        let mut list: Vec<Scored> =
-            fitting.map(|(slot, (score, _))| Scored { slot, score: *score }).collect();
-        rank::keep_best(&mut list, FUSED);
-        list.sort_unstable_by(|a, b| rank::compare(table, *a, *b));
-        list.truncate(FUSED);
-        let chunks = list.iter().map(|found| (found.slot, best[table::index(found.slot)].1));
+        let mut list: Vec<ScoredSlot> =
+            fitting.map(|(slot, (score, _))| ScoredSlot { slot, score: *score }).collect();
+        rank_fusion::keep_best(&mut list, MAX_FUSED);
+        list.sort_unstable_by(|a, b| rank_fusion::compare_ranks(table, *a, *b));
+        list.truncate(MAX_FUSED);
+        let chunks =
+            list.iter().map(|found| (found.slot, best[item_table::slot_index(found.slot)].1));
         let profile = tier.embedder.profile();
         let across = profile.languages == ModelLanguages::Many
-            && table.script() != Script::None
-            && script != table.script();
-        let weight = profile.weight * if across { ACROSS_SCRIPTS } else { 1.0 };
-        Found { chunks: chunks.collect(), near: Near { list, weight, cutoff } }
+            && table.main_script() != Script::None
+            && script != table.main_script();
+        let weight = profile.weight * if across { CROSS_SCRIPT_FACTOR } else { 1.0 };
+        SemanticHits {
+            best_chunks: chunks.collect(),
+            ranking: SemanticRanking { best: list, weight, cutoff },
+        }
     }
 
     /// Makes this process the writer of the files.
     pub(crate) fn take_over(&mut self) {
-        for tier in &mut self.tiers {
-            if let Some(store) = &mut tier.store {
+        for tier in &mut self.models {
+            if let Some(store) = &mut tier.file {
                 store.take_over(&mut tier.vectors, tier.embedder.profile().dimension);
             }
         }
@@ -286,17 +294,17 @@ impl Meaning {
 
     /// Saves new vectors, and drops unused ones once they are the majority.
     pub(crate) fn save(&mut self) {
-        let live = &self.live;
-        for tier in &mut self.tiers {
+        let live = &self.chunk_counts;
+        for tier in &mut self.models {
             let used = live.keys().filter(|hash| tier.vectors.row(hash).is_some()).count();
-            if used > 0 && tier.vectors.len() > 2 * used + SPARE {
+            if used > 0 && tier.vectors.len() > 2 * used + MAX_UNUSED_VECTORS {
                 tier.vectors.retain(|hash| live.contains_key(hash));
-                tier.places.of = None;
-                if let Some(store) = &mut tier.store {
-                    store.renew();
+                tier.chunk_rows.source = None;
+                if let Some(store) = &mut tier.file {
+                    store.rewrite_on_save();
                 }
             }
-            if let Some(store) = &mut tier.store
+            if let Some(store) = &mut tier.file
                 && let Err(error) = store.save(&tier.vectors)
             {
                 tracing::warn!(%error, "vectors can't be kept for the next start");
@@ -305,53 +313,53 @@ impl Meaning {
     }
 }
 
-impl Tier {
-    fn take(&mut self, hashes: &[Hash], result: Result<Vec<Vec<f32>>>) {
+impl ModelIndex {
+    fn insert_vectors(&mut self, hashes: &[ChunkHash], result: Result<Vec<Vec<f32>>>) {
         let vectors = match result {
             Ok(vectors) if vectors.len() == hashes.len() => vectors,
-            Ok(_) => return self.fail(&unfit()),
-            Err(error) => return self.fail(&error),
+            Ok(_) => return self.disable(&profile_mismatch()),
+            Err(error) => return self.disable(&error),
         };
         for (hash, vector) in hashes.iter().zip(vectors) {
-            let row = Row::of(&vector);
+            let row = QuantizedVector::quantize(&vector);
             if self.vectors.insert(*hash, &row) {
-                if let Some(store) = &mut self.store {
+                if let Some(store) = &mut self.file {
                     store.push(hash, &row);
                 }
             } else if self.vectors.row(hash).is_none() {
-                return self.fail(&unfit());
+                return self.disable(&profile_mismatch());
             }
         }
     }
 
-    fn fail(&mut self, error: &Error) {
+    fn disable(&mut self, error: &Error) {
         let model = &self.embedder.profile().id;
         tracing::error!(model, error = error as &dyn std::error::Error, "the model can't read");
         self.failed = true;
-        self.waiting = Vec::new();
+        self.pending = Vec::new();
     }
 
-    fn places(&mut self, table: &Table) -> &Places {
-        let of = Some((table.changes(), self.vectors.len()));
-        if self.places.of != of {
-            let mut places = Places { of, ..Places::default() };
-            for (slot, entry) in table.all() {
-                places.total += entry.chunks.len();
+    fn refresh_rows(&mut self, table: &ItemTable) -> &ChunkRows {
+        let of = Some((table.revision(), self.vectors.len()));
+        if self.chunk_rows.source != of {
+            let mut places = ChunkRows { source: of, ..ChunkRows::default() };
+            for (slot, entry) in table.iter() {
+                places.total_chunks += entry.chunks.len();
                 for (chunk, hash) in (0..).zip(&entry.chunks) {
                     match self.vectors.row(hash) {
-                        Some(row) => places.list.push((row, slot, chunk)),
-                        None => places.missing += 1,
+                        Some(row) => places.rows.push((row, slot, chunk)),
+                        None => places.missing_chunks += 1,
                     }
                 }
             }
-            self.places = places;
+            self.chunk_rows = places;
         }
-        &self.places
+        &self.chunk_rows
     }
 }
 
 /// Embeds texts. A panic of the model is an error.
-pub(crate) fn embed(
+pub(crate) fn embed_texts(
     embedder: &dyn Embedder,
     role: TextRole,
     texts: &[&str],
@@ -361,12 +369,12 @@ pub(crate) fn embed(
     made.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the model panicked")))
 }
 
-fn unfit() -> Error {
+fn profile_mismatch() -> Error {
     Error::new(ErrorKind::Internal, "the model's vectors don't fit what it says of itself")
 }
 
 /// The minimum similarity of an item without a word of the query.
-fn cutoff(scores: impl Iterator<Item = f32>) -> f32 {
+fn similarity_cutoff(scores: impl Iterator<Item = f32>) -> f32 {
     let (mut count, mut sum, mut squares) = (0.0_f32, 0.0_f32, 0.0_f32);
     for score in scores {
         count += 1.0;
@@ -375,5 +383,5 @@ fn cutoff(scores: impl Iterator<Item = f32>) -> f32 {
     }
     let mean = sum / count.max(1.0);
     let deviation = (squares / count.max(1.0) - mean * mean).max(0.0).sqrt();
-    (mean + NEAR_DEVIATIONS * deviation).clamp(NEAR_AT_LEAST, NEAR_SURELY)
+    (mean + CUTOFF_DEVIATIONS * deviation).clamp(MIN_CUTOFF, MAX_CUTOFF)
 }

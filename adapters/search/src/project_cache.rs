@@ -13,54 +13,54 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
 use crate::analyzer::Analyzer;
-use crate::folder::Folder;
-use crate::project::{Analyzers, Project};
+use crate::cache_dir::CacheDir;
+use crate::project_index::{AnalyzerPair, ProjectIndex};
 
 /// The least recently used project above this number is closed.
-const MAX_OPEN: usize = 8;
+const MAX_OPEN_PROJECTS: usize = 8;
 
 #[derive(Debug)]
-pub(crate) struct Projects {
+pub(crate) struct ProjectCache {
     config: Config,
-    analyzers: Analyzers,
-    open: Mutex<LruCache<ProjectKey, Arc<Mutex<Project>>>>,
+    analyzers: AnalyzerPair,
+    open: Mutex<LruCache<ProjectKey, Arc<Mutex<ProjectIndex>>>>,
     /// Held while projects are closed and opened, so that no folder is read while it is saved.
     /// Calls to open projects continue.
     opening: Mutex<()>,
     /// The next number of an opening or a loss.
-    losses: Arc<AtomicU64>,
+    next_generation: Arc<AtomicU64>,
 }
 
-impl Projects {
+impl ProjectCache {
     pub(crate) fn new(config: Config) -> Self {
-        let analyzers = Analyzers { asking: Analyzer::new(), indexing: Analyzer::new() };
+        let analyzers = AnalyzerPair { query: Analyzer::new(), document: Analyzer::new() };
         let open = Mutex::new(LruCache::unbounded());
-        Self { config, analyzers, open, opening: Mutex::default(), losses: Arc::default() }
+        Self { config, analyzers, open, opening: Mutex::default(), next_generation: Arc::default() }
     }
 
-    pub(crate) fn opened(&self, key: &ProjectKey) -> Option<Arc<Mutex<Project>>> {
+    pub(crate) fn get(&self, key: &ProjectKey) -> Option<Arc<Mutex<ProjectIndex>>> {
         lock(&self.open).get(key).cloned()
     }
 
     /// Opens a project from its folder, unless it is open.
-    pub(crate) fn open(&self, key: &ProjectKey) -> Result<Arc<Mutex<Project>>> {
+    pub(crate) fn get_or_open(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
         let _opening = lock(&self.opening);
-        if let Some(project) = self.opened(key) {
+        if let Some(project) = self.get(key) {
             return Ok(project);
         }
-        self.make_room();
-        let folder = self.config.cache.as_deref().and_then(|cache| self.folder(cache, key));
-        let (analyzers, losses) = (self.analyzers.clone(), Arc::clone(&self.losses));
-        let opened = Project::open(folder, analyzers, &self.config.embedders, losses)?;
+        self.close_oldest();
+        let folder = self.config.cache.as_deref().and_then(|cache| self.open_cache_dir(cache, key));
+        let (analyzers, losses) = (self.analyzers.clone(), Arc::clone(&self.next_generation));
+        let opened = ProjectIndex::open(folder, analyzers, &self.config.embedders, losses)?;
         let project = Arc::new(Mutex::new(opened));
         lock(&self.open).put(key.clone(), Arc::clone(&project));
         Ok(project)
     }
 
-    fn make_room(&self) {
+    fn close_oldest(&self) {
         loop {
             let mut open = lock(&self.open);
-            let oldest = (open.len() >= MAX_OPEN).then(|| open.pop_lru()).flatten();
+            let oldest = (open.len() >= MAX_OPEN_PROJECTS).then(|| open.pop_lru()).flatten();
             drop(open);
             let Some((_, project)) = oldest else { return };
             // A call may hold it longer, so its drop may be too late.
@@ -68,13 +68,13 @@ impl Projects {
         }
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Mutex<Project>>> {
+    pub(crate) fn open_projects(&self) -> Vec<Arc<Mutex<ProjectIndex>>> {
         lock(&self.open).iter().map(|(_, project)| Arc::clone(project)).collect()
     }
 
-    fn folder(&self, cache: &Path, key: &ProjectKey) -> Option<Folder> {
-        let path = cache.join(folder_name(&self.config.store, key));
-        let opened = Folder::open(path.clone()).inspect_err(|error| {
+    fn open_cache_dir(&self, cache: &Path, key: &ProjectKey) -> Option<CacheDir> {
+        let path = cache.join(cache_dir_name(&self.config.store, key));
+        let opened = CacheDir::open(path.clone()).inspect_err(|error| {
             let path = path.display();
             tracing::warn!(%path, %error, "there is no cache of the search index");
         });
@@ -84,7 +84,7 @@ impl Projects {
 
 /// The name of a project's cache folder. A folder of documents has one cache, both as a key that is
 /// a path and as the default project of its store.
-pub(crate) fn folder_name(store: &str, key: &ProjectKey) -> String {
+pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
     let mut name = blake3::Hasher::new();
     if key.is_default() {
         name.update(store.as_bytes());
@@ -107,17 +107,17 @@ mod tests {
 
     #[test]
     fn a_few_are_open_and_the_least_recently_used_makes_room() {
-        let projects = Projects::new(Config::default());
+        let projects = ProjectCache::new(Config::default());
         let key = |number: usize| ProjectKey::new(format!("p-{number}"));
-        let first = Arc::downgrade(&projects.open(&key(0)).unwrap());
+        let first = Arc::downgrade(&projects.get_or_open(&key(0)).unwrap());
         for number in 1..20 {
-            projects.open(&key(number)).unwrap();
-            assert!(projects.all().len() <= MAX_OPEN);
+            projects.get_or_open(&key(number)).unwrap();
+            assert!(projects.open_projects().len() <= MAX_OPEN_PROJECTS);
             if number < 12 {
-                assert!(projects.opened(&key(0)).is_some());
+                assert!(projects.get(&key(0)).is_some());
             }
         }
-        assert!(projects.opened(&key(0)).is_none());
-        assert_eq!((first.strong_count(), projects.all().len()), (0, MAX_OPEN));
+        assert!(projects.get(&key(0)).is_none());
+        assert_eq!((first.strong_count(), projects.open_projects().len()), (0, MAX_OPEN_PROJECTS));
     }
 }

@@ -9,22 +9,22 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::chunk::Hash;
+use crate::chunk::ChunkHash;
 
 /// The largest number of a row.
-const ROW_MAX: f32 = 127.0;
+const MAX_ROW_NUMBER: f32 = 127.0;
 /// The largest number of a query; the sum over 4,000 of them stays below 2^31.
-const QUERY_MAX: f32 = 2047.0;
+const MAX_QUERY_NUMBER: f32 = 2047.0;
 
-pub(crate) struct Vectors {
+pub(crate) struct VectorSet {
     dimension: usize,
-    rows: HashMap<Hash, u32, BuildHasherDefault<Prefix>>,
+    rows: HashMap<ChunkHash, u32, BuildHasherDefault<HashPrefix>>,
     numbers: Vec<i8>,
     scales: Vec<f32>,
     arch: Arch,
 }
 
-impl std::fmt::Debug for Vectors {
+impl std::fmt::Debug for VectorSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Vectors").field("rows", &self.scales.len()).finish_non_exhaustive()
     }
@@ -32,21 +32,21 @@ impl std::fmt::Debug for Vectors {
 
 /// A vector as it is kept.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct QuantizedVector {
     pub(crate) scale: f32,
     pub(crate) numbers: Vec<i8>,
 }
 
-impl Row {
-    pub(crate) fn of(vector: &[f32]) -> Self {
-        let (scale, numbers) = integers(vector, ROW_MAX);
+impl QuantizedVector {
+    pub(crate) fn quantize(vector: &[f32]) -> Self {
+        let (scale, numbers) = to_integers(vector, MAX_ROW_NUMBER);
         #[expect(clippy::cast_possible_truncation, reason = "they are at most ROW_MAX")]
         let numbers = numbers.into_iter().map(|number| number as i8).collect();
         Self { scale, numbers }
     }
 }
 
-impl Vectors {
+impl VectorSet {
     pub(crate) fn new(dimension: usize) -> Self {
         let (rows, numbers, scales) = (HashMap::default(), Vec::new(), Vec::new());
         Self { dimension, rows, numbers, scales, arch: Arch::new() }
@@ -56,12 +56,12 @@ impl Vectors {
         self.scales.len()
     }
 
-    pub(crate) fn row(&self, hash: &Hash) -> Option<u32> {
+    pub(crate) fn row(&self, hash: &ChunkHash) -> Option<u32> {
         self.rows.get(hash).copied()
     }
 
     /// Takes a vector in, unless it is there or has another dimension.
-    pub(crate) fn insert(&mut self, hash: Hash, row: &Row) -> bool {
+    pub(crate) fn insert(&mut self, hash: ChunkHash, row: &QuantizedVector) -> bool {
         if row.numbers.len() != self.dimension || self.rows.contains_key(&hash) {
             return false;
         }
@@ -73,9 +73,9 @@ impl Vectors {
     }
 
     /// Keeps these alone.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&Hash) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&ChunkHash) -> bool) {
         let mut kept = Self::new(self.dimension);
-        for (hash, row) in self.all() {
+        for (hash, row) in self.iter() {
             if keep(&hash) {
                 kept.insert(hash, &row);
             }
@@ -83,35 +83,40 @@ impl Vectors {
         *self = kept;
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Hash, Row)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ChunkHash, QuantizedVector)> {
         let mut rows: Vec<_> = self.rows.iter().map(|(hash, row)| (*row, *hash)).collect();
         rows.sort_unstable();
         rows.into_iter().zip(&self.scales).enumerate().map(|(at, ((_, hash), scale))| {
             let numbers = self.numbers[at * self.dimension..(at + 1) * self.dimension].to_vec();
-            (hash, Row { scale: *scale, numbers })
+            (hash, QuantizedVector { scale: *scale, numbers })
         })
     }
 
     /// How near each row is to the query: the cosine, of vectors of unit length.
-    pub(crate) fn scan(&self, query: &[f32]) -> Vec<f32> {
+    pub(crate) fn similarities(&self, query: &[f32]) -> Vec<f32> {
         let mut nearness = vec![0.0; self.len()];
         if query.len() != self.dimension || self.dimension == 0 {
             return nearness;
         }
-        let (scale, query) = integers(query, QUERY_MAX);
-        self.arch.dispatch(Scan { vectors: self, query: &query, scale, nearness: &mut nearness });
+        let (scale, query) = to_integers(query, MAX_QUERY_NUMBER);
+        self.arch.dispatch(SimilarityScan {
+            vectors: self,
+            query: &query,
+            query_scale: scale,
+            similarities: &mut nearness,
+        });
         nearness
     }
 }
 
-struct Scan<'a> {
-    vectors: &'a Vectors,
+struct SimilarityScan<'a> {
+    vectors: &'a VectorSet,
     query: &'a [i16],
-    scale: f32,
-    nearness: &'a mut [f32],
+    query_scale: f32,
+    similarities: &'a mut [f32],
 }
 
-impl WithSimd for Scan<'_> {
+impl WithSimd for SimilarityScan<'_> {
     type Output = ();
 
     /// The loop is plain; what it is compiled to differs by what the processor has.
@@ -119,20 +124,20 @@ impl WithSimd for Scan<'_> {
     #[expect(clippy::inline_always, reason = "else it is compiled for the least processor")]
     fn with_simd<S: Simd>(self, _: S) {
         let rows = self.vectors.numbers.chunks_exact(self.vectors.dimension);
-        for ((row, scale), nearness) in rows.zip(&self.vectors.scales).zip(self.nearness) {
+        for ((row, scale), nearness) in rows.zip(&self.vectors.scales).zip(self.similarities) {
             let mut sum = 0_i32;
             for (a, b) in row.iter().zip(self.query) {
                 sum += i32::from(*a) * i32::from(*b);
             }
             #[expect(clippy::cast_precision_loss, reason = "nearness needs no more")]
             let product = sum as f32;
-            *nearness = product * scale * self.scale;
+            *nearness = product * scale * self.query_scale;
         }
     }
 }
 
 /// Numbers of at most `max` and what one of them is worth.
-fn integers(vector: &[f32], max: f32) -> (f32, Vec<i16>) {
+fn to_integers(vector: &[f32], max: f32) -> (f32, Vec<i16>) {
     let largest = vector.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
     if largest == 0.0 || !largest.is_finite() {
         return (0.0, vec![0; vector.len()]);
@@ -144,9 +149,9 @@ fn integers(vector: &[f32], max: f32) -> (f32, Vec<i16>) {
 
 /// A hash is random enough to be its own.
 #[derive(Default)]
-pub(crate) struct Prefix(u64);
+pub(crate) struct HashPrefix(u64);
 
-impl Hasher for Prefix {
+impl Hasher for HashPrefix {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -182,17 +187,15 @@ mod tests {
     #[test]
     fn nearness_is_the_cosine() {
         for dimension in [3, 256, 384] {
-            let mut vectors = Vectors::new(dimension);
+            let mut vectors = VectorSet::new(dimension);
             for seed in 0..50 {
-                assert!(
-                    vectors.insert(
-                        [u8::try_from(seed).unwrap(); 16],
-                        &Row::of(&vector(seed, dimension))
-                    )
-                );
+                assert!(vectors.insert(
+                    [u8::try_from(seed).unwrap(); 16],
+                    &QuantizedVector::quantize(&vector(seed, dimension))
+                ));
             }
             let query = vector(7, dimension);
-            let found = vectors.scan(&query);
+            let found = vectors.similarities(&query);
             for (seed, found) in (0..).zip(&found) {
                 let exact: f32 =
                     vector(seed, dimension).iter().zip(&query).map(|(a, b)| a * b).sum();
@@ -204,24 +207,24 @@ mod tests {
 
     #[test]
     fn a_vector_of_zeros_is_near_nothing() {
-        let mut vectors = Vectors::new(2);
-        vectors.insert([1; 16], &Row::of(&[0.0, 0.0]));
-        vectors.insert([2; 16], &Row::of(&[f32::NAN, 1.0]));
-        assert_eq!(vectors.scan(&[1.0, 0.0]), [0.0, 0.0]);
-        assert!(!vectors.insert([3; 16], &Row::of(&[1.0])));
+        let mut vectors = VectorSet::new(2);
+        vectors.insert([1; 16], &QuantizedVector::quantize(&[0.0, 0.0]));
+        vectors.insert([2; 16], &QuantizedVector::quantize(&[f32::NAN, 1.0]));
+        assert_eq!(vectors.similarities(&[1.0, 0.0]), [0.0, 0.0]);
+        assert!(!vectors.insert([3; 16], &QuantizedVector::quantize(&[1.0])));
     }
 
     #[test]
     fn what_is_kept_is_found_again() {
-        let mut vectors = Vectors::new(2);
+        let mut vectors = VectorSet::new(2);
         for seed in 1..5 {
-            vectors.insert([seed; 16], &Row::of(&vector(u32::from(seed), 2)));
+            vectors.insert([seed; 16], &QuantizedVector::quantize(&vector(u32::from(seed), 2)));
         }
         vectors.retain(|hash| hash[0] % 2 == 0);
         assert_eq!(
             (vectors.len(), vectors.row(&[2; 16]), vectors.row(&[4; 16])),
             (2, Some(0), Some(1))
         );
-        assert!((vectors.scan(&vector(4, 2))[1] - 1.0).abs() < 0.02);
+        assert!((vectors.similarities(&vector(4, 2))[1] - 1.0).abs() < 0.02);
     }
 }

@@ -11,44 +11,44 @@ use std::path::{Path, PathBuf};
 use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
-use crate::cache_file::{self, Reader, put, put_length};
-use crate::{analyzer, table, words};
+use crate::checksummed_file::{self, ByteReader, put_length, put_text};
+use crate::{analyzer, item_table, lexical};
 
-const META: &str = "meta.json";
-const MANAGED: &str = ".managed.json";
+const META_FILE: &str = "meta.json";
+const MANAGED_FILE: &str = ".managed.json";
 /// Attempts of a reader while a writer removes old files.
-const ATTEMPTS: usize = 3;
+const MAX_LOAD_ATTEMPTS: usize = 3;
 
 /// The folder; tantivy's files are in the folder `words` below it.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct CacheDir {
     path: PathBuf,
     /// `None` if another process writes.
     lock: Option<File>,
     /// The files in the manifest with their checksums. They never change.
-    written: BTreeMap<String, u32>,
+    saved_files: BTreeMap<String, u32>,
 }
 
-impl Folder {
+impl CacheDir {
     /// Creates the folder and tries to become its writer.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(path.join("words"))?;
-        let lock = lock(&path);
-        Ok(Self { path, lock, written: BTreeMap::new() })
+        let lock = try_lock(&path);
+        Ok(Self { path, lock, saved_files: BTreeMap::new() })
     }
 
     /// Becomes the writer if there is none. True if it was not before.
     pub(crate) fn take_over(&mut self) -> bool {
-        if self.writes() {
+        if self.is_writer() {
             return false;
         }
-        self.lock = lock(&self.path);
+        self.lock = try_lock(&self.path);
         // The files are of the former writer.
-        self.written.clear();
-        self.writes()
+        self.saved_files.clear();
+        self.is_writer()
     }
 
-    pub(crate) fn writes(&self) -> bool {
+    pub(crate) fn is_writer(&self) -> bool {
         self.lock.is_some()
     }
 
@@ -57,12 +57,12 @@ impl Folder {
     }
 
     /// The last saved index, in memory, and its table.
-    pub(crate) fn load(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
-        for _ in 0..ATTEMPTS {
-            let manifest = cache_file::read(&self.path("manifest"), &form())?;
-            let (files, table, meta) = parse(&manifest)?;
-            if let Some(directory) = self.read_all(&files, &meta) {
-                self.written = files;
+    pub(crate) fn load_index(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
+        for _ in 0..MAX_LOAD_ATTEMPTS {
+            let manifest = checksummed_file::read(&self.path("manifest"), &manifest_format())?;
+            let (files, table, meta) = decode_manifest(&manifest)?;
+            if let Some(directory) = self.read_files(&files, &meta) {
+                self.saved_files = files;
                 return Some((directory, table));
             }
         }
@@ -71,9 +71,9 @@ impl Folder {
         None
     }
 
-    fn read_all(&self, files: &BTreeMap<String, u32>, meta: &str) -> Option<RamDirectory> {
+    fn read_files(&self, files: &BTreeMap<String, u32>, meta: &str) -> Option<RamDirectory> {
         let directory = RamDirectory::create();
-        let mut managed = vec![format!("\"{META}\"")];
+        let mut managed = vec![format!("\"{META_FILE}\"")];
         for (name, sum) in files {
             let bytes = fs::read(self.path("words").join(name)).ok()?;
             if crc32fast::hash(&bytes) != *sum {
@@ -82,31 +82,31 @@ impl Folder {
             directory.atomic_write(Path::new(name), &bytes).ok()?;
             managed.push(format!("\"{name}\""));
         }
-        directory.atomic_write(Path::new(META), meta.as_bytes()).ok()?;
+        directory.atomic_write(Path::new(META_FILE), meta.as_bytes()).ok()?;
         let managed = format!("[{}]", managed.join(","));
-        directory.atomic_write(Path::new(MANAGED), managed.as_bytes()).ok()?;
+        directory.atomic_write(Path::new(MANAGED_FILE), managed.as_bytes()).ok()?;
         Some(directory)
     }
 
     /// Saves the committed index: new files, then the manifest that lists them, then the removal of
     /// old files. `false` if the index changed meanwhile and must be saved later.
-    pub(crate) fn save(
+    pub(crate) fn save_index(
         &mut self,
         index: &tantivy::Index,
         directory: &RamDirectory,
         table: &[u8],
     ) -> io::Result<bool> {
-        if !self.writes() {
+        if !self.is_writer() {
             return Ok(true);
         }
-        let meta = directory.atomic_read(Path::new(META)).map_err(io::Error::other)?;
+        let meta = directory.atomic_read(Path::new(META_FILE)).map_err(io::Error::other)?;
         let candidates = index.load_metas().map_err(io::Error::other)?.list_segment_files();
         let mut files = BTreeMap::new();
         for path in candidates {
             let (Some(name), Ok(slice)) = (path.to_str(), directory.open_read(&path)) else {
                 continue;
             };
-            let sum = if let Some(sum) = self.written.get(name) {
+            let sum = if let Some(sum) = self.saved_files.get(name) {
                 *sum
             } else {
                 let bytes = slice.read_bytes()?;
@@ -115,21 +115,25 @@ impl Folder {
             };
             files.insert(name.to_owned(), sum);
         }
-        if directory.atomic_read(Path::new(META)).map_err(io::Error::other)? != meta {
+        if directory.atomic_read(Path::new(META_FILE)).map_err(io::Error::other)? != meta {
             return Ok(false);
         }
-        cache_file::write(&self.path("manifest"), &form(), &compose(&files, table, &meta))?;
-        self.written = files;
-        self.tidy()?;
+        checksummed_file::write(
+            &self.path("manifest"),
+            &manifest_format(),
+            &encode_manifest(&files, table, &meta),
+        )?;
+        self.saved_files = files;
+        self.remove_unlisted()?;
         Ok(true)
     }
 
     /// Removes tantivy's files that the manifest does not list.
-    fn tidy(&self) -> io::Result<()> {
+    fn remove_unlisted(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.path("words"))? {
             let entry = entry?;
             let name = entry.file_name();
-            if !name.to_str().is_some_and(|name| self.written.contains_key(name)) {
+            if !name.to_str().is_some_and(|name| self.saved_files.contains_key(name)) {
                 fs::remove_file(entry.path())?;
             }
         }
@@ -137,43 +141,43 @@ impl Folder {
     }
 
     /// Removes the saved index.
-    pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.written.clear();
-        if !self.writes() {
+    pub(crate) fn clear_index(&mut self) -> io::Result<()> {
+        self.saved_files.clear();
+        if !self.is_writer() {
             return Ok(());
         }
         match fs::remove_file(self.path("manifest")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.tidy(),
+            _ => self.remove_unlisted(),
         }
     }
 }
 
 /// True if there is a valid manifest and all files that it lists.
-pub(crate) fn is_whole(folder: &Path) -> bool {
-    let manifest = cache_file::read(&folder.join("manifest"), &form());
-    let listed = manifest.as_deref().and_then(parse);
+pub(crate) fn has_valid_index(folder: &Path) -> bool {
+    let manifest = checksummed_file::read(&folder.join("manifest"), &manifest_format());
+    let listed = manifest.as_deref().and_then(decode_manifest);
     listed.is_some_and(|(files, ..)| {
         files.keys().all(|name| fs::metadata(folder.join("words").join(name)).is_ok())
     })
 }
 
-fn lock(folder: &Path) -> Option<File> {
+fn try_lock(folder: &Path) -> Option<File> {
     let path = folder.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(path);
     file.ok().filter(|file| file.try_lock().is_ok())
 }
 
 /// The versions of all saved parts. An index of another version is rebuilt.
-fn form() -> String {
-    format!("words {}.{}.{}", analyzer::VERSION, table::VERSION, words::VERSION)
+fn manifest_format() -> String {
+    format!("words {}.{}.{}", analyzer::VERSION, item_table::VERSION, lexical::VERSION)
 }
 
-fn compose(files: &BTreeMap<String, u32>, table: &[u8], meta: &[u8]) -> Vec<u8> {
+fn encode_manifest(files: &BTreeMap<String, u32>, table: &[u8], meta: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     put_length(&mut body, files.len());
     for (name, sum) in files {
-        put(&mut body, name);
+        put_text(&mut body, name);
         body.extend_from_slice(&sum.to_le_bytes());
     }
     put_length(&mut body, table.len());
@@ -182,11 +186,11 @@ fn compose(files: &BTreeMap<String, u32>, table: &[u8], meta: &[u8]) -> Vec<u8> 
     body
 }
 
-fn parse(body: &[u8]) -> Option<(BTreeMap<String, u32>, Vec<u8>, String)> {
-    let mut reader = Reader(body);
+fn decode_manifest(body: &[u8]) -> Option<(BTreeMap<String, u32>, Vec<u8>, String)> {
+    let mut reader = ByteReader(body);
     let mut files = BTreeMap::new();
-    for _ in 0..reader.length()? {
-        let name = reader.text()?;
+    for _ in 0..reader.take_length()? {
+        let name = reader.take_text()?;
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
         if !plain || name.starts_with('.') {
             return None;
@@ -194,7 +198,7 @@ fn parse(body: &[u8]) -> Option<(BTreeMap<String, u32>, Vec<u8>, String)> {
         let sum = u32::from_le_bytes(reader.take(4)?.try_into().ok()?);
         files.insert(name.to_owned(), sum);
     }
-    let length = reader.length()?;
+    let length = reader.take_length()?;
     let table = reader.take(length)?.to_vec();
     let meta = String::from_utf8(reader.0.to_vec()).ok()?;
     Some((files, table, meta))

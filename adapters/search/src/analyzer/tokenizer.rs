@@ -6,7 +6,7 @@
 use unicode_normalization::char::is_combining_mark;
 
 /// A compound with more runs of letters and digits is a hash, which stays whole.
-const MAX_RUNS: usize = 3;
+const MAX_PIECE_RUNS: usize = 3;
 
 /// The next compound from `at` on. Moves `at` to its end.
 pub(crate) fn next_compound<'a>(text: &'a str, at: &mut usize) -> Option<&'a str> {
@@ -14,12 +14,12 @@ pub(crate) fn next_compound<'a>(text: &'a str, at: &mut usize) -> Option<&'a str
     let mut end = *at;
     let mut joined = false;
     while let Some((char, next)) = char_at(text, end) {
-        match (class(char), start) {
-            (Class::Word, None) => start = Some(end),
-            (Class::Word, Some(_)) => joined = false,
+        match (char_class(char), start) {
+            (CharClass::Word, None) => start = Some(end),
+            (CharClass::Word, Some(_)) => joined = false,
             // Two joints in a row end a word, as in `a..b` or `--`.
-            (Class::Joint, Some(_)) if !joined => joined = true,
-            (Class::Ideograph, None) => {
+            (CharClass::Joint, Some(_)) if !joined => joined = true,
+            (CharClass::Ideograph, None) => {
                 *at = next;
                 return Some(&text[end..next]);
             }
@@ -30,7 +30,7 @@ pub(crate) fn next_compound<'a>(text: &'a str, at: &mut usize) -> Option<&'a str
     }
     *at = end;
     let found = &text[start?..end];
-    Some(found.trim_end_matches(|c| class(c) == Class::Joint))
+    Some(found.trim_end_matches(|c| char_class(c) == CharClass::Joint))
 }
 
 fn char_at(text: &str, at: usize) -> Option<(char, usize)> {
@@ -43,7 +43,7 @@ fn char_at(text: &str, at: usize) -> Option<(char, usize)> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum CharClass {
     Word,
     /// Joins two words.
     Joint,
@@ -52,29 +52,29 @@ enum Class {
     Other,
 }
 
-fn class(c: char) -> Class {
+fn char_class(c: char) -> CharClass {
     match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '\u{400}'..='\u{481}' => Class::Word,
-        '-' | '_' | '.' | '\'' | '’' => Class::Joint,
-        '\0'..='\x7f' => Class::Other,
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '\u{400}'..='\u{481}' => CharClass::Word,
+        '-' | '_' | '.' | '\'' | '’' => CharClass::Joint,
+        '\0'..='\x7f' => CharClass::Other,
         '\u{3040}'..='\u{309f}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' => {
-            Class::Ideograph
+            CharClass::Ideograph
         }
-        '\u{20000}'..='\u{3ffff}' => Class::Ideograph,
-        _ if c.is_alphanumeric() || is_combining_mark(c) => Class::Word,
-        _ => Class::Other,
+        '\u{20000}'..='\u{3ffff}' => CharClass::Ideograph,
+        _ if c.is_alphanumeric() || is_combining_mark(c) => CharClass::Word,
+        _ => CharClass::Other,
     }
 }
 
 /// The words of a compound: itself and its parts. The second argument of `take` is true for words
 /// of letters alone, which are stemmed.
-pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
+pub(crate) fn split_compound(compound: &str, mut take: impl FnMut(&str, bool)) {
     let named = |c: char| c == '_' || c == '.' || is_digit(c);
     let parted = |c: char| matches!(c, '-' | '_' | '.');
     let plain = !compound.contains(|c| c == '-' || named(c));
     if plain {
         take(compound, true);
-        parts(compound, &mut take);
+        split_piece(compound, &mut take);
         return;
     }
     // `well-known` is two words of a language, `well_known` and `req-7` are names.
@@ -90,18 +90,18 @@ pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
         if bare.len() < piece.len() && piece.bytes().all(|b| b.is_ascii_digit()) {
             take(if bare.is_empty() { "0" } else { bare }, false);
         }
-        parts(piece, &mut take);
+        split_piece(piece, &mut take);
     }
 }
 
 /// The parts of a piece at the borders of `camelCase` and of letters and digits, if it has any.
-fn parts(piece: &str, take: &mut impl FnMut(&str, bool)) {
+fn split_piece(piece: &str, take: &mut impl FnMut(&str, bool)) {
     if !piece.contains(|c: char| c.is_uppercase() || is_digit(c)) {
         return;
     }
-    let runs = borders(piece);
+    let runs = split_runs(piece);
     let alternations = runs.iter().filter(|run| run.contains(is_digit)).count();
-    let hash = alternations > 0 && runs.len() > MAX_RUNS;
+    let hash = alternations > 0 && runs.len() > MAX_PIECE_RUNS;
     if runs.len() < 2 || hash {
         return;
     }
@@ -115,7 +115,7 @@ pub(crate) fn is_digit(c: char) -> bool {
     c.is_ascii_digit() || !(c.is_ascii() || matches!(c, '\u{c0}'..='\u{65f}')) && c.is_numeric()
 }
 
-fn borders(piece: &str) -> Vec<&str> {
+fn split_runs(piece: &str) -> Vec<&str> {
     let chars: Vec<(usize, char)> = piece.char_indices().collect();
     let mut runs = Vec::new();
     let mut start = 0;
