@@ -1,7 +1,7 @@
-//! A project's folder of cache files, which one process writes.
+//! The cache directory of one project. One process writes it, all others only read.
 //!
-//! Files are read and never mapped: a truncated mapped file would kill the process, a truncated
-//! read only fails its checksum.
+//! Files are read and never mapped: a truncated mapped file would kill the process. A truncated file
+//! that is read fails its checksum.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,36 +14,38 @@ use tantivy::directory::RamDirectory;
 use crate::checksummed_file::{self, ByteReader, put_length, put_text};
 use crate::{analyzer, item_table, lexical};
 
+const MANIFEST_FILE: &str = "manifest";
+/// The folder of tantivy's files.
+const SEGMENT_FOLDER: &str = "words";
 const META_FILE: &str = "meta.json";
 const MANAGED_FILE: &str = ".managed.json";
-/// Attempts of a reader while a writer removes old files.
+/// A reader tries again because the writer may just have removed old files.
 const MAX_LOAD_ATTEMPTS: usize = 3;
 
-/// The folder; tantivy's files are in the folder `words` below it.
 #[derive(Debug)]
 pub(crate) struct CacheDir {
     path: PathBuf,
-    /// `None` if another process writes.
+    /// `None` if another process is the writer.
     lock: Option<File>,
-    /// The files in the manifest with their checksums. They never change.
+    /// The checksums of the files in the manifest. These files never change.
     saved_files: BTreeMap<String, u32>,
 }
 
 impl CacheDir {
-    /// Creates the folder and tries to become its writer.
+    /// Creates the directory and tries to become its writer.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
-        fs::create_dir_all(path.join("words"))?;
+        fs::create_dir_all(path.join(SEGMENT_FOLDER))?;
         let lock = try_lock(&path);
         Ok(Self { path, lock, saved_files: BTreeMap::new() })
     }
 
-    /// Becomes the writer if there is none. True if it was not before.
+    /// Tries to become the writer. True if this process was not the writer before and now is.
     pub(crate) fn take_over(&mut self) -> bool {
         if self.is_writer() {
             return false;
         }
         self.lock = try_lock(&self.path);
-        // The files are of the former writer.
+        // The former writer may have replaced the files.
         self.saved_files.clear();
         self.is_writer()
     }
@@ -56,10 +58,10 @@ impl CacheDir {
         self.path.join(name)
     }
 
-    /// The last saved index, in memory, and its table.
+    /// Loads the last saved tantivy index into memory, and the encoded item table.
     pub(crate) fn load_index(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
         for _ in 0..MAX_LOAD_ATTEMPTS {
-            let manifest = checksummed_file::read(&self.path("manifest"), &manifest_format())?;
+            let manifest = checksummed_file::read(&self.path(MANIFEST_FILE), &manifest_format())?;
             let (files, table, meta) = decode_manifest(&manifest)?;
             if let Some(directory) = self.read_files(&files, &meta) {
                 self.saved_files = files;
@@ -67,7 +69,7 @@ impl CacheDir {
             }
         }
         let path = self.path.display();
-        tracing::info!(%path, "the search index is damaged and is built anew");
+        tracing::info!(%path, "search index: the saved files are damaged; it is rebuilt");
         None
     }
 
@@ -75,7 +77,7 @@ impl CacheDir {
         let directory = RamDirectory::create();
         let mut managed = vec![format!("\"{META_FILE}\"")];
         for (name, sum) in files {
-            let bytes = fs::read(self.path("words").join(name)).ok()?;
+            let bytes = fs::read(self.path(SEGMENT_FOLDER).join(name)).ok()?;
             if crc32fast::hash(&bytes) != *sum {
                 return None;
             }
@@ -88,8 +90,8 @@ impl CacheDir {
         Some(directory)
     }
 
-    /// Saves the committed index: new files, then the manifest that lists them, then the removal of
-    /// old files. `false` if the index changed meanwhile and must be saved later.
+    /// Saves the committed index: writes new files, then the manifest, then removes old files.
+    /// `false` if a merge changed the index meanwhile; then it must be saved again.
     pub(crate) fn save_index(
         &mut self,
         index: &tantivy::Index,
@@ -106,12 +108,13 @@ impl CacheDir {
             let (Some(name), Ok(slice)) = (path.to_str(), directory.open_read(&path)) else {
                 continue;
             };
-            let sum = if let Some(sum) = self.saved_files.get(name) {
-                *sum
-            } else {
-                let bytes = slice.read_bytes()?;
-                fs::write(self.path("words").join(name), bytes.as_slice())?;
-                crc32fast::hash(bytes.as_slice())
+            let sum = match self.saved_files.get(name) {
+                Some(sum) => *sum,
+                None => {
+                    let bytes = slice.read_bytes()?;
+                    fs::write(self.path(SEGMENT_FOLDER).join(name), bytes.as_slice())?;
+                    crc32fast::hash(bytes.as_slice())
+                }
             };
             files.insert(name.to_owned(), sum);
         }
@@ -119,7 +122,7 @@ impl CacheDir {
             return Ok(false);
         }
         checksummed_file::write(
-            &self.path("manifest"),
+            &self.path(MANIFEST_FILE),
             &manifest_format(),
             &encode_manifest(&files, table, &meta),
         )?;
@@ -128,47 +131,58 @@ impl CacheDir {
         Ok(true)
     }
 
-    /// Removes tantivy's files that the manifest does not list.
+    /// Removes segment files that the manifest does not list.
     fn remove_unlisted(&self) -> io::Result<()> {
-        for entry in fs::read_dir(self.path("words"))? {
+        for entry in fs::read_dir(self.path(SEGMENT_FOLDER))? {
             let entry = entry?;
             let name = entry.file_name();
-            if !name.to_str().is_some_and(|name| self.saved_files.contains_key(name)) {
+            let is_listed = match name.to_str() {
+                Some(name) => self.saved_files.contains_key(name),
+                None => false,
+            };
+            if !is_listed {
                 fs::remove_file(entry.path())?;
             }
         }
         Ok(())
     }
 
-    /// Removes the saved index.
+    /// Removes the saved index. The manifest goes first, so that it never lists missing files.
     pub(crate) fn clear_index(&mut self) -> io::Result<()> {
         self.saved_files.clear();
         if !self.is_writer() {
             return Ok(());
         }
-        match fs::remove_file(self.path("manifest")) {
+        match fs::remove_file(self.path(MANIFEST_FILE)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => self.remove_unlisted(),
         }
     }
 }
 
-/// True if there is a valid manifest and all files that it lists.
+/// True if there is a valid manifest and all files that it lists exist.
 pub(crate) fn has_valid_index(folder: &Path) -> bool {
-    let manifest = checksummed_file::read(&folder.join("manifest"), &manifest_format());
-    let listed = manifest.as_deref().and_then(decode_manifest);
-    listed.is_some_and(|(files, ..)| {
-        files.keys().all(|name| fs::metadata(folder.join("words").join(name)).is_ok())
-    })
+    let Some(manifest) = checksummed_file::read(&folder.join(MANIFEST_FILE), &manifest_format())
+    else {
+        return false;
+    };
+    let Some((files, ..)) = decode_manifest(&manifest) else { return false };
+    for name in files.keys() {
+        if fs::metadata(folder.join(SEGMENT_FOLDER).join(name)).is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 fn try_lock(folder: &Path) -> Option<File> {
     let path = folder.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(path);
-    file.ok().filter(|file| file.try_lock().is_ok())
+    let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
 }
 
-/// The versions of all saved parts. An index of another version is rebuilt.
+/// Names the versions of all saved parts. An index of another version is rebuilt.
 fn manifest_format() -> String {
     format!("words {}.{}.{}", analyzer::VERSION, item_table::VERSION, lexical::VERSION)
 }
@@ -191,8 +205,9 @@ fn decode_manifest(body: &[u8]) -> Option<(BTreeMap<String, u32>, Vec<u8>, Strin
     let mut files = BTreeMap::new();
     for _ in 0..reader.take_length()? {
         let name = reader.take_text()?;
-        let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
-        if !plain || name.starts_with('.') {
+        // A name with a separator could leave the folder.
+        let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
+        if !is_plain || name.starts_with('.') {
             return None;
         }
         let sum = u32::from_le_bytes(reader.take(4)?.try_into().ok()?);

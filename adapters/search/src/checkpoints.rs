@@ -1,6 +1,6 @@
-//! The versions of documents at the last comparison of each name.
+//! Checkpoints: the document versions at the last comparison, by the name of the comparison.
 //!
-//! All processes of a project read and write this file, also those that write nothing else.
+//! Every process of a project reads and writes this file, also those that do not write the index.
 
 use std::collections::BTreeMap;
 
@@ -18,45 +18,54 @@ type CheckpointVersions = BTreeMap<String, BTreeMap<DocumentId, Version>>;
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointFile {
     checkpoints: CheckpointVersions,
-    /// The file is older, because it could not be written.
+    /// The last write failed, so the file is older than this state.
     has_unsaved: bool,
 }
 
 impl CheckpointFile {
-    /// Compares with the last checkpoint of this name and replaces it.
+    /// Compares the versions with the last checkpoint of this name and replaces it.
     pub(crate) fn compare_and_replace(
         &mut self,
-        folder: Option<&CacheDir>,
+        cache_dir: Option<&CacheDir>,
         name: &str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> IndexDifference {
-        let read = folder.filter(|_| !self.has_unsaved).and_then(read_file);
-        self.checkpoints = read.unwrap_or_else(|| std::mem::take(&mut self.checkpoints));
-        let before = self.checkpoints.remove(name).unwrap_or_default();
-        let difference = IndexDifference::between(&before, &versions);
+        // Another process may have written the file since.
+        if let Some(cache_dir) = cache_dir
+            && !self.has_unsaved
+            && let Some(checkpoints) = read_file(cache_dir)
+        {
+            self.checkpoints = checkpoints;
+        }
+        let previous = self.checkpoints.remove(name).unwrap_or_default();
+        let difference = IndexDifference::between(&previous, &versions);
         self.checkpoints.insert(name.to_owned(), versions);
-        let changed = difference
-            != IndexDifference { unchanged: difference.unchanged, ..IndexDifference::default() };
-        if let Some(folder) = folder.filter(|_| changed || self.has_unsaved) {
-            let written = checksummed_file::write_shared(
-                &folder.path(FILE_NAME),
-                FORMAT,
-                &compose(&self.checkpoints),
-            );
-            self.has_unsaved = written.is_err();
-            if let Err(error) = written {
-                tracing::warn!(%error, "a checkpoint can't be kept for the next start");
-            }
+        let unchanged =
+            IndexDifference { unchanged: difference.unchanged, ..IndexDifference::default() };
+        if let Some(cache_dir) = cache_dir
+            && (difference != unchanged || self.has_unsaved)
+        {
+            self.save(cache_dir);
         }
         difference
     }
+
+    fn save(&mut self, cache_dir: &CacheDir) {
+        let path = cache_dir.path(FILE_NAME);
+        let body = encode(&self.checkpoints);
+        let result = checksummed_file::write_shared(&path, FORMAT, &body);
+        self.has_unsaved = result.is_err();
+        if let Err(error) = result {
+            tracing::warn!(%error, "search cache: cannot save a checkpoint");
+        }
+    }
 }
 
-fn read_file(folder: &CacheDir) -> Option<CheckpointVersions> {
-    parse(&checksummed_file::read(&folder.path(FILE_NAME), FORMAT)?)
+fn read_file(cache_dir: &CacheDir) -> Option<CheckpointVersions> {
+    decode(&checksummed_file::read(&cache_dir.path(FILE_NAME), FORMAT)?)
 }
 
-fn compose(checkpoints: &CheckpointVersions) -> Vec<u8> {
+fn encode(checkpoints: &CheckpointVersions) -> Vec<u8> {
     let mut body = Vec::new();
     put_length(&mut body, checkpoints.len());
     for (name, versions) in checkpoints {
@@ -69,7 +78,7 @@ fn compose(checkpoints: &CheckpointVersions) -> Vec<u8> {
     body
 }
 
-fn parse(body: &[u8]) -> Option<CheckpointVersions> {
+fn decode(body: &[u8]) -> Option<CheckpointVersions> {
     let mut reader = ByteReader(body);
     let mut checkpoints = BTreeMap::new();
     for _ in 0..reader.take_length()? {

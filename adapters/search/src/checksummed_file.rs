@@ -1,7 +1,7 @@
-//! Small checksummed files of the cache, written whole, and the encoding of values in them.
+//! Small checksummed files of the cache, and the encoding of values in them.
 //!
-//! A file may be torn after a power failure; then it counts as absent. A change of the encoding
-//! needs another version where the form of the file is named.
+//! A damaged file is treated as missing. A change of the encoding needs a new version in the format
+//! name, which is the file's first line.
 
 use std::fs;
 use std::io;
@@ -12,67 +12,65 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 
-/// The start of every file.
+/// The start of the first line.
 const FILE_SIGNATURE: &str = "reqlore search cache";
 
-/// Replaces the file atomically, without a sync.
-pub(crate) fn write(path: &Path, form: &str, body: &[u8]) -> io::Result<()> {
-    write_and_rename(&path.with_extension("new"), path, form, body)
+/// Replaces the file atomically. Without a sync: the checksum detects a torn file.
+pub(crate) fn write(path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
+    write_and_rename(&path.with_extension("new"), path, format, body)
 }
 
-/// The same for a file that other processes write as well. The last writer wins.
-pub(crate) fn write_shared(path: &Path, form: &str, body: &[u8]) -> io::Result<()> {
-    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let beside = path.with_extension(format!("{}-{number}.new", process::id()));
-    write_and_rename(&beside, path, form, body).inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
-    })
+/// Replaces a file that other processes write as well. The last writer wins.
+pub(crate) fn write_shared(path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
+    static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_extension(format!("{}-{number}.new", process::id()));
+    let result = write_and_rename(&temporary, path, format, body);
+    if result.is_err() {
+        // The first error is the cause.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
 }
 
-fn write_and_rename(beside: &Path, path: &Path, form: &str, body: &[u8]) -> io::Result<()> {
-    let mut bytes = format!("{FILE_SIGNATURE} {form}\n").into_bytes();
+fn write_and_rename(temporary: &Path, path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
+    let mut bytes = format!("{FILE_SIGNATURE} {format}\n").into_bytes();
     bytes.extend_from_slice(body);
     let sum = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
-    replace_file(beside, path, &bytes)
+    replace_file(temporary, path, &bytes)
 }
 
-/// Writes the bytes to `beside` and moves it to `path`.
-pub(crate) fn replace_file(beside: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::write(beside, bytes)?;
-    fs::rename(beside, path)
+/// Writes the bytes to the temporary file and renames it to `path`.
+pub(crate) fn replace_file(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::write(temporary, bytes)?;
+    fs::rename(temporary, path)
 }
 
-/// The body of a file of this form. `None` if the file is missing, old or damaged.
-pub(crate) fn read(path: &Path, form: &str) -> Option<Vec<u8>> {
+/// Returns the body of a file of this format; `None` if it is missing, damaged or of another format.
+pub(crate) fn read(path: &Path, format: &str) -> Option<Vec<u8>> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            let path = path.display();
-            tracing::warn!(%path, %error, "a file of the search cache can't be read");
+            tracing::warn!(path = %path.display(), %error, "search cache: cannot read a file");
             return None;
         }
     };
-    let body = bytes
-        .len()
-        .checked_sub(4)
-        .filter(|end| bytes[*end..] == crc32fast::hash(&bytes[..*end]).to_le_bytes());
-    let first_line = format!("{FILE_SIGNATURE} {form}\n");
-    match body {
-        Some(end) if bytes[..end].starts_with(first_line.as_bytes()) => {
-            bytes.truncate(end);
-            Some(bytes.split_off(first_line.len()))
-        }
-        _ => {
-            tracing::info!(path = %path.display(), "a file of the search cache is old or damaged");
-            None
-        }
+    let first_line = format!("{FILE_SIGNATURE} {format}\n");
+    if let Some((content, sum)) = bytes.split_last_chunk::<4>()
+        && crc32fast::hash(content).to_le_bytes() == *sum
+        && content.starts_with(first_line.as_bytes())
+    {
+        let end = content.len();
+        bytes.truncate(end);
+        return Some(bytes.split_off(first_line.len()));
     }
+    tracing::info!(path = %path.display(), "search cache: a file is damaged or of another version");
+    None
 }
 
-/// A number never changes; a new kind gets the next one.
+/// Stored in files: a number never changes, and a new kind gets the next one.
 fn kind_byte(kind: DocumentKind) -> u8 {
     match kind {
         DocumentKind::Instructions => 0,
@@ -91,7 +89,7 @@ fn kind_from_byte(byte: u8) -> Option<DocumentKind> {
     DocumentKind::ALL.into_iter().find(|kind| kind_byte(*kind) == byte)
 }
 
-/// A document has at most eight megabytes, so 32 bits suffice.
+/// Appends a length as 32 bits: a document has at most 8 MB.
 pub(crate) fn put_length(bytes: &mut Vec<u8>, length: usize) {
     bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
 }
@@ -107,8 +105,7 @@ pub(crate) fn put_document(bytes: &mut Vec<u8>, document: &DocumentId, version: 
     put_text(bytes, &version.to_string());
 }
 
-/// Reads [`put_document`], [`put`] and [`put_length`]. A mismatch is `None`: the bytes come from a
-/// file.
+/// Reads values of [`put_document`], [`put_text`] and [`put_length`]; `None` if they do not match.
 pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> ByteReader<'a> {
@@ -140,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_of_all_kinds_read_back() {
+    fn documents_of_all_kinds_round_trip() {
         for kind in DocumentKind::ALL {
             let (id, version) = (DocumentId { kind, name: "a/б".to_owned() }, Version::of(b"1"));
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Splits texts for embedding models: at headings, and after about 180 words.
+//! Splits the text of an item into chunks for embedding models: at headings and after 180 words.
 //!
 //! A chunk begins with its title and headings, which name its subject. Equal chunks of two items
 //! share one vector.
@@ -7,20 +7,20 @@ use std::ops::Range;
 
 use reqlore_domain::sections::heading;
 
-/// The hash of a chunk's text.
+/// The first 16 bytes of the BLAKE3 hash of a chunk's text.
 pub(crate) type ChunkHash = [u8; 16];
 
-/// Maximum words of a chunk without its headings: about the input limit of models.
+/// Maximum words of a chunk without its headings; more would exceed the models' input.
 const MAX_CHUNK_WORDS: usize = 180;
-/// The rest of a longer item has no vectors.
+/// The rest of a longer item is not embedded.
 const MAX_CHUNKS: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) hash: ChunkHash,
-    /// With title and headings.
+    /// The text that is embedded, with title and headings.
     pub(crate) text: String,
-    /// Its part of the item's text.
+    /// The bytes of the item's text.
     pub(crate) range: Range<usize>,
 }
 
@@ -29,57 +29,59 @@ struct ItemText<'a> {
     text: &'a str,
 }
 
-/// The chunks of an item; none if it has neither title nor text.
+/// Splits an item into chunks; none if it has neither title nor text.
 pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
     let item = &ItemText { title: title.trim(), text };
     let mut chunks = Vec::new();
     let mut path: Vec<(usize, &str)> = Vec::new();
-    let (mut start, mut at, mut words, mut fenced) = (0, 0, 0, false);
+    let (mut start, mut offset, mut words, mut is_code) = (0, 0, 0, false);
     for line in item.text.split_inclusive('\n') {
-        let bare = line.trim();
-        fenced ^= bare.starts_with("```") || bare.starts_with("~~~");
-        let heading = if fenced { None } else { heading(bare) };
+        let trimmed = line.trim();
+        // A `#` line inside a code block is not a heading.
+        is_code ^= trimmed.starts_with("```") || trimmed.starts_with("~~~");
+        let heading = if is_code { None } else { heading(trimmed) };
         let count = line.split_whitespace().count();
         if heading.is_some() || words + count > MAX_CHUNK_WORDS {
-            push_chunk(&mut chunks, item, &path, start..at);
-            (start, words) = (at, 0);
+            push_chunk(&mut chunks, item, &path, start..offset);
+            (start, words) = (offset, 0);
         }
         if let Some((level, name)) = heading {
-            path.retain(|(above, _)| *above < level);
+            // A heading ends all sections of its level and below.
+            path.retain(|(parent, _)| *parent < level);
             path.push((level, name));
-            start = at + line.len();
+            start = offset + line.len();
         } else if count > MAX_CHUNK_WORDS {
-            start = split_long_line(&mut chunks, item, &path, at..at + line.len());
-            words = item.text[start..at + line.len()].split_whitespace().count();
+            start = split_long_line(&mut chunks, item, &path, offset..offset + line.len());
+            words = item.text[start..offset + line.len()].split_whitespace().count();
         } else {
             words += count;
         }
-        at += line.len();
+        offset += line.len();
     }
-    push_chunk(&mut chunks, item, &path, start..at);
+    push_chunk(&mut chunks, item, &path, start..offset);
     if chunks.is_empty() && !item.title.is_empty() {
-        push_any_chunk(&mut chunks, item, &path, 0..0);
+        push_possibly_empty(&mut chunks, item, &path, 0..0);
     }
     chunks.truncate(MAX_CHUNKS);
     chunks
 }
 
-/// Splits a line of many words. Returns the start of its last, unfinished chunk.
+/// Splits a line of more than [`MAX_CHUNK_WORDS`]. Returns the start of its last, unfinished chunk.
 fn split_long_line(
     chunks: &mut Vec<Chunk>,
     item: &ItemText,
     path: &[(usize, &str)],
     line: Range<usize>,
 ) -> usize {
-    let (mut start, mut words, mut inside) = (line.start, 0, false);
-    for (at, c) in item.text[line.clone()].char_indices() {
-        let begins = !c.is_whitespace() && !inside;
-        inside = !c.is_whitespace();
-        if begins && words == MAX_CHUNK_WORDS {
-            push_chunk(chunks, item, path, start..line.start + at);
-            (start, words) = (line.start + at, 0);
+    let (mut start, mut words, mut in_word) = (line.start, 0, false);
+    for (offset, c) in item.text[line.clone()].char_indices() {
+        let starts_word = !c.is_whitespace() && !in_word;
+        in_word = !c.is_whitespace();
+        if starts_word && words == MAX_CHUNK_WORDS {
+            push_chunk(chunks, item, path, start..line.start + offset);
+            (start, words) = (line.start + offset, 0);
         }
-        words += usize::from(begins);
+        words += usize::from(starts_word);
     }
     start
 }
@@ -91,11 +93,11 @@ fn push_chunk(
     range: Range<usize>,
 ) {
     if !item.text[range.clone()].trim().is_empty() && chunks.len() < MAX_CHUNKS {
-        push_any_chunk(chunks, item, path, range);
+        push_possibly_empty(chunks, item, path, range);
     }
 }
 
-fn push_any_chunk(
+fn push_possibly_empty(
     chunks: &mut Vec<Chunk>,
     item: &ItemText,
     path: &[(usize, &str)],
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_begin_with_title_and_headings() {
+    fn chunk_text_begins_with_title_and_headings() {
         assert_eq!(texts("", " \n"), Vec::<String>::new());
         assert_eq!(texts("T", ""), ["T\n"]);
         assert_eq!(texts("T", "a\nb\n"), ["T\na\nb"]);
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_words() {
+    fn chunk_over_word_limit_is_split_between_words() {
         let long = (0..1000).map(|i| i.to_string()).collect::<Vec<_>>();
         for text in [long.join(" "), long.join("\n"), format!("a\n{}\nb", long.join(" "))] {
             let chunks = texts("", &text);

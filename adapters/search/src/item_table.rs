@@ -1,7 +1,7 @@
-//! The indexed documents with their versions, and items by their slots.
+//! The indexed documents with their versions, and their items by slot.
 //!
-//! A *slot* is an item's number in all lists of this crate (scores, vectors, postings). It is
-//! reused after the item is removed, so it is valid within one state only.
+//! A *slot* is the number of an item in all lists of this crate: scores, vectors, postings. It is
+//! reused after the item is removed, so it is valid only until the table changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
@@ -16,7 +16,7 @@ use crate::chunk::ChunkHash;
 use crate::filter::FacetNumbers;
 use crate::script::Script;
 
-/// Nearly always one slot, which then needs no allocation.
+/// Nearly always one slot, which needs no allocation.
 type Slots = SmallVec<[u32; 1]>;
 
 /// A table of another version is rebuilt.
@@ -27,9 +27,9 @@ pub(crate) struct ItemTable {
     items_by_slot: Vec<Option<IndexedItem>>,
     free_slots: Vec<u32>,
     documents: BTreeMap<Arc<DocumentId>, IndexedDocument>,
-    /// The slots that may have a reference, by the hash of its lower case.
+    /// Candidate slots by the hash of the lower-case reference.
     slots_by_reference: HashMap<u64, Slots, RandomState>,
-    /// Each once: there are few of them.
+    /// Interned, because there are only a few kinds.
     kinds: BTreeSet<Arc<str>>,
     pub(crate) facets: FacetNumbers,
     item_count: usize,
@@ -44,7 +44,7 @@ pub(crate) struct IndexedItem {
     pub(crate) kind: Arc<str>,
     pub(crate) title: Box<str>,
     pub(crate) chunks: Box<[ChunkHash]>,
-    /// Numbers of the table's [`Facets`].
+    /// Numbers of the table's [`FacetNumbers`].
     pub(crate) facets: Box<[u32]>,
     pub(crate) script: Script,
 }
@@ -56,7 +56,7 @@ struct IndexedDocument {
 }
 
 impl ItemTable {
-    /// Slots are below this number.
+    /// The upper bound of all slots.
     pub(crate) fn slot_count(&self) -> usize {
         self.items_by_slot.len()
     }
@@ -65,12 +65,11 @@ impl ItemTable {
         self.item_count
     }
 
-    /// Grows with each change. Data derived from the table is valid while it stays.
+    /// Changes with each change of the table; derived data is valid while it is the same.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The script of most items.
     pub(crate) fn main_script(&self) -> Script {
         Script::most_frequent(&self.script_counts)
     }
@@ -79,42 +78,49 @@ impl ItemTable {
         self.items_by_slot.get(slot_index(slot))?.as_ref()
     }
 
-    /// All items with their slots, in the order of slots.
+    /// Iterates over all items in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &IndexedItem)> {
-        (0..).zip(&self.items_by_slot).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)))
+        (0..).zip(&self.items_by_slot).filter_map(|(slot, item)| Some((slot, item.as_ref()?)))
     }
 
-    /// Slots of a reference, in the order of their documents.
+    /// Returns the slots of a reference in any case, in the order of their documents.
     pub(crate) fn slots_of_reference(&self, reference: &str) -> Vec<u32> {
         let wanted = reference.to_lowercase();
-        let slots = self
-            .slots_by_reference
-            .get(&self.reference_hash(&wanted))
-            .map_or(&[][..], SmallVec::as_slice);
-        let has_it = |slot: &u32| {
-            self.item(*slot).is_some_and(|entry| entry.reference.to_lowercase() == wanted)
+        let Some(candidates) = self.slots_by_reference.get(&self.reference_hash(&wanted)) else {
+            return Vec::new();
         };
-        let mut slots: Vec<u32> = slots.iter().copied().filter(has_it).collect();
-        slots.sort_by_key(|slot| self.item(*slot).map(|entry| &entry.document));
-        slots
+        let mut found = Vec::new();
+        for slot in candidates {
+            // Two references may have the same hash.
+            if let Some(item) = self.item(*slot)
+                && item.reference.to_lowercase() == wanted
+            {
+                found.push((&item.document, *slot));
+            }
+        }
+        found.sort_by_key(|(document, _)| *document);
+        found.into_iter().map(|(_, slot)| slot).collect()
     }
 
     pub(crate) fn versions(&self) -> BTreeMap<DocumentId, Version> {
-        self.documents.iter().map(|(id, known)| (DocumentId::clone(id), known.version)).collect()
+        self.documents
+            .iter()
+            .map(|(id, document)| (DocumentId::clone(id), document.version))
+            .collect()
     }
 
-    /// Removes a document. Returns its items with their slots.
+    /// Removes a document and returns its items with their slots.
     pub(crate) fn remove_document(&mut self, document: &DocumentId) -> Vec<(u32, IndexedItem)> {
-        let Some(known) = self.documents.remove(document) else { return Vec::new() };
+        let Some(indexed) = self.documents.remove(document) else { return Vec::new() };
         self.revision += 1;
         let mut removed = Vec::new();
-        for slot in known.slots {
-            let Some(entry) = self.items_by_slot[slot_index(slot)].take() else { continue };
+        for slot in indexed.slots {
+            let Some(item) = self.items_by_slot[slot_index(slot)].take() else { continue };
             self.free_slots.push(slot);
             self.item_count -= 1;
-            self.script_counts[entry.script.index()] -= 1;
-            self.forget_reference(&entry.reference, slot);
-            removed.push((slot, entry));
+            self.script_counts[item.script.index()] -= 1;
+            self.forget_reference(&item.reference, slot);
+            removed.push((slot, item));
         }
         removed
     }
@@ -132,17 +138,17 @@ impl ItemTable {
         self.slots_by_reference.hasher().hash_one(reference)
     }
 
-    /// The shared text of a kind.
+    /// Returns the shared text of a kind.
     pub(crate) fn intern_kind(&mut self, kind: &str) -> Arc<str> {
-        if let Some(known) = self.kinds.get(kind) {
-            return Arc::clone(known);
+        if let Some(interned) = self.kinds.get(kind) {
+            return Arc::clone(interned);
         }
         let kind: Arc<str> = kind.into();
         self.kinds.insert(Arc::clone(&kind));
         kind
     }
 
-    /// Takes a document in, so far without items.
+    /// Adds a document without items.
     pub(crate) fn add_document(
         &mut self,
         document: DocumentId,
@@ -155,76 +161,81 @@ impl ItemTable {
         document
     }
 
-    /// Takes an item of a known document in; gives its slot.
-    pub(crate) fn add_item(&mut self, entry: IndexedItem) -> u32 {
-        let slot = self.free_slots.pop().unwrap_or_else(|| {
-            self.items_by_slot.push(None);
-            u32::try_from(self.items_by_slot.len() - 1).unwrap_or(u32::MAX)
-        });
-        self.insert_at(slot, entry);
+    /// Adds an item of an added document and returns its slot.
+    pub(crate) fn add_item(&mut self, item: IndexedItem) -> u32 {
+        let slot = match self.free_slots.pop() {
+            Some(slot) => slot,
+            None => {
+                self.items_by_slot.push(None);
+                u32::try_from(self.items_by_slot.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.insert_at(slot, item);
         slot
     }
 
-    fn insert_at(&mut self, slot: u32, entry: IndexedItem) {
+    fn insert_at(&mut self, slot: u32, item: IndexedItem) {
         self.revision += 1;
         self.item_count += 1;
-        self.script_counts[entry.script.index()] += 1;
-        let hash = self.reference_hash(&entry.reference.to_lowercase());
+        self.script_counts[item.script.index()] += 1;
+        let hash = self.reference_hash(&item.reference.to_lowercase());
         self.slots_by_reference.entry(hash).or_default().push(slot);
-        if let Some(known) = self.documents.get_mut(&entry.document) {
-            known.slots.push(slot);
+        if let Some(indexed) = self.documents.get_mut(&item.document) {
+            indexed.slots.push(slot);
         }
-        self.items_by_slot[slot_index(slot)] = Some(entry);
+        self.items_by_slot[slot_index(slot)] = Some(item);
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_length(&mut bytes, self.items_by_slot.len());
-        for (document, known) in &self.documents {
-            put_document(&mut bytes, document, known.version);
-            put_length(&mut bytes, known.slots.len());
-            for slot in &known.slots {
-                let Some(entry) = self.item(*slot) else { continue };
+        for (document, indexed) in &self.documents {
+            put_document(&mut bytes, document, indexed.version);
+            put_length(&mut bytes, indexed.slots.len());
+            for slot in &indexed.slots {
+                let Some(item) = self.item(*slot) else { continue };
                 bytes.extend_from_slice(&slot.to_le_bytes());
-                for text in [&*entry.reference, &*entry.kind, &*entry.title] {
+                for text in [&*item.reference, &*item.kind, &*item.title] {
                     put_text(&mut bytes, text);
                 }
-                bytes.push(entry.script.to_byte());
-                put_length(&mut bytes, entry.chunks.len());
-                bytes.extend(entry.chunks.as_flattened());
-                put_length(&mut bytes, entry.facets.len());
-                entry
-                    .facets
-                    .iter()
-                    .for_each(|facet| put_text(&mut bytes, self.facets.text(*facet)));
+                bytes.push(item.script.to_byte());
+                put_length(&mut bytes, item.chunks.len());
+                bytes.extend(item.chunks.as_flattened());
+                put_length(&mut bytes, item.facets.len());
+                for facet in &item.facets {
+                    put_text(&mut bytes, self.facets.text(*facet));
+                }
             }
         }
         bytes
     }
 
-    /// Reads what [`Table::compose`] wrote; `None` for what does not fit together.
+    /// Decodes bytes of [`ItemTable::encode`]; `None` if they are inconsistent.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = ByteReader(bytes);
         let mut table = Self::default();
-        let width = reader.take_length()?;
-        // A slot that nothing has is a gap of a few bytes in memory; so many gaps are no table.
-        if width > bytes.len() + (1 << 20) {
+        let slot_count = reader.take_length()?;
+        // A free slot takes no bytes in the file, but memory. This bounds it for damaged input.
+        if slot_count > bytes.len() + (1 << 20) {
             return None;
         }
-        table.items_by_slot.resize_with(width, || None);
+        table.items_by_slot.resize_with(slot_count, || None);
         while !reader.0.is_empty() {
             let (document, version) = reader.take_document()?;
             let document = table.add_document(document, version);
             for _ in 0..reader.take_length()? {
-                let (slot, entry) = table.decode_item(&mut reader, &document)?;
+                let (slot, item) = table.decode_item(&mut reader, &document)?;
                 if table.items_by_slot.get(slot_index(slot))?.is_some() {
                     return None;
                 }
-                table.insert_at(slot, entry);
+                table.insert_at(slot, item);
             }
         }
-        let free = (0..).zip(&table.items_by_slot).filter(|(_, entry)| entry.is_none());
-        table.free_slots = free.map(|(slot, _)| slot).collect();
+        for (slot, item) in (0..).zip(&table.items_by_slot) {
+            if item.is_none() {
+                table.free_slots.push(slot);
+            }
+        }
         Some(table)
     }
 
@@ -250,7 +261,6 @@ impl ItemTable {
     }
 }
 
-/// A slot as an index.
 pub(crate) fn slot_index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
 }
@@ -259,7 +269,7 @@ pub(crate) fn slot_index(slot: u32) -> usize {
 mod tests {
     use super::*;
 
-    fn entry(document: &Arc<DocumentId>, reference: &str, facet: u32) -> IndexedItem {
+    fn item(document: &Arc<DocumentId>, reference: &str, facet: u32) -> IndexedItem {
         IndexedItem {
             document: Arc::clone(document),
             reference: reference.into(),
@@ -272,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_table_reads_back_and_its_parts_do_not() {
+    fn table_round_trips_and_truncated_bytes_are_rejected() {
         let mut table = ItemTable::default();
         for name in ["a", "b", "c"] {
             let document =
                 table.add_document(DocumentId::entity(name), Version::of(name.as_bytes()));
             for reference in ["x", "Y"] {
                 let facet = table.facets.assign(reference);
-                table.add_item(entry(&document, &format!("{name}:{reference}"), facet));
+                table.add_item(item(&document, &format!("{name}:{reference}"), facet));
             }
         }
         table.remove_document(&DocumentId::entity("b"));
@@ -292,8 +302,11 @@ mod tests {
         assert_eq!((read.item_count(), read.main_script()), (4, Script::Cyrillic));
         assert_eq!(read.slots_of_reference("C:y").len(), 1);
         assert_eq!(read.free_slots.len(), 2);
-        let readable = |length: &usize| ItemTable::decode(&bytes[..*length]).is_some();
-        // Only a cut between two documents gives a table; the checksum around it tells.
-        assert_eq!((0..bytes.len()).filter(readable).count(), 3);
+        let mut decodable = 0;
+        for length in 0..bytes.len() {
+            decodable += usize::from(ItemTable::decode(&bytes[..length]).is_some());
+        }
+        // Only a cut between two documents gives a table; the checksum of the file detects it.
+        assert_eq!(decodable, 3);
     }
 }

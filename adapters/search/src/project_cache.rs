@@ -1,9 +1,8 @@
-//! The open projects, a few at a time, because each has its own threads and memory.
+//! The open project indexes: at most eight, because each has its own threads and memory.
 //!
-//! A call may still use a closed project, so a project saves itself again when it is dropped. The
-//! application learns from [`Project::losses`] that a project was opened again.
+//! A running call may still use a closed index, so an index saves itself again when it is dropped.
+//! [`ProjectIndex::generation`] tells the application that an index was opened again.
 
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +15,7 @@ use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 
-/// The least recently used project above this number is closed.
+/// Above this number the least recently used index is closed.
 const MAX_OPEN_PROJECTS: usize = 8;
 
 #[derive(Debug)]
@@ -24,10 +23,10 @@ pub(crate) struct ProjectCache {
     config: Config,
     analyzers: AnalyzerPair,
     open: Mutex<LruCache<ProjectKey, Arc<Mutex<ProjectIndex>>>>,
-    /// Held while projects are closed and opened, so that no folder is read while it is saved.
-    /// Calls to open projects continue.
+    /// Held while an index is closed and opened, so that no directory is read while it is saved.
+    /// Calls to open indexes do not wait for it.
     opening: Mutex<()>,
-    /// The next number of an opening or a loss.
+    /// The generation of the next index that is opened or emptied.
     next_generation: Arc<AtomicU64>,
 }
 
@@ -42,16 +41,17 @@ impl ProjectCache {
         lock(&self.open).get(key).cloned()
     }
 
-    /// Opens a project from its folder, unless it is open.
     pub(crate) fn get_or_open(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
         let _opening = lock(&self.opening);
         if let Some(project) = self.get(key) {
             return Ok(project);
         }
         self.close_oldest();
-        let folder = self.config.cache.as_deref().and_then(|cache| self.open_cache_dir(cache, key));
-        let (analyzers, losses) = (self.analyzers.clone(), Arc::clone(&self.next_generation));
-        let opened = ProjectIndex::open(folder, analyzers, &self.config.embedders, losses)?;
+        let cache_dir = self.open_cache_dir(key);
+        let (analyzers, next_generation) =
+            (self.analyzers.clone(), Arc::clone(&self.next_generation));
+        let opened =
+            ProjectIndex::open(cache_dir, analyzers, &self.config.embedders, next_generation)?;
         let project = Arc::new(Mutex::new(opened));
         lock(&self.open).put(key.clone(), Arc::clone(&project));
         Ok(project)
@@ -60,10 +60,13 @@ impl ProjectCache {
     fn close_oldest(&self) {
         loop {
             let mut open = lock(&self.open);
-            let oldest = (open.len() >= MAX_OPEN_PROJECTS).then(|| open.pop_lru()).flatten();
+            if open.len() < MAX_OPEN_PROJECTS {
+                return;
+            }
+            let oldest = open.pop_lru();
             drop(open);
             let Some((_, project)) = oldest else { return };
-            // A call may hold it longer, so its drop may be too late.
+            // The drop may come too late: a call may hold the index longer.
             lock(&project).save();
         }
     }
@@ -72,18 +75,21 @@ impl ProjectCache {
         lock(&self.open).iter().map(|(_, project)| Arc::clone(project)).collect()
     }
 
-    fn open_cache_dir(&self, cache: &Path, key: &ProjectKey) -> Option<CacheDir> {
-        let path = cache.join(cache_dir_name(&self.config.store, key));
-        let opened = CacheDir::open(path.clone()).inspect_err(|error| {
-            let path = path.display();
-            tracing::warn!(%path, %error, "there is no cache of the search index");
-        });
-        opened.ok()
+    fn open_cache_dir(&self, key: &ProjectKey) -> Option<CacheDir> {
+        let path = self.config.cache.as_deref()?.join(cache_dir_name(&self.config.store, key));
+        match CacheDir::open(path.clone()) {
+            Ok(cache_dir) => Some(cache_dir),
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(%path, %error, "search cache: cannot open; the index is in memory");
+                None
+            }
+        }
     }
 }
 
-/// The name of a project's cache folder. A folder of documents has one cache, both as a key that is
-/// a path and as the default project of its store.
+/// Returns the name of a project's cache directory. A folder of documents has one cache, both as a
+/// key that is a path and as the default project of its store.
 pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
     let mut name = blake3::Hasher::new();
     if key.is_default() {
@@ -96,7 +102,7 @@ pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
     name.finalize().to_hex()[..32].to_owned()
 }
 
-/// Values after a panic elsewhere are good enough for a cache.
+/// Ignores poisoning: a cache stays usable after a panic elsewhere.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -106,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_are_open_and_the_least_recently_used_makes_room() {
+    fn open_projects_over_limit_close_least_recently_used() {
         let projects = ProjectCache::new(Config::default());
         let key = |number: usize| ProjectKey::new(format!("p-{number}"));
         let first = Arc::downgrade(&projects.get_or_open(&key(0)).unwrap());

@@ -1,9 +1,10 @@
-//! The index of one project: table, lexical and semantic index.
+//! The index of one project: item table, lexical index and semantic index.
 //!
-//! The index is a cache: an error empties it and is logged. The application finds the missing
-//! documents by `indexed` and adds them again.
+//! The index is a cache. After an error it is emptied and the error is logged. The application finds
+//! the missing documents by `indexed` and adds them again.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +20,7 @@ use crate::cache_dir::CacheDir;
 use crate::checkpoints::CheckpointFile;
 use crate::chunk;
 use crate::filter::ItemFilter;
-use crate::item_table::{IndexedItem, ItemTable};
+use crate::item_table::{IndexedItem, ItemTable, slot_index};
 use crate::lexical::LexicalIndex;
 use crate::lexical::bm25::{self, QueryTerm};
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
@@ -32,7 +33,7 @@ use crate::snippet;
 const MAX_REFERENCE_WORDS: usize = 256;
 /// Maximum items that a query's references put first.
 const MAX_PINNED_ITEMS: usize = 32;
-/// More items are searched on a blocking thread.
+/// A larger index is searched on a blocking thread.
 const MAX_FAST_SEARCH_ITEMS: usize = 50_000;
 
 #[derive(Debug)]
@@ -44,11 +45,13 @@ pub(crate) struct ProjectIndex {
     semantic: SemanticIndex,
     checkpoints: CheckpointFile,
     has_unsaved: bool,
-    /// Its own number of [`Project::losses`], and the next one of all projects.
-    generation: (u64, Arc<AtomicU64>),
+    /// See [`ProjectIndex::generation`].
+    generation: u64,
+    /// The next generation, shared by all projects.
+    next_generation: Arc<AtomicU64>,
 }
 
-/// Separate analyzers, so that a search never waits for indexing.
+/// Separate analyzers, because an analyzer is locked and a search must not wait for indexing.
 #[derive(Debug, Clone)]
 pub(crate) struct AnalyzerPair {
     pub(crate) query: Analyzer,
@@ -57,58 +60,53 @@ pub(crate) struct AnalyzerPair {
 
 pub(crate) enum QueryPlan {
     Ready(SemanticPlan),
-    /// This slow model must embed the query, without a lock.
+    /// This slow model must embed the query first, without holding the lock.
     NeedsEmbedding(SemanticPlan, Arc<dyn Embedder>),
 }
 
 pub(crate) struct SemanticPlan {
-    /// The ranking model, and the query's vector once it is known.
+    /// The ranking model; `None` for a lexical search.
     model: Option<usize>,
-    vector: Option<Arc<[f32]>>,
+    query_vector: Option<Arc<[f32]>>,
     script: Script,
 }
 
 impl ProjectIndex {
-    /// Opens the saved index of the folder, or begins empty.
+    /// Opens the saved index of the directory; an unusable one is removed and the index is empty.
     pub(crate) fn open(
-        mut folder: Option<CacheDir>,
+        mut cache_dir: Option<CacheDir>,
         analyzers: AnalyzerPair,
         embedders: &[Arc<dyn Embedder>],
-        losses: Arc<AtomicU64>,
+        next_generation: Arc<AtomicU64>,
     ) -> Result<Self> {
-        let meaning = SemanticIndex::new(embedders, folder.as_ref());
-        let checkpoints = CheckpointFile::default();
-        let stored = folder.as_mut().and_then(CacheDir::load_index);
-        let restored = stored.and_then(|(directory, table)| {
-            let words = LexicalIndex::open(directory, &analyzers.document).ok()?;
-            let table =
-                ItemTable::decode(&table).filter(|table| words.searcher().matches_table(table))?;
-            Some((table, words))
-        });
-        let found = restored.is_some();
-        let (table, words) = match restored {
-            Some(restored) => restored,
-            None => (
-                ItemTable::default(),
-                LexicalIndex::create(&analyzers.document).map_err(build_error)?,
-            ),
+        let semantic = SemanticIndex::new(embedders, cache_dir.as_ref());
+        let saved = match &mut cache_dir {
+            Some(cache_dir) => load_saved(cache_dir, &analyzers),
+            None => None,
         };
-        let unsaved = false;
-        let losses = (losses.fetch_add(1, Ordering::Relaxed), losses);
+        let has_saved = saved.is_some();
+        let (table, lexical) = match saved {
+            Some(saved) => saved,
+            None => {
+                let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
+                (ItemTable::default(), lexical)
+            }
+        };
         let mut project = Self {
             analyzers,
-            cache_dir: folder,
-            lexical: words,
+            cache_dir,
+            lexical,
             table,
-            semantic: meaning,
-            checkpoints,
-            has_unsaved: unsaved,
-            generation: losses,
+            semantic,
+            checkpoints: CheckpointFile::default(),
+            has_unsaved: false,
+            generation: next_generation.fetch_add(1, Ordering::Relaxed),
+            next_generation,
         };
-        if found {
+        if has_saved {
             project.queue_missing_vectors();
-        } else if let Some(folder) = &mut project.cache_dir {
-            folder.clear_index().unwrap_or_else(|error| warn_not_saved(&error));
+        } else {
+            project.clear_cache_dir();
         }
         Ok(project)
     }
@@ -117,54 +115,55 @@ impl ProjectIndex {
         self.table.versions()
     }
 
-    /// Changes after each opening and each error that emptied the index.
+    /// Differs after each opening and after each error that emptied the index.
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.0
+        self.generation
     }
 
-    /// Adds or replaces documents. An error empties the index first.
+    /// Adds, replaces or removes documents. After an error it empties the index and tries again.
     pub(crate) fn apply(&mut self, projections: &[DocumentProjection]) -> Result<()> {
         self.has_unsaved = true;
-        self.try_apply(projections).or_else(|error| {
-            self.reset_after(&error)?;
-            self.try_apply(projections).map_err(build_error)
-        })
+        let Err(error) = self.try_apply(projections) else { return Ok(()) };
+        self.reset_after(&error)?;
+        self.try_apply(projections).map_err(build_error)
     }
 
     fn try_apply(&mut self, projections: &[DocumentProjection]) -> tantivy::Result<()> {
         let mut budget = usize::MAX;
         for projection in projections {
-            self.remove(&projection.document);
+            self.remove_document(&projection.document);
             let Some(version) = projection.version else { continue };
-            let mut unread = Vec::new();
+            let mut document_chunks = Vec::new();
             let document = self.table.add_document(projection.document.clone(), version);
             for item in &projection.items {
                 let chunks = chunk::split_item(&item.title, &item.text);
-                let facets = item.facets.iter();
-                let numbers = facets.map(|facet| self.table.facets.assign(facet.as_str()));
-                let numbers: Box<[u32]> = numbers.collect();
-                let entry = IndexedItem {
+                let mut facets = Vec::with_capacity(item.facets.len());
+                for facet in &item.facets {
+                    facets.push(self.table.facets.assign(facet.as_str()));
+                }
+                let indexed = IndexedItem {
                     document: Arc::clone(&document),
                     reference: item.reference.as_str().into(),
                     kind: self.table.intern_kind(&item.kind),
                     title: item.title.as_str().into(),
-                    script: Script::of(&[&item.title, &item.text]),
+                    script: Script::detect(&[&item.title, &item.text]),
                     chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
-                    facets: numbers,
+                    facets: facets.into(),
                 };
-                unread.extend(chunks);
-                self.semantic.add_item(&entry.chunks);
-                self.lexical.add(self.table.add_item(entry), item)?;
+                document_chunks.extend(chunks);
+                self.semantic.add_item(&indexed.chunks);
+                self.lexical.add(self.table.add_item(indexed), item)?;
             }
-            self.semantic.embed_or_queue(&unread, &mut budget);
+            // One batch for each document, as a call of the model has a fixed cost.
+            self.semantic.embed_or_queue(&document_chunks, &mut budget);
         }
         Ok(())
     }
 
-    fn remove(&mut self, document: &DocumentId) {
-        for (slot, entry) in self.table.remove_document(document) {
+    fn remove_document(&mut self, document: &DocumentId) {
+        for (slot, item) in self.table.remove_document(document) {
             self.lexical.remove(slot);
-            self.semantic.remove_item(&entry.chunks);
+            self.semantic.remove_item(&item.chunks);
         }
     }
 
@@ -179,40 +178,44 @@ impl ProjectIndex {
             self.reset_after(&error)?;
         }
         let text = truncate_to(&query.text, MAX_QUERY_BYTES);
-        let script = Script::of(&[text]);
-        let wanted = query.meaning == search::SemanticMode::Best;
-        let tier = wanted.then(|| self.semantic.ranking_model(&self.table, script)).flatten();
-        let mut plan = SemanticPlan { model: tier, vector: None, script };
-        let Some(tier) = tier else { return Ok(QueryPlan::Ready(plan)) };
-        plan.vector = self.semantic.cached_query(tier, text);
-        if plan.vector.is_some() {
+        let script = Script::detect(&[text]);
+        let mut plan = SemanticPlan { model: None, query_vector: None, script };
+        if query.meaning != search::SemanticMode::Best {
             return Ok(QueryPlan::Ready(plan));
         }
-        let embedder = Arc::clone(self.semantic.embedder(tier));
+        let Some(model) = self.semantic.ranking_model(&self.table, script) else {
+            return Ok(QueryPlan::Ready(plan));
+        };
+        plan.model = Some(model);
+        plan.query_vector = self.semantic.cached_query(model, text);
+        if plan.query_vector.is_some() {
+            return Ok(QueryPlan::Ready(plan));
+        }
+        let embedder = Arc::clone(self.semantic.embedder(model));
         if embedder.profile().pace == ModelSpeed::Slow {
             return Ok(QueryPlan::NeedsEmbedding(plan, embedder));
         }
-        let read = embed_query(&*embedder, query);
-        Ok(QueryPlan::Ready(self.add_query_vector(plan, query, read)))
+        let vector = embed_query(&*embedder, query);
+        Ok(QueryPlan::Ready(self.add_query_vector(plan, query, vector)))
     }
 
-    /// Adds a model's result for a query.
+    /// Adds the query's vector to the plan. An error disables the model; the search is then lexical.
     pub(crate) fn add_query_vector(
         &mut self,
         mut plan: SemanticPlan,
         query: &SearchQuery,
-        read: Result<Vec<f32>>,
+        vector: Result<Vec<f32>>,
     ) -> SemanticPlan {
-        let Some(tier) = plan.model else { return plan };
-        match read {
+        let Some(model) = plan.model else { return plan };
+        match vector {
             Ok(vector) => {
                 let vector: Arc<[f32]> = vector.into();
                 let text = truncate_to(&query.text, MAX_QUERY_BYTES);
-                self.semantic.cache_query(tier, text, &vector);
-                plan.vector = Some(vector);
+                self.semantic.cache_query(model, text, &vector);
+                plan.query_vector = Some(vector);
             }
             Err(error) => {
-                self.semantic.disable(tier, &error);
+                self.semantic.disable(model, &error);
                 plan.model = None;
             }
         }
@@ -225,12 +228,15 @@ impl ProjectIndex {
         query: &SearchQuery,
         plan: &SemanticPlan,
     ) -> Result<SearchHits> {
-        // Another call may have changed it while the query was embedded.
-        let answer = self.lexical.commit().and_then(|()| self.try_search(query, plan));
-        answer.or_else(|error| {
-            self.reset_after(&error)?;
-            self.try_search(query, plan).map_err(build_error)
-        })
+        // Another call may have changed the index while the query was embedded.
+        let committed = self.lexical.commit();
+        let result = committed.and_then(|()| self.try_search(query, plan));
+        let error = match result {
+            Ok(hits) => return Ok(hits),
+            Err(error) => error,
+        };
+        self.reset_after(&error)?;
+        self.try_search(query, plan).map_err(build_error)
     }
 
     fn try_search(
@@ -238,65 +244,62 @@ impl ProjectIndex {
         query: &SearchQuery,
         plan: &SemanticPlan,
     ) -> tantivy::Result<SearchHits> {
-        let Self { lexical: words, table, semantic: meaning, analyzers, .. } = self;
-        let filter = ItemFilter::of(query, &table.facets);
-        let fits = |slot| filter.includes_slot(table, slot);
-        let sought =
-            query_expansion::expand_query(words.searcher(), &analyzers.query, &query.text)?;
+        let Self { lexical, table, semantic, analyzers, .. } = self;
+        let filter = ItemFilter::new(query, &table.facets);
+        let searcher = lexical.searcher();
+        let terms = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
         let mut scores =
-            bm25::score_items(words.searcher(), &sought, table.item_count(), table.slot_count())?;
-        for (slot, score) in (0..).zip(&mut scores).filter(|(_, score)| **score > 0.0) {
-            if !fits(slot) {
+            bm25::score_items(searcher, &terms, table.item_count(), table.slot_count())?;
+        for (slot, score) in (0..).zip(&mut scores) {
+            if *score > 0.0 && !filter.includes_slot(table, slot) {
                 *score = 0.0;
             }
         }
         let mut pinned = pinned_slots(table, &query.text);
-        pinned.retain(|slot| fits(*slot));
-        let near = match (plan.model, &plan.vector) {
-            (Some(tier), Some(vector)) => {
-                Some(meaning.most_similar(tier, table, vector, plan.script, fits))
-            }
-            _ => None,
-        };
-        let range = query.offset..query.offset.saturating_add(query.limit);
-        let ranking = near.as_ref().map(|found| &found.ranking);
-        let page = rank_fusion::rank_page(table, &scores, ranking, &pinned, range);
+        pinned.retain(|slot| filter.includes_slot(table, *slot));
+
         let mut signals = vec!["words".to_owned()];
-        if let (Some(tier), Some(_)) = (plan.model, &near) {
-            signals.push(format!("meaning:{}", meaning.embedder(tier).profile().name));
+        let mut semantic_hits = None;
+        if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
+            let includes_slot = |slot| filter.includes_slot(table, slot);
+            let hits = semantic.most_similar(model, table, vector, plan.script, includes_slot);
+            semantic_hits = Some(hits);
+            signals.push(format!("meaning:{}", semantic.embedder(model).profile().name));
         }
-        let pending = meaning.pending_chunks(table);
-        let total = page.total;
-        let hits = self.build_hits(&page, near.as_ref(), &sought)?;
-        Ok(SearchHits { hits, total, signals, pending })
+
+        let range = query.offset..query.offset.saturating_add(query.limit);
+        let semantic_ranking = semantic_hits.as_ref().map(|hits| &hits.ranking);
+        let page = rank_fusion::rank_page(table, &scores, semantic_ranking, &pinned, range);
+        let pending = semantic.pending_chunks(table);
+        let hits = self.build_hits(&page, semantic_hits.as_ref(), &terms)?;
+        Ok(SearchHits { hits, total: page.total, signals, pending })
     }
 
     fn build_hits(
         &self,
         page: &ResultPage,
-        near: Option<&SemanticHits>,
-        sought: &[QueryTerm],
+        semantic_hits: Option<&SemanticHits>,
+        terms: &[QueryTerm],
     ) -> tantivy::Result<Vec<SearchHit>> {
         let mut hits = Vec::with_capacity(page.hits.len());
-        for found in &page.hits {
-            let Some(entry) = self.table.item(found.slot) else { continue };
-            let (title, text) =
-                self.lexical.searcher().stored_text(found.slot)?.unwrap_or_default();
-            let nearest = near.and_then(|near| near.best_chunks.get(&found.slot));
-            let start = || {
-                let nearest = nearest.and_then(|at| usize::try_from(*at).ok());
-                let chunk =
-                    nearest.and_then(|at| chunk::split_item(&title, &text).into_iter().nth(at));
-                chunk.map_or(0, |chunk| chunk.range.start)
+        for ranked in &page.hits {
+            let Some(item) = self.table.item(ranked.slot) else { continue };
+            let stored = self.lexical.searcher().stored_text(ranked.slot)?;
+            let (title, text) = stored.unwrap_or_default();
+            let best_chunk = match semantic_hits {
+                Some(semantic_hits) => semantic_hits.best_chunks.get(&ranked.slot).copied(),
+                None => None,
             };
-            let snippet = snippet::best_snippet(&self.analyzers.query, &text, sought, start);
+            let snippet = snippet::best_snippet(&self.analyzers.query, &text, terms, || {
+                chunk_start(&title, &text, best_chunk)
+            });
             hits.push(SearchHit {
-                document: DocumentId::clone(&entry.document),
-                reference: entry.reference.to_string(),
-                kind: entry.kind.to_string(),
-                title: entry.title.to_string(),
-                facets: self.table.facets.of(&entry.facets),
-                score: found.score,
+                document: DocumentId::clone(&item.document),
+                reference: item.reference.to_string(),
+                kind: item.kind.to_string(),
+                title: item.title.to_string(),
+                facets: self.table.facets.to_facets(&item.facets),
+                score: ranked.score,
                 snippet,
             });
         }
@@ -322,68 +325,91 @@ impl ProjectIndex {
 
     /// Saves changes. After a failure the next process builds the index again.
     pub(crate) fn save(&mut self) {
-        let Some(folder) = self.cache_dir.as_mut().filter(|_| self.has_unsaved) else { return };
-        if folder.take_over() {
+        if !self.has_unsaved {
+            return;
+        }
+        let Some(cache_dir) = &mut self.cache_dir else { return };
+        if cache_dir.take_over() {
             self.semantic.take_over();
         }
         self.semantic.save();
-        if !folder.is_writer() {
+        if !cache_dir.is_writer() {
             // Another process is the writer; it may have ended at the next save.
             return;
         }
         self.has_unsaved = false;
         let table = self.table.encode();
-        let saved = self.lexical.commit().map_err(std::io::Error::other);
-        match saved
-            .and_then(|()| folder.save_index(&self.lexical.index, &self.lexical.directory, &table))
-        {
-            Ok(complete) => self.has_unsaved = !complete,
+        if let Err(error) = self.lexical.commit() {
+            return warn_not_saved(&io::Error::other(error));
+        }
+        match cache_dir.save_index(&self.lexical.index, &self.lexical.directory, &table) {
+            Ok(is_complete) => self.has_unsaved = !is_complete,
             Err(error) => warn_not_saved(&error),
         }
     }
 
-    /// Begins empty, after an error.
-    fn reset_after(&mut self, fault: &tantivy::TantivyError) -> Result<()> {
-        self.generation.0 = self.generation.1.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(error = %fault, "the search index is damaged and is built anew");
-        for (_, entry) in self.table.iter() {
-            self.semantic.remove_item(&entry.chunks);
+    /// Empties the index after an error.
+    fn reset_after(&mut self, error: &tantivy::TantivyError) -> Result<()> {
+        self.generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, "search index: it is damaged and is rebuilt");
+        for (_, item) in self.table.iter() {
+            self.semantic.remove_item(&item.chunks);
         }
         self.table = ItemTable::default();
         self.lexical = LexicalIndex::create(&self.analyzers.document).map_err(build_error)?;
-        if let Some(folder) = &mut self.cache_dir {
-            folder.clear_index().unwrap_or_else(|error| warn_not_saved(&error));
-        }
+        self.clear_cache_dir();
         Ok(())
     }
 
-    /// Queues the texts that an earlier process did not embed.
+    fn clear_cache_dir(&mut self) {
+        if let Some(cache_dir) = &mut self.cache_dir
+            && let Err(error) = cache_dir.clear_index()
+        {
+            warn_not_saved(&error);
+        }
+    }
+
+    /// Embeds or queues the texts that an earlier process did not embed.
     fn queue_missing_vectors(&mut self) {
-        let mut lacking = Vec::new();
-        for (slot, entry) in self.table.iter() {
-            self.semantic.add_item(&entry.chunks);
-            if entry.chunks.iter().any(|hash| self.semantic.lacks_vector(hash)) {
-                lacking.push(slot);
+        let mut slots = Vec::new();
+        for (slot, item) in self.table.iter() {
+            self.semantic.add_item(&item.chunks);
+            if item.chunks.iter().any(|hash| self.semantic.lacks_vector(hash)) {
+                slots.push(slot);
             }
         }
         let mut budget = semantic::MAX_EMBEDDED_ON_OPEN;
-        for slot in lacking {
-            // The next search notices an error.
-            let (title, text) =
-                self.lexical.searcher().stored_text(slot).ok().flatten().unwrap_or_default();
-            self.semantic.embed_or_queue(&chunk::split_item(&title, &text), &mut budget);
+        for slot in slots {
+            // An error is left to the next search, which resets the index.
+            if let Ok(Some((title, text))) = self.lexical.searcher().stored_text(slot) {
+                self.semantic.embed_or_queue(&chunk::split_item(&title, &text), &mut budget);
+            }
         }
     }
 }
 
 impl Drop for ProjectIndex {
-    /// Saves the changes of a call that held it longer than the index.
+    /// Saves the changes of a call that used the index after it was closed.
     fn drop(&mut self) {
         self.save();
     }
 }
 
-/// Embeds the beginning of a query.
+/// Loads a saved index; `None` if a part is missing, damaged or does not match the others.
+fn load_saved(
+    cache_dir: &mut CacheDir,
+    analyzers: &AnalyzerPair,
+) -> Option<(ItemTable, LexicalIndex)> {
+    let (directory, table) = cache_dir.load_index()?;
+    let lexical = LexicalIndex::open(directory, &analyzers.document).ok()?;
+    let table = ItemTable::decode(&table)?;
+    if !lexical.searcher().matches_table(&table) {
+        return None;
+    }
+    Some((table, lexical))
+}
+
+/// Embeds the first [`MAX_QUERY_BYTES`] of a query.
 pub(crate) fn embed_query(embedder: &dyn Embedder, query: &SearchQuery) -> Result<Vec<f32>> {
     let text = truncate_to(&query.text, MAX_QUERY_BYTES);
     let vectors = semantic::embed_texts(embedder, TextRole::Query, &[text])?;
@@ -391,42 +417,58 @@ pub(crate) fn embed_query(embedder: &dyn Embedder, query: &SearchQuery) -> Resul
 }
 
 fn build_error(error: tantivy::TantivyError) -> Error {
-    Error::new(ErrorKind::Internal, "The search index can't be built.").caused_by(error)
+    let message = "search index: cannot be built; see the server log";
+    Error::new(ErrorKind::Internal, message).caused_by(error)
 }
 
-fn warn_not_saved(error: &std::io::Error) {
-    tracing::warn!(%error, "the search index can't be kept for the next start");
+fn warn_not_saved(error: &io::Error) {
+    tracing::warn!(%error, "search index: cannot be saved; the next start rebuilds it");
 }
 
-/// The slots of items whose exact references occur in the query, in its order. A reference may be a
-/// plain word (`login`): it counts if it is the whole query, others if they look like a name.
+/// Returns the offset of an item's chunk in its text; 0 without a chunk.
+fn chunk_start(title: &str, text: &str, position: Option<u32>) -> usize {
+    let Some(position) = position else { return 0 };
+    match chunk::split_item(title, text).get(slot_index(position)) {
+        Some(chunk) => chunk.range.start,
+        None => 0,
+    }
+}
+
+/// Returns the slots of items whose exact references occur in the query, in the query's order.
+///
+/// A reference may be an ordinary word, such as `login`. Such a reference is pinned only if it is
+/// the whole query. Within a query only words that look like a name are looked up.
 fn pinned_slots(table: &ItemTable, query: &str) -> Vec<u32> {
     let query = truncate_to(query, MAX_QUERY_BYTES).trim();
     let mut pinned = Vec::new();
-    let mut pin = |reference: &str| {
-        for slot in table.slots_of_reference(reference) {
-            if !pinned.contains(&slot) && pinned.len() < MAX_PINNED_ITEMS {
-                pinned.push(slot);
-            }
-        }
-    };
-    pin(query);
-    for piece in query.split_whitespace().take(MAX_REFERENCE_WORDS) {
-        let inner = |c: char| c.is_alphanumeric();
-        let bare = piece.trim_matches(|c| !inner(c) && c != '_');
-        if looks_like_a_name(bare) {
-            pin(bare);
+    pin_reference(table, query, &mut pinned);
+    for word in query.split_whitespace().take(MAX_REFERENCE_WORDS) {
+        let trimmed = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_');
+        if looks_like_a_name(trimmed) {
+            pin_reference(table, trimmed, &mut pinned);
         }
         // Lists: `REQ-1,REQ-2` or `[REQ-1](x)`.
-        for part in bare.split(|c| !inner(c) && !matches!(c, '-' | '_' | '.' | ':' | '/')) {
-            if part.len() < bare.len() && looks_like_a_name(part) {
-                pin(part);
+        for part in trimmed.split(|c: char| !c.is_alphanumeric() && !is_name_punctuation(c)) {
+            if part.len() < trimmed.len() && looks_like_a_name(part) {
+                pin_reference(table, part, &mut pinned);
             }
         }
     }
     pinned
 }
 
-fn looks_like_a_name(piece: &str) -> bool {
-    piece.contains(|c: char| c.is_numeric() || matches!(c, '-' | '_' | '.' | ':' | '/'))
+fn pin_reference(table: &ItemTable, reference: &str, pinned: &mut Vec<u32>) {
+    for slot in table.slots_of_reference(reference) {
+        if !pinned.contains(&slot) && pinned.len() < MAX_PINNED_ITEMS {
+            pinned.push(slot);
+        }
+    }
+}
+
+fn looks_like_a_name(word: &str) -> bool {
+    word.contains(|c: char| c.is_numeric() || is_name_punctuation(c))
+}
+
+fn is_name_punctuation(c: char) -> bool {
+    matches!(c, '-' | '_' | '.' | ':' | '/')
 }

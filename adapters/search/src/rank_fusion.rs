@@ -1,7 +1,7 @@
-//! Ranking: fuses lexical and semantic scores, with exact references first.
+//! Rank fusion: merges lexical and semantic scores, after the pinned exact references.
 //!
-//! Pages fit together without gaps or repeats: the order never depends on the page, and equal
-//! scores are in the order of their references.
+//! The order never depends on the page, and equal scores are ordered by reference. Therefore
+//! consecutive pages have no gaps and no repeats.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
-use crate::item_table::{self, ItemTable};
+use crate::item_table::{ItemTable, slot_index};
 
-/// Number of the best lexical and semantic results that are fused.
+/// Number of the best lexical and of the best semantic results that are fused.
 pub(crate) const MAX_FUSED: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,134 +20,162 @@ pub(crate) struct ScoredSlot {
     pub(crate) score: f32,
 }
 
-/// The semantic results.
 #[derive(Debug, Clone)]
 pub(crate) struct SemanticRanking {
-    /// At most [`FUSED`], best first.
+    /// At most [`MAX_FUSED`], best first.
     pub(crate) best: Vec<ScoredSlot>,
-    /// The weight of lexical scores is 1.
+    /// The weight of semantic scores; that of lexical scores is 1.
     pub(crate) weight: f32,
-    /// The minimum score of an item without a word of the query.
+    /// The minimum similarity of a result that contains no term of the query.
     pub(crate) cutoff: f32,
 }
 
-/// A page of the results, and the number of all results.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultPage {
     pub(crate) hits: Vec<ScoredSlot>,
+    /// Number of results on all pages.
     pub(crate) total: usize,
 }
 
-/// `words` are the lexical scores by slot. `pinned` slots come first, in their own order.
+/// Ranks all results and returns one page of them. `lexical_scores` are by slot. `pinned` slots come
+/// first, in their own order.
 pub(crate) fn rank_page(
     table: &ItemTable,
-    words: &[f32],
-    near: Option<&SemanticRanking>,
+    lexical_scores: &[f32],
+    semantic: Option<&SemanticRanking>,
     pinned: &[u32],
     page: Range<usize>,
 ) -> ResultPage {
-    let near = near.filter(|near| !near.best.is_empty());
-    let scored = (0..).zip(words).filter(|(_, score)| **score > 0.0);
-    let mut by_words: Vec<ScoredSlot> =
-        scored.map(|(slot, score)| ScoredSlot { slot, score: *score }).collect();
-    let has_word =
-        |slot: u32| words.get(item_table::slot_index(slot)).is_some_and(|score| *score > 0.0);
-    let mut total = by_words.len();
-    // Fusion and pins may remove items from the lexical order.
+    let semantic = semantic.filter(|semantic| !semantic.best.is_empty());
+    let mut lexical = Vec::new();
+    for (slot, score) in (0..).zip(lexical_scores) {
+        if *score > 0.0 {
+            lexical.push(ScoredSlot { slot, score: *score });
+        }
+    }
+    let mut total = lexical.len();
+    // Fusion and pins may remove results from the lexical order, so more are needed.
     let needed = page.end.saturating_add(pinned.len());
-    let reach = match near {
+    let kept = match semantic {
         Some(_) if needed <= MAX_FUSED => MAX_FUSED,
         Some(_) => needed.saturating_add(2 * MAX_FUSED),
         None => needed,
     };
-    keep_best(&mut by_words, reach);
-    by_words.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
+    keep_best(&mut lexical, kept);
+    lexical.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
 
-    let mut found = match near {
-        Some(near) => {
-            let near_only = near.best.iter().filter(|near_by| !has_word(near_by.slot));
-            total += near_only.filter(|near_by| near_by.score >= near.cutoff).count();
-            fuse_scores(table, &by_words, near, has_word)
+    let mut ranked = match semantic {
+        Some(semantic) => {
+            for hit in &semantic.best {
+                if hit.score >= semantic.cutoff && !has_term(lexical_scores, hit.slot) {
+                    total += 1;
+                }
+            }
+            fuse_scores(table, lexical_scores, &lexical, semantic)
         }
-        None => normalize_lexical(&by_words),
+        None => normalize_lexical(&lexical),
     };
-    let listed = |slot: u32| near.is_some_and(|near| is_semantic_hit(near, slot));
-    total += pinned.iter().filter(|slot| !has_word(**slot) && !listed(**slot)).count();
-    found.retain(|found| !pinned.contains(&found.slot));
-    let first = pinned.iter().map(|slot| ScoredSlot { slot: *slot, score: 1.0 });
-    found.splice(0..0, first);
-    let range = page.start.min(found.len())..page.end.min(found.len());
-    ResultPage { hits: found[range].to_vec(), total }
+    let mut ordered = Vec::with_capacity(pinned.len() + ranked.len());
+    for slot in pinned {
+        // Not counted so far: a reference need not contain a term of the query.
+        if !has_term(lexical_scores, *slot) && !is_semantic_hit(semantic, *slot) {
+            total += 1;
+        }
+        ordered.push(ScoredSlot { slot: *slot, score: 1.0 });
+    }
+    ranked.retain(|hit| !pinned.contains(&hit.slot));
+    ordered.append(&mut ranked);
+    let range = page.start.min(ordered.len())..page.end.min(ordered.len());
+    ResultPage { hits: ordered[range].to_vec(), total }
 }
 
-/// True for a semantic result.
-fn is_semantic_hit(near: &SemanticRanking, slot: u32) -> bool {
-    near.best.iter().any(|found| found.slot == slot && found.score >= near.cutoff)
+/// True if the item contains a term of the query.
+fn has_term(lexical_scores: &[f32], slot: u32) -> bool {
+    match lexical_scores.get(slot_index(slot)) {
+        Some(score) => *score > 0.0,
+        None => false,
+    }
 }
 
-/// Best first; of equals the first by reference, then by document.
+fn is_semantic_hit(semantic: Option<&SemanticRanking>, slot: u32) -> bool {
+    let Some(semantic) = semantic else { return false };
+    semantic.best.iter().any(|hit| hit.slot == slot && hit.score >= semantic.cutoff)
+}
+
+/// Orders the best score first, and equal scores by reference, then by document.
 pub(crate) fn compare_ranks(table: &ItemTable, a: ScoredSlot, b: ScoredSlot) -> Ordering {
-    b.score.total_cmp(&a.score).then_with(|| {
-        let name = |found: ScoredSlot| {
-            table.item(found.slot).map(|entry| (&entry.reference, &entry.document))
-        };
-        name(a).cmp(&name(b)).then(a.slot.cmp(&b.slot))
-    })
+    let by_score = b.score.total_cmp(&a.score);
+    if by_score != Ordering::Equal {
+        return by_score;
+    }
+    let (first, second) = (table.item(a.slot), table.item(b.slot));
+    let first_name = first.map(|item| (&item.reference, &item.document));
+    let second_name = second.map(|item| (&item.reference, &item.document));
+    first_name.cmp(&second_name).then(a.slot.cmp(&b.slot))
 }
 
-/// Keeps the best `count`, and all that equal the last of them.
-pub(crate) fn keep_best(list: &mut Vec<ScoredSlot>, count: usize) {
-    if list.len() <= count {
+/// Keeps the best `count` results, and all that equal the last of them. The order may change.
+pub(crate) fn keep_best(results: &mut Vec<ScoredSlot>, count: usize) {
+    if results.len() <= count {
         return;
     }
-    let Some(place) = count.checked_sub(1) else { return list.clear() };
-    let mut scores: Vec<f32> = list.iter().map(|found| found.score).collect();
-    let (_, worst, _) = scores.select_nth_unstable_by(place, |a, b| b.total_cmp(a));
+    if count == 0 {
+        return results.clear();
+    }
+    let mut scores: Vec<f32> = results.iter().map(|result| result.score).collect();
+    let (_, worst, _) = scores.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
     let worst = *worst;
-    list.retain(|found| found.score >= worst);
+    results.retain(|result| result.score >= worst);
 }
 
-/// Lexical results only, as shares of the best score.
-fn normalize_lexical(words: &[ScoredSlot]) -> Vec<ScoredSlot> {
-    let best = words.first().map_or(1.0, |found| found.score);
-    words.iter().map(|found| ScoredSlot { slot: found.slot, score: found.score / best }).collect()
+/// Scores as shares of the best score, for a ranking without semantic results.
+fn normalize_lexical(lexical: &[ScoredSlot]) -> Vec<ScoredSlot> {
+    let Some(best) = lexical.first() else { return Vec::new() };
+    let mut normalized = Vec::with_capacity(lexical.len());
+    for hit in lexical {
+        normalized.push(ScoredSlot { slot: hit.slot, score: hit.score / best.score });
+    }
+    normalized
 }
 
-/// The sum of both scores, each stretched over the best [`FUSED`] of its list, then the remaining
-/// lexical results in their order.
+/// Ranks by the weighted sum of both scores, each scaled over the best [`MAX_FUSED`] of its list.
+/// The remaining lexical results follow in their order, with score 0.
 fn fuse_scores(
     table: &ItemTable,
-    words: &[ScoredSlot],
-    near: &SemanticRanking,
-    has_word: impl Fn(u32) -> bool,
+    lexical_scores: &[f32],
+    lexical: &[ScoredSlot],
+    semantic: &SemanticRanking,
 ) -> Vec<ScoredSlot> {
-    let (head, tail) = words.split_at(words.len().min(MAX_FUSED));
-    let both = 1.0 + near.weight;
+    let (head, tail) = lexical.split_at(lexical.len().min(MAX_FUSED));
+    let weight_sum = 1.0 + semantic.weight;
     let mut sums: HashMap<u32, f32, RandomState> = HashMap::default();
-    for (found, share) in head.iter().zip(min_max_scaled(head)) {
-        sums.insert(found.slot, share / both);
+    for (hit, scaled) in head.iter().zip(min_max_scaled(head)) {
+        sums.insert(hit.slot, scaled / weight_sum);
     }
-    for (found, share) in near.best.iter().zip(min_max_scaled(&near.best)) {
-        if found.score >= near.cutoff || has_word(found.slot) {
-            *sums.entry(found.slot).or_default() += share * near.weight / both;
+    for (hit, scaled) in semantic.best.iter().zip(min_max_scaled(&semantic.best)) {
+        if hit.score >= semantic.cutoff || has_term(lexical_scores, hit.slot) {
+            *sums.entry(hit.slot).or_default() += scaled * semantic.weight / weight_sum;
         }
     }
-    let mut order: Vec<ScoredSlot> = sums
-        .iter()
-        .map(|(slot, score)| ScoredSlot { slot: *slot, score: score.clamp(0.0, 1.0) })
-        .collect();
-    order.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
-    let rest = tail.iter().filter(|found| !sums.contains_key(&found.slot));
-    order.extend(rest.map(|found| ScoredSlot { slot: found.slot, score: 0.0 }));
-    order
+    let mut ranked = Vec::with_capacity(sums.len() + tail.len());
+    for (slot, score) in &sums {
+        ranked.push(ScoredSlot { slot: *slot, score: score.clamp(0.0, 1.0) });
+    }
+    ranked.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
+    for hit in tail {
+        if !sums.contains_key(&hit.slot) {
+            ranked.push(ScoredSlot { slot: hit.slot, score: 0.0 });
+        }
+    }
+    ranked
 }
 
-/// Scores between the worst, 0, and the best, 1.
-fn min_max_scaled(list: &[ScoredSlot]) -> impl Iterator<Item = f32> {
-    let best = list.first().map_or(0.0, |found| found.score);
-    let worst = list.last().map_or(0.0, |found| found.score);
+/// Min-max scaling: the best score becomes 1, the worst 0. Equal scores all become 1.
+fn min_max_scaled(hits: &[ScoredSlot]) -> impl Iterator<Item = f32> {
+    let best = hits.first().map_or(0.0, |hit| hit.score);
+    let worst = hits.last().map_or(0.0, |hit| hit.score);
     let width = best - worst;
-    list.iter().map(move |found| if width > 0.0 { (found.score - worst) / width } else { 1.0 })
+    hits.iter().map(move |hit| if width > 0.0 { (hit.score - worst) / width } else { 1.0 })
 }
 
 #[cfg(test)]
@@ -190,23 +218,23 @@ mod tests {
     }
 
     #[test]
-    fn equals_stand_in_the_order_of_their_references() {
+    fn equal_scores_are_ordered_by_reference() {
         let found = rank_page(&table(4), &[1.0, 2.0, 0.0, 1.0], None, &[], 0..9);
         assert_eq!((slots(&found), found.total), (vec![1, 3, 0], 3));
     }
 
     #[test]
-    fn both_lists_are_stretched_and_weighed() {
+    fn fusion_scales_and_weighs_both_lists() {
         let words = [9.0, 5.0, 1.0, 0.0, 0.0];
         let near = near(&[(3, 0.9), (1, 0.7), (4, 0.4), (2, 0.1)], 1.0);
         let found = rank_page(&table(5), &words, Some(&near), &[], 0..9);
-        // 0: 1 and nothing; 1: .5 and .75; 2: 0 and 0; 3: nothing and 1; 4 is not near enough.
+        // 0: 1 and none; 1: .5 and .75; 2: 0 and 0; 3: none and 1; 4 is below the cutoff.
         assert_eq!((slots(&found), found.total), (vec![1, 3, 0, 2], 4));
         assert!((found.hits[0].score - 0.625).abs() < 1e-6);
     }
 
     #[test]
-    fn pages_of_a_fused_answer_fit_together() {
+    fn pages_of_fused_results_have_no_gaps_or_repeats() {
         let table = table(900);
         let words: Vec<f32> =
             (0..900_u16).map(|slot| f32::from(slot % 97) * f32::from(slot % 2)).collect();

@@ -1,7 +1,7 @@
-//! The background thread of all projects, which embeds pending texts and saves.
+//! The background thread of all projects: embeds pending texts and saves changes.
 //!
-//! It yields to calls: before each small batch it waits until no call runs, so a call waits for one
-//! batch at most.
+//! It yields to calls: it starts a small batch only when no call runs, so a call waits for at most
+//! one batch.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -16,17 +16,17 @@ use crate::project_cache::{ProjectCache, lock};
 use crate::project_index::ProjectIndex;
 use crate::semantic;
 
-/// Changes are saved after this time without a change ...
+/// Changes are saved after this time without another change ...
 const SAVE_DELAY: Duration = Duration::from_secs(2);
 /// ... or after this time in any case.
 const MAX_SAVE_DELAY: Duration = Duration::from_secs(30);
-/// Maximum wait for a moment without calls.
+/// Maximum time that running calls delay the background work.
 const MAX_YIELD: Duration = Duration::from_secs(1);
-/// The lower priority of this thread.
+/// The niceness of the thread; calls have 0.
 #[cfg(target_os = "linux")]
 const WORKER_NICE: i32 = 10;
 
-/// The state that calls and the thread share.
+/// The state that calls and the background thread share.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     projects: ProjectCache,
@@ -36,12 +36,11 @@ pub(crate) struct SharedState {
 
 #[derive(Debug, Default)]
 struct WorkerState {
-    /// Number of running calls.
     running_calls: usize,
-    /// Texts may be pending.
+    /// True if texts may wait for their embedding.
     has_pending_texts: bool,
-    /// Times of the first and the last unsaved change.
-    unsaved_since: Option<(Instant, Instant)>,
+    /// Times of the first and of the last unsaved change.
+    unsaved_times: Option<(Instant, Instant)>,
     is_stopping: bool,
 }
 
@@ -57,13 +56,13 @@ impl SharedState {
         Self { projects: ProjectCache::new(config), state, wake }
     }
 
-    pub(crate) fn open_project(&self, key: &ProjectKey) -> Option<Arc<Mutex<ProjectIndex>>> {
+    pub(crate) fn cached_project(&self, key: &ProjectKey) -> Option<Arc<Mutex<ProjectIndex>>> {
         self.projects.get(key)
     }
 
-    /// The project; opening it reads its folder.
+    /// Returns the project. Opening it reads its cache directory.
     pub(crate) fn project(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
-        if let Some(project) = self.open_project(key) {
+        if let Some(project) = self.cached_project(key) {
             return Ok(project);
         }
         let project = self.projects.get_or_open(key)?;
@@ -72,18 +71,22 @@ impl SharedState {
         Ok(project)
     }
 
-    /// A call runs until the result is dropped.
+    /// The call ends when the guard is dropped.
     pub(crate) fn begin_call(&self) -> CallGuard<'_> {
         lock(&self.state).running_calls += 1;
         CallGuard(self)
     }
 
-    /// Records a change, to embed and to save.
+    /// Schedules the embedding and the saving of a change.
     pub(crate) fn record_change(&self) {
         let now = Instant::now();
         let mut state = lock(&self.state);
         state.has_pending_texts = true;
-        state.unsaved_since = Some((state.unsaved_since.map_or(now, |(first, _)| first), now));
+        let first = match state.unsaved_times {
+            Some((first, _)) => first,
+            None => now,
+        };
+        state.unsaved_times = Some((first, now));
         drop(state);
         self.wake.notify_all();
     }
@@ -93,7 +96,7 @@ impl SharedState {
         self.wake.notify_all();
     }
 
-    /// Waits for work and for a moment without calls.
+    /// Waits until there is a task and calls allow it.
     fn next_task(&self) -> WorkerTask {
         let mut state = lock(&self.state);
         let mut busy_since = None;
@@ -102,26 +105,33 @@ impl SharedState {
                 return WorkerTask::Stop;
             }
             let now = Instant::now();
-            let may = state.running_calls == 0
-                || now.duration_since(*busy_since.get_or_insert(now)) >= MAX_YIELD;
-            let due = state
-                .unsaved_since
-                .map(|(first, last)| (first + MAX_SAVE_DELAY).min(last + SAVE_DELAY));
-            let rest = due.map(|due| due.saturating_duration_since(now));
-            if may && rest.is_some_and(|rest| rest.is_zero()) {
-                state.unsaved_since = None;
-                return WorkerTask::Save;
+            let is_idle = state.running_calls == 0;
+            if is_idle {
+                busy_since = None;
             }
-            if may && state.has_pending_texts {
+            // A steady stream of calls must not postpone the work forever.
+            let may_work =
+                is_idle || now.duration_since(*busy_since.get_or_insert(now)) >= MAX_YIELD;
+            let mut timeout = MAX_SAVE_DELAY;
+            if let Some((first, last)) = state.unsaved_times {
+                let due = (first + MAX_SAVE_DELAY).min(last + SAVE_DELAY);
+                let remaining = due.saturating_duration_since(now);
+                if may_work && remaining.is_zero() {
+                    state.unsaved_times = None;
+                    return WorkerTask::Save;
+                }
+                if !remaining.is_zero() {
+                    timeout = remaining;
+                }
+            }
+            if may_work && state.has_pending_texts {
                 state.has_pending_texts = false;
                 return WorkerTask::EmbedBatch;
             }
-            if state.running_calls == 0 {
-                busy_since = None;
+            if !is_idle {
+                timeout = MAX_YIELD;
             }
-            let idle = rest.filter(|rest| !rest.is_zero()).unwrap_or(MAX_SAVE_DELAY);
-            let until = if state.running_calls == 0 { idle } else { MAX_YIELD };
-            let waited = self.wake.wait_timeout(state, until);
+            let waited = self.wake.wait_timeout(state, timeout);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -131,6 +141,7 @@ impl SharedState {
         for project in self.projects.open_projects() {
             let Some(batch) = lock(&project).next_batch() else { continue };
             let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
+            // Without the lock, so that calls do not wait for a slow model.
             let result = semantic::embed_texts(&*batch.embedder, TextRole::Passage, &texts);
             lock(&project).store_batch(&batch, result);
             self.record_change();
@@ -155,17 +166,23 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-/// Starts the thread. Without it the index works and saves on drop only.
+/// Starts the thread. `None` if that fails; then the index only works and saves on drop.
 pub(crate) fn start_thread(shared: &Arc<SharedState>) -> Option<JoinHandle<()>> {
     let shared = Arc::clone(shared);
-    let thread = thread::Builder::new().name("search".to_owned()).spawn(move || run_tasks(&shared));
-    thread.inspect_err(|error| tracing::error!(%error, "the search index has no thread")).ok()
+    let builder = thread::Builder::new().name("search".to_owned());
+    match builder.spawn(move || run_tasks(&shared)) {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            tracing::error!(%error, "search: no background thread; changes are saved at the end");
+            None
+        }
+    }
 }
 
 fn run_tasks(shared: &SharedState) {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, WORKER_NICE) {
-        tracing::debug!(%error, "reading in the background at full priority");
+        tracing::debug!(%error, "search: the background thread keeps its normal priority");
     }
     loop {
         match shared.next_task() {
