@@ -1,6 +1,6 @@
-//! Splits texts into normalised words, for documents, queries and snippets.
+//! The analyzer: splits texts into normalized words, for documents, queries and snippets.
 //!
-//! A change of the words needs another [`VERSION`], else old indexes keep words that no query has.
+//! A change of its words needs another [`VERSION`], or saved indexes keep words that no query has.
 
 pub(crate) mod tokenizer;
 
@@ -16,12 +16,12 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 /// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 1;
 
-/// Longer words are truncated, in bytes.
+/// Longer words are truncated.
 const MAX_WORD_BYTES: usize = 64;
-/// Maximum cached words; then the cache is cleared.
+/// The cache is cleared when it has this many words.
 const MAX_CACHED_WORDS: usize = 1 << 16;
 
-/// The beginning of a text, at most this many bytes.
+/// Returns the beginning of a text: at most this many bytes, and whole characters.
 pub(crate) fn truncate_to(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -30,7 +30,7 @@ pub(crate) fn truncate_to(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// The analyzer. Clones share a locked cache, so concurrent users need analyzers of their own.
+/// Clones share a locked cache, so each concurrent user needs its own analyzer.
 #[derive(Clone)]
 pub(crate) struct Analyzer {
     cache: Arc<Mutex<WordCache>>,
@@ -41,40 +41,40 @@ impl Analyzer {
         Self { cache: Arc::new(Mutex::new(WordCache::new())) }
     }
 
-    /// Calls `take` with each word of the text, identifiers whole and in parts.
+    /// Calls `take` with each word of the text. Identifiers give the whole and its parts.
     pub(crate) fn for_each_word(&self, text: &str, mut take: impl FnMut(&str)) {
-        let mut memory = self.lock();
+        let mut cache = self.lock();
         let normal = normalize(text);
-        let mut at = 0;
-        while let Some(found) = tokenizer::next_compound(&normal, &mut at) {
-            for word in memory.words(found).split(' ') {
+        let mut offset = 0;
+        while let Some(compound) = tokenizer::next_compound(&normal, &mut offset) {
+            for word in cache.words(compound).split(' ') {
                 take(word);
             }
         }
     }
 
-    /// As [`Analyzer::each`] for `wanted` compounds, with the compound's range in the text.
+    /// Calls `take` with each word of the wanted compounds, and the compound's range in the text.
     pub(crate) fn for_each_word_of(
         &self,
         text: &str,
-        wanted: impl Fn(&str) -> bool,
+        is_wanted: impl Fn(&str) -> bool,
         mut take: impl FnMut(Range<usize>, &str),
     ) {
-        let mut memory = self.lock();
-        let mut at = 0;
-        while let Some(found) = tokenizer::next_compound(text, &mut at) {
-            if !wanted(found) {
+        let mut cache = self.lock();
+        let mut offset = 0;
+        while let Some(compound) = tokenizer::next_compound(text, &mut offset) {
+            if !is_wanted(compound) {
                 continue;
             }
-            let start = found.as_ptr().addr() - text.as_ptr().addr();
-            for word in memory.words(&normalize(found)).split(' ') {
-                take(start..start + found.len(), word);
+            let start = compound.as_ptr().addr() - text.as_ptr().addr();
+            for word in cache.words(&normalize(compound)).split(' ') {
+                take(start..start + compound.len(), word);
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, WordCache> {
-        // A panic elsewhere leaves the cache valid.
+        // A panic while the lock is held leaves the cache valid.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,12 +100,12 @@ impl Tokenizer for Analyzer {
     }
 }
 
-/// The words of a text for tantivy, without positions in the text.
+/// The words of a text for tantivy, without their offsets.
 pub(crate) struct WordStream<'a> {
     cache: MutexGuard<'a, WordCache>,
     text: Cow<'a, str>,
     text_offset: usize,
-    /// The words of the last compound, and the start of the next word.
+    /// The words of the last compound, and the offset of the next word in them.
     words: String,
     word_offset: usize,
     token: Token,
@@ -114,11 +114,11 @@ pub(crate) struct WordStream<'a> {
 impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
         if self.word_offset >= self.words.len() {
-            let Some(found) = tokenizer::next_compound(&self.text, &mut self.text_offset) else {
+            let Some(compound) = tokenizer::next_compound(&self.text, &mut self.text_offset) else {
                 return false;
             };
             self.words.clear();
-            self.words.push_str(self.cache.words(found));
+            self.words.push_str(self.cache.words(compound));
             self.word_offset = 0;
         }
         let rest = &self.words[self.word_offset..];
@@ -139,7 +139,7 @@ impl TokenStream for WordStream<'_> {
     }
 }
 
-/// NFKC; most texts have it already.
+/// Normalizes to NFKC; most texts already are.
 fn normalize(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_known_nfkc) || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         Cow::Borrowed(text)
@@ -148,17 +148,17 @@ fn normalize(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Letters and signs of English and Russian, which are in NFKC. A lookup would take longer than
-/// everything else.
+/// True for characters of English and Russian, which NFKC keeps. Looking them up in the Unicode
+/// tables would take longer than the rest of the analysis.
 fn is_known_nfkc(c: char) -> bool {
     c.is_ascii() || matches!(c, '\u{400}'..='\u{481}' | '«' | '»' | '–' | '—' | '‘'..='”')
 }
 
-/// Stemmers, and a cache of their words.
+/// Stemmers, and a cache of the words of compounds.
 struct WordCache {
     english: Stemmer,
     russian: Stemmer,
-    /// The range in `made` of a compound's words.
+    /// The range in `buffer` of a compound's words.
     ranges: HashMap<Box<str>, Range<usize>, foldhash::fast::RandomState>,
     buffer: String,
 }
@@ -173,7 +173,7 @@ impl WordCache {
         }
     }
 
-    /// The words of a compound, at least one, separated by spaces.
+    /// Returns the words of a compound, at least one, separated by spaces.
     fn words(&mut self, compound: &str) -> &str {
         let compound = truncate_to(compound, MAX_WORD_BYTES);
         let range = match self.ranges.get(compound) {
@@ -202,7 +202,7 @@ impl WordCache {
         range
     }
 
-    /// Lower case, `ё` as `е`, and the stem.
+    /// Returns the word in lower case, with `е` for `ё`, and stemmed.
     fn normalize_word(&self, word: &str, stemmed: bool) -> String {
         let lower: String = word
             .chars()
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_as_plain_is_normal() {
+    fn known_nfkc_characters_are_not_changed_by_nfkc() {
         let plain: String = ('\0'..=char::MAX).filter(|c| is_known_nfkc(*c)).collect();
         assert_eq!(plain.nfkc().collect::<String>(), plain);
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_texts() {
+    fn words_of_text_are_normalized_and_stemmed() {
         for (text, expected) in [
             ("", ""),
             ("  — … !", ""),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_whole_and_in_parts() {
+    fn identifiers_give_the_whole_and_its_parts() {
         for (text, expected) in [
             ("REQ-048", "req-048 req 048 48"),
             ("req-048.", "req-048 req 048 48"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_for_the_index_gives_the_same_words() {
+    fn token_stream_gives_same_words_as_analyzer() {
         let text = "REQ-048: the Connections of getUserStory, требования №5";
         let mut analyzer = Analyzer::new();
         let mut stream = analyzer.token_stream(text);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_word_is_its_beginning() {
+    fn word_over_limit_is_truncated() {
         assert_eq!(words(&"x".repeat(10_000)).len(), MAX_WORD_BYTES);
         assert_eq!(words(&"ж".repeat(10_000)).len(), MAX_WORD_BYTES);
     }

@@ -195,20 +195,13 @@ mod tests {
             let (kind, title, chunks) = ("".into(), "".into(), [].into());
             let script = Script::None;
             let facets = [].into();
-            table.add_item(IndexedItem {
-                document,
-                reference,
-                kind,
-                title,
-                chunks,
-                facets,
-                script,
-            });
+            let item = IndexedItem { document, reference, kind, title, chunks, facets, script };
+            table.add_item(item);
         }
         table
     }
 
-    fn near(list: &[(u32, f32)], weight: f32) -> SemanticRanking {
+    fn ranking(list: &[(u32, f32)], weight: f32) -> SemanticRanking {
         let list = list.iter().map(|(slot, score)| ScoredSlot { slot: *slot, score: *score });
         SemanticRanking { best: list.collect(), weight, cutoff: 0.5 }
     }
@@ -226,8 +219,8 @@ mod tests {
     #[test]
     fn fusion_scales_and_weighs_both_lists() {
         let words = [9.0, 5.0, 1.0, 0.0, 0.0];
-        let near = near(&[(3, 0.9), (1, 0.7), (4, 0.4), (2, 0.1)], 1.0);
-        let found = rank_page(&table(5), &words, Some(&near), &[], 0..9);
+        let semantic = ranking(&[(3, 0.9), (1, 0.7), (4, 0.4), (2, 0.1)], 1.0);
+        let found = rank_page(&table(5), &words, Some(&semantic), &[], 0..9);
         // 0: 1 and none; 1: .5 and .75; 2: 0 and 0; 3: none and 1; 4 is below the cutoff.
         assert_eq!((slots(&found), found.total), (vec![1, 3, 0, 2], 4));
         assert!((found.hits[0].score - 0.625).abs() < 1e-6);
@@ -240,9 +233,9 @@ mod tests {
             (0..900_u16).map(|slot| f32::from(slot % 97) * f32::from(slot % 2)).collect();
         let list: Vec<_> =
             (0..200_u8).map(|i| (u32::from(i) * 4 + 3, 0.9 - 0.001 * f32::from(i))).collect();
-        let near = near(&list, 0.5);
+        let semantic = ranking(&list, 0.5);
         let pinned = [899, 2, 3];
-        let whole = rank_page(&table, &words, Some(&near), &pinned, 0..usize::MAX);
+        let whole = rank_page(&table, &words, Some(&semantic), &pinned, 0..usize::MAX);
         assert_eq!(whole.hits.len(), whole.total);
         let mut seen: Vec<u32> = slots(&whole);
         seen.sort_unstable();
@@ -251,7 +244,7 @@ mod tests {
         for size in [1, 7, 190, 210, 500] {
             let mut pages = Vec::new();
             for start in (0..whole.total).step_by(size) {
-                let part = rank_page(&table, &words, Some(&near), &pinned, start..start + size);
+                let part = rank_page(&table, &words, Some(&semantic), &pinned, start..start + size);
                 assert_eq!(part.total, whole.total);
                 pages.extend(part.hits);
             }
