@@ -1,4 +1,4 @@
-//! The cache directory of one project. One process writes it, all others only read.
+//! The cache directory of one project. One process is its writer, the other processes only read.
 //!
 //! Files are read and never mapped: a truncated mapped file would kill the process. A truncated file
 //! that is read fails its checksum.

@@ -1,7 +1,7 @@
-//! The lexical index of all items, kept by tantivy in memory.
+//! The lexical index of all items: a tantivy index in memory.
 //!
-//! Tantivy's own queries count deleted items into a word's rarity until segments merge, so equal
-//! content would rank differently by its history. Therefore [`score`] reads the postings itself.
+//! Tantivy's own queries count deleted items into a term's frequency until segments merge, so the
+//! ranking would depend on the history. Therefore [`bm25`] reads the postings itself.
 
 pub(crate) mod bm25;
 pub(crate) mod query_expansion;
@@ -25,14 +25,14 @@ use tantivy::{
 use reqlore_domain::search::SearchItem;
 
 use crate::analyzer::Analyzer;
-use crate::item_table::{self, ItemTable};
+use crate::item_table::{ItemTable, slot_index};
 
 /// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 2;
 
-/// Times that a title's words are counted, as it names the subject.
+/// A title names the subject, so its words are indexed this many times.
 const TITLE_WEIGHT: usize = 2;
-/// Tantivy's memory before it writes a segment; its minimum.
+/// Memory in which tantivy buffers changes; this is its minimum.
 const WRITER_MEMORY_BYTES: usize = 15_000_000;
 const ANALYZER_NAME: &str = "reqlore";
 
@@ -42,7 +42,7 @@ pub(crate) struct LexicalIndex {
     writer: IndexWriter,
     reader: IndexReader,
     fields: SchemaFields,
-    /// Changed since the last commit.
+    /// True if there are uncommitted changes.
     is_dirty: bool,
     searcher: LexicalSearcher,
 }
@@ -51,13 +51,13 @@ pub(crate) struct LexicalIndex {
 pub(crate) struct SchemaFields {
     slot: Field,
     words: Field,
-    /// Title and text, as answers show them.
+    /// Title and text, for snippets.
     stored: Field,
 }
 
 impl std::fmt::Debug for LexicalIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Words").field("dirty", &self.is_dirty).finish_non_exhaustive()
+        f.debug_struct("LexicalIndex").field("dirty", &self.is_dirty).finish_non_exhaustive()
     }
 }
 
@@ -65,7 +65,7 @@ impl LexicalIndex {
     pub(crate) fn create(analyzer: &Analyzer) -> tantivy::Result<Self> {
         let (schema, _) = build_schema();
         let settings = IndexSettings {
-            // Single texts are read, so small blocks; and no thread for each segment.
+            // Snippets read single texts: small blocks, and no thread for each segment.
             docstore_blocksize: 4096,
             docstore_compress_dedicated_thread: false,
             ..IndexSettings::default()
@@ -74,7 +74,7 @@ impl LexicalIndex {
         Self::from_tantivy(Index::create(directory.clone(), schema, settings)?, directory, analyzer)
     }
 
-    /// Opens the index of an earlier process.
+    /// Opens a loaded index; an error if its schema is of another version.
     pub(crate) fn open(directory: RamDirectory, analyzer: &Analyzer) -> tantivy::Result<Self> {
         Self::from_tantivy(Index::open(directory.clone())?, directory, analyzer)
     }
@@ -86,7 +86,9 @@ impl LexicalIndex {
     ) -> tantivy::Result<Self> {
         let (expected, fields) = build_schema();
         if index.schema() != expected {
-            return Err(tantivy::TantivyError::SchemaError("of another version".to_owned()));
+            return Err(tantivy::TantivyError::SchemaError(
+                "the schema is of another version".to_owned(),
+            ));
         }
         index.tokenizers().register(ANALYZER_NAME, analyzer.clone());
         let options = IndexWriterOptions::builder()
@@ -97,7 +99,7 @@ impl LexicalIndex {
         let writer = index.writer_with_options(options)?;
         writer.set_merge_policy(Box::new(merge_policy()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        let view = LexicalSearcher::new(&reader.searcher(), fields)?;
+        let view = LexicalSearcher::new(reader.searcher(), fields)?;
         Ok(Self { index, directory, writer, reader, fields, is_dirty: false, searcher: view })
     }
 
@@ -112,11 +114,14 @@ impl LexicalIndex {
         for _ in 0..TITLE_WEIGHT {
             document.add_text(self.fields.words, &item.title);
         }
-        let told = [&item.reference, &item.text].into_iter();
-        for text in told.chain(&item.tags).chain(&item.links) {
+        for text in [&item.reference, &item.text] {
             document.add_text(self.fields.words, text);
         }
-        self.writer.add_document(document).map(|_| ())
+        for text in item.tags.iter().chain(&item.links) {
+            document.add_text(self.fields.words, text);
+        }
+        self.writer.add_document(document)?;
+        Ok(())
     }
 
     pub(crate) fn remove(&mut self, slot: u32) {
@@ -128,12 +133,12 @@ impl LexicalIndex {
         self.is_dirty
     }
 
-    /// Makes all changes visible.
+    /// Makes all changes visible to the searcher.
     pub(crate) fn commit(&mut self) -> tantivy::Result<()> {
         if self.is_dirty {
             self.writer.commit()?;
             self.reader.reload()?;
-            self.searcher = LexicalSearcher::new(&self.reader.searcher(), self.fields)?;
+            self.searcher = LexicalSearcher::new(self.reader.searcher(), self.fields)?;
             self.is_dirty = false;
         }
         Ok(())
@@ -159,8 +164,8 @@ fn build_schema() -> (Schema, SchemaFields) {
     (builder.build(), fields)
 }
 
-/// Small segments merge early, so that a search reads few. A large one merges after a third of it
-/// was deleted.
+/// Merges small segments early, so that a search reads only a few. A large segment merges after a
+/// third of it was deleted.
 fn merge_policy() -> LogMergePolicy {
     let mut policy = LogMergePolicy::default();
     policy.set_min_layer_size(256);
@@ -169,13 +174,13 @@ fn merge_policy() -> LogMergePolicy {
     policy
 }
 
-/// The segments of the last commit, and the address of each slot.
+/// The state of the last commit: its segments, and the tantivy address of each slot.
 pub(crate) struct LexicalSearcher {
-    searcher: Searcher,
+    snapshot: Searcher,
     segments: Vec<SegmentPostings>,
     /// By slot.
     addresses: Vec<Option<DocAddress>>,
-    /// The number of words of all items, as far as segments record it.
+    /// Number of terms of all items, in the precision of tantivy's field norms.
     total_terms: u64,
     words: Field,
     stored: Field,
@@ -183,62 +188,71 @@ pub(crate) struct LexicalSearcher {
 
 struct SegmentPostings {
     terms: Arc<InvertedIndexReader>,
-    /// Slot and length of each document.
+    /// The slot of each tantivy document.
     slots: Vec<u32>,
+    /// The length of each tantivy document.
     norms: FieldNormReader,
+    /// `None` if no document was deleted.
     alive: Option<AliveBitSet>,
 }
 
 impl LexicalSearcher {
-    fn new(searcher: &Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
-        let mut view = Self {
-            searcher: searcher.clone(),
+    fn new(snapshot: Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
+        let mut searcher = Self {
+            snapshot: snapshot.clone(),
             segments: Vec::new(),
             addresses: Vec::new(),
             total_terms: 0,
             words: fields.words,
             stored: fields.stored,
         };
-        for (ordinal, reader) in (0..).zip(searcher.segment_readers()) {
+        for (ordinal, reader) in (0..).zip(snapshot.segment_readers()) {
             let norms = reader.get_fieldnorms_reader(fields.words)?;
             let column = reader.fast_fields().u64("slot")?.first_or_default_col(0);
-            let slots: Vec<u32> = (0..reader.max_doc())
-                .map(|doc| u32::try_from(column.get_val(doc)).unwrap_or(u32::MAX))
-                .collect();
-            for doc in reader.doc_ids_alive() {
-                let at = item_table::slot_index(slots[item_table::slot_index(doc)]);
-                if at >= view.addresses.len() {
-                    view.addresses.resize(at + 1, None);
-                }
-                view.addresses[at] = Some(DocAddress::new(ordinal, doc));
-                view.total_terms += u64::from(norms.fieldnorm(doc));
+            let mut slots = Vec::with_capacity(slot_index(reader.max_doc()));
+            for doc in 0..reader.max_doc() {
+                slots.push(u32::try_from(column.get_val(doc)).unwrap_or(u32::MAX));
             }
-            view.segments.push(SegmentPostings {
+            for doc in reader.doc_ids_alive() {
+                let index = slot_index(slots[slot_index(doc)]);
+                if index >= searcher.addresses.len() {
+                    searcher.addresses.resize(index + 1, None);
+                }
+                searcher.addresses[index] = Some(DocAddress::new(ordinal, doc));
+                searcher.total_terms += u64::from(norms.fieldnorm(doc));
+            }
+            searcher.segments.push(SegmentPostings {
                 terms: reader.inverted_index(fields.words)?,
                 slots,
                 norms,
                 alive: reader.alive_bitset().cloned(),
             });
         }
-        Ok(view)
+        Ok(searcher)
     }
 
-    /// Title and text of the item in a slot.
+    /// Returns the title and the text of the item in a slot.
     pub(crate) fn stored_text(&self, slot: u32) -> tantivy::Result<Option<(String, String)>> {
-        let Some(Some(address)) = self.addresses.get(item_table::slot_index(slot)) else {
+        let Some(Some(address)) = self.addresses.get(slot_index(slot)) else {
             return Ok(None);
         };
-        let document: TantivyDocument = self.searcher.doc(*address)?;
-        let mut values = document.get_all(self.stored).map(|value| value.as_str());
-        let mut next = || values.next().flatten().unwrap_or_default().to_owned();
-        Ok(Some((next(), next())))
+        let document: TantivyDocument = self.snapshot.doc(*address)?;
+        let mut texts = document.get_all(self.stored).filter_map(|value| value.as_str());
+        let title = texts.next().unwrap_or_default().to_owned();
+        let text = texts.next().unwrap_or_default().to_owned();
+        Ok(Some((title, text)))
     }
 
-    /// True if the same slots have items in this table.
+    /// True if this table has items in the same slots.
     pub(crate) fn matches_table(&self, table: &ItemTable) -> bool {
-        self.addresses.iter().flatten().count() == table.item_count()
-            && table.iter().all(|(slot, _)| {
-                matches!(self.addresses.get(item_table::slot_index(slot)), Some(Some(_)))
-            })
+        if self.addresses.iter().flatten().count() != table.item_count() {
+            return false;
+        }
+        for (slot, _) in table.iter() {
+            if !matches!(self.addresses.get(slot_index(slot)), Some(Some(_))) {
+                return false;
+            }
+        }
+        true
     }
 }

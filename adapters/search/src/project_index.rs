@@ -261,8 +261,9 @@ impl ProjectIndex {
         let mut signals = vec!["words".to_owned()];
         let mut semantic_hits = None;
         if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
-            let includes_slot = |slot| filter.includes_slot(table, slot);
-            let hits = semantic.most_similar(model, table, vector, plan.script, includes_slot);
+            let hits = semantic.most_similar(model, table, vector, plan.script, |slot| {
+                filter.includes_slot(table, slot)
+            });
             semantic_hits = Some(hits);
             signals.push(format!("meaning:{}", semantic.embedder(model).profile().name));
         }
@@ -395,7 +396,7 @@ impl Drop for ProjectIndex {
     }
 }
 
-/// Loads a saved index; `None` if a part is missing, damaged or does not match the others.
+/// Loads a saved index; `None` if a part is missing, damaged or inconsistent with the other.
 fn load_saved(
     cache_dir: &mut CacheDir,
     analyzers: &AnalyzerPair,

@@ -1,6 +1,6 @@
-//! Query expansion: the words to search for, and similar words for missing ones.
+//! Query expansion: the terms to search for, and similar terms for those that no item has.
 //!
-//! Only the beginning of a query and its rarest words are used, so all queries cost about the same.
+//! Only the beginning of a query and its rarest terms are used, so the cost of a query is bounded.
 
 use tantivy::Term;
 
@@ -8,171 +8,185 @@ use super::LexicalSearcher;
 use super::bm25::{self, QueryTerm};
 use crate::analyzer::{Analyzer, truncate_to};
 
-/// Maximum bytes of a query; the rest is ignored.
+/// The rest of a longer query is ignored.
 pub(crate) const MAX_QUERY_BYTES: usize = 16 * 1024;
-/// Maximum different words of a query, of which ...
+/// Maximum different terms of a query, of which ...
 const MAX_DISTINCT_TERMS: usize = 256;
 /// ... the rarest are searched for.
 const MAX_SEARCHED_TERMS: usize = 64;
-/// Maximum replacements of a missing word.
+/// Maximum replacements of a missing term.
 const MAX_EXPANSIONS: usize = 8;
 const EXPANSION_WEIGHT: f32 = 0.5;
-/// Maximum words of the index compared for one query.
+/// Maximum terms of the index that are compared for one query.
 const MAX_COMPARED_TERMS: usize = 8192;
-/// Number of first letters that a replacement has in common.
+/// Number of first letters that a replacement shares with the missing term.
 const SHARED_PREFIX_CHARS: usize = 2;
-/// Shorter words are not replaced, as too many words are similar.
+/// Shorter terms are not replaced, because too many terms are similar to them.
 const MIN_EXPANDED_CHARS: usize = 4;
 
-/// The words to search for, in the query's order.
+/// Returns the terms to search for, in the query's order. A repeated term has a higher weight.
 pub(crate) fn expand_query(
-    view: &LexicalSearcher,
+    searcher: &LexicalSearcher,
     analyzer: &Analyzer,
     query: &str,
 ) -> tantivy::Result<Vec<QueryTerm>> {
     let query = truncate_to(query, MAX_QUERY_BYTES);
-    let mut asked: Vec<QueryTerm> = Vec::new();
+    let mut terms: Vec<QueryTerm> = Vec::new();
     analyzer.for_each_word(query, |word| {
-        if let Some(known) = asked.iter_mut().find(|known| known.text == word) {
-            known.weight += 1.0;
-        } else if asked.len() < MAX_DISTINCT_TERMS {
-            asked.push(QueryTerm { text: word.to_owned(), weight: 1.0 });
+        if let Some(term) = terms.iter_mut().find(|term| term.text == word) {
+            term.weight += 1.0;
+        } else if terms.len() < MAX_DISTINCT_TERMS {
+            terms.push(QueryTerm { text: word.to_owned(), weight: 1.0 });
         }
     });
-    if asked.len() > MAX_SEARCHED_TERMS {
-        asked = rarest_terms(view, asked)?;
+    if terms.len() > MAX_SEARCHED_TERMS {
+        terms = rarest_terms(searcher, terms)?;
     }
-    let last = asked.len().saturating_sub(1);
-    let mut sought = Vec::new();
+    let last = terms.len().saturating_sub(1);
+    let mut expanded = Vec::with_capacity(terms.len());
     let mut budget = MAX_COMPARED_TERMS;
-    for (at, word) in asked.into_iter().enumerate() {
-        let guessable = word.text.chars().count() >= MIN_EXPANDED_CHARS
-            && !word.text.contains(|c: char| c.is_numeric());
-        if bm25::has_postings(view, &word.text)? {
-            sought.push(word);
-        } else if guessable {
-            sought.extend(similar_terms(view, &word, at == last, &mut budget)?);
+    for (position, term) in terms.into_iter().enumerate() {
+        if bm25::has_postings(searcher, &term.text)? {
+            expanded.push(term);
+        } else if is_expandable(&term.text) {
+            expanded.extend(similar_terms(searcher, &term, position == last, &mut budget)?);
         }
     }
-    Ok(sought)
+    Ok(expanded)
 }
 
-/// The rarest words of the index, in the query's order.
-fn rarest_terms(view: &LexicalSearcher, asked: Vec<QueryTerm>) -> tantivy::Result<Vec<QueryTerm>> {
-    let mut counted = Vec::new();
-    for (at, word) in asked.into_iter().enumerate() {
-        let having = document_frequency(view, &word.text)?;
-        if having > 0 {
-            counted.push((having, at, word));
+/// False for short terms and for identifiers, which a similar term would not replace.
+fn is_expandable(term: &str) -> bool {
+    term.chars().count() >= MIN_EXPANDED_CHARS && !term.contains(|c: char| c.is_numeric())
+}
+
+/// Returns the rarest terms of the index, in the query's order. Terms without items are dropped.
+fn rarest_terms(
+    searcher: &LexicalSearcher,
+    terms: Vec<QueryTerm>,
+) -> tantivy::Result<Vec<QueryTerm>> {
+    let mut counted = Vec::with_capacity(terms.len());
+    for (position, term) in terms.into_iter().enumerate() {
+        let frequency = document_frequency(searcher, &term.text)?;
+        if frequency > 0 {
+            counted.push((frequency, position, term));
         }
     }
-    counted.sort_by_key(|(having, at, _)| (*having, *at));
+    counted.sort_by_key(|(frequency, position, _)| (*frequency, *position));
     counted.truncate(MAX_SEARCHED_TERMS);
-    counted.sort_by_key(|(_, at, _)| *at);
-    Ok(counted.into_iter().map(|(_, _, word)| word).collect())
+    counted.sort_by_key(|(_, position, _)| *position);
+    Ok(counted.into_iter().map(|(_, _, term)| term).collect())
 }
 
-/// Number of items with a word, including some deleted ones.
-fn document_frequency(view: &LexicalSearcher, word: &str) -> tantivy::Result<u32> {
-    let term = Term::from_field_text(view.words, word);
-    let mut count = 0;
-    for segment in &view.segments {
-        count += segment.terms.get_term_info(&term)?.map_or(0, |info| info.doc_freq);
+/// Number of items with a term, including some deleted ones.
+fn document_frequency(searcher: &LexicalSearcher, text: &str) -> tantivy::Result<u32> {
+    let term = Term::from_field_text(searcher.words, text);
+    let mut frequency = 0;
+    for segment in &searcher.segments {
+        if let Some(info) = segment.terms.get_term_info(&term)? {
+            frequency += info.doc_freq;
+        }
     }
-    Ok(count)
+    Ok(frequency)
 }
 
-/// Words of the index that begin with this one, if it is the last of the query and may be
-/// unfinished; else words that differ in one letter after the first two.
+/// Returns replacements of a missing term, the most frequent first.
+///
+/// The last term of a query may be unfinished, so terms that begin with it are preferred. Otherwise
+/// replacements differ in one letter after the shared prefix.
 fn similar_terms(
-    view: &LexicalSearcher,
-    asked: &QueryTerm,
-    last: bool,
+    searcher: &LexicalSearcher,
+    missing: &QueryTerm,
+    is_last: bool,
     budget: &mut usize,
 ) -> tantivy::Result<Vec<QueryTerm>> {
-    let mut found = Vec::new();
-    if last {
-        collect_terms(view, &asked.text, budget, &mut found, |_| true)?;
+    let mut candidates = Vec::new();
+    if is_last {
+        collect_terms(searcher, &missing.text, budget, &mut candidates, |_| true)?;
     }
-    if found.is_empty() {
-        let letters: Vec<char> = asked.text.chars().collect();
-        let beginning: String = letters.iter().take(SHARED_PREFIX_CHARS).collect();
-        collect_terms(view, &beginning, budget, &mut found, |word| one_letter_off(&letters, word))?;
+    if candidates.is_empty() {
+        let letters: Vec<char> = missing.text.chars().collect();
+        let prefix: String = letters.iter().take(SHARED_PREFIX_CHARS).collect();
+        collect_terms(searcher, &prefix, budget, &mut candidates, |candidate| {
+            is_one_letter_off(&letters, candidate)
+        })?;
     }
-    let mut counted = Vec::new();
-    for word in found {
-        let mut having = 0_usize;
-        bm25::for_each_posting(view, &word, |_, _, _| having += 1)?;
-        if having > 0 {
-            counted.push((having, word));
+    let mut counted = Vec::with_capacity(candidates.len());
+    for text in candidates {
+        // Counts the postings, as the document frequency includes deleted items.
+        let mut frequency = 0_usize;
+        bm25::for_each_posting(searcher, &text, |_, _, _| frequency += 1)?;
+        if frequency > 0 {
+            counted.push((frequency, text));
         }
     }
     counted.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     counted.truncate(MAX_EXPANSIONS);
-    let weight = asked.weight * EXPANSION_WEIGHT;
-    Ok(counted.into_iter().map(|(_, word)| QueryTerm { text: word, weight }).collect())
+    let weight = missing.weight * EXPANSION_WEIGHT;
+    Ok(counted.into_iter().map(|(_, text)| QueryTerm { text, weight }).collect())
 }
 
-/// Collects words with this beginning.
+/// Adds the matching terms with this prefix to `terms`, without repeats.
 fn collect_terms(
-    view: &LexicalSearcher,
-    beginning: &str,
+    searcher: &LexicalSearcher,
+    prefix: &str,
     budget: &mut usize,
-    found: &mut Vec<String>,
-    fits: impl Fn(&str) -> bool,
+    terms: &mut Vec<String>,
+    is_match: impl Fn(&str) -> bool,
 ) -> tantivy::Result<()> {
-    for segment in &view.segments {
-        let mut stream = segment.terms.terms().range().ge(beginning).into_stream()?;
+    for segment in &searcher.segments {
+        let mut stream = segment.terms.terms().range().ge(prefix).into_stream()?;
         while *budget > 0
-            && let Some((word, _)) = stream.next()
+            && let Some((term, _)) = stream.next()
         {
             *budget -= 1;
-            if !word.starts_with(beginning.as_bytes()) {
+            if !term.starts_with(prefix.as_bytes()) {
                 break;
             }
-            let Ok(word) = std::str::from_utf8(word) else { continue };
-            if fits(word) && !found.iter().any(|known| known == word) {
-                found.push(word.to_owned());
+            let Ok(term) = std::str::from_utf8(term) else { continue };
+            if is_match(term) && !terms.iter().any(|known| known == term) {
+                terms.push(term.to_owned());
             }
         }
     }
     Ok(())
 }
 
-/// True for one added, missing or other letter, or two swapped neighbours.
-fn one_letter_off(asked: &[char], word: &str) -> bool {
-    let length = word.chars().count();
-    if length.abs_diff(asked.len()) > 1 {
+/// True if one letter was added, removed or replaced, or two neighbours were swapped.
+fn is_one_letter_off(missing: &[char], candidate: &str) -> bool {
+    let length = candidate.chars().count();
+    if length.abs_diff(missing.len()) > 1 {
         return false;
     }
-    let word: Vec<char> = word.chars().collect();
-    let same = asked.iter().zip(&word).take_while(|(a, b)| a == b).count();
-    let (asked, word) = (&asked[same..], &word[same..]);
-    let swapped = asked.len() > 1
-        && word.len() > 1
-        && (asked[0], asked[1]) == (word[1], word[0])
-        && asked[2..] == word[2..];
-    let (after_asked, after_word) = (asked.get(1..), word.get(1..));
-    let other = after_asked.is_some() && after_asked == after_word;
-    let less = after_asked == Some(word);
-    let more = after_word == Some(asked);
-    swapped || other || less || more
+    let candidate: Vec<char> = candidate.chars().collect();
+    let same = missing.iter().zip(&candidate).take_while(|(a, b)| a == b).count();
+    // The rest begins with the first difference.
+    match (&missing[same..], &candidate[same..]) {
+        ([_, a @ ..], [_, b @ ..]) if a == b => true,
+        ([_, a @ ..], b) if a == b => true,
+        (a, [_, b @ ..]) if a == b => true,
+        ([a1, a2, a @ ..], [b1, b2, b @ ..]) => a1 == b2 && a2 == b1 && a == b,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn is_similar(a: &str, b: &str) -> bool {
+        is_one_letter_off(&a.chars().collect::<Vec<_>>(), b)
+    }
+
     #[test]
-    fn words_one_letter_off() {
-        let off = |a: &str, b: &str| one_letter_off(&a.chars().collect::<Vec<_>>(), b);
+    fn similar_terms_differ_in_one_letter() {
         for (a, b) in
             [("word", "ward"), ("word", "words"), ("word", "wod"), ("word", "wrod"), ("ёж", "ёжи")]
         {
-            assert!(off(a, b) && off(b, a), "{a} {b}");
+            assert!(is_similar(a, b) && is_similar(b, a), "{a} {b}");
         }
         for (a, b) in [("word", "word"), ("word", "wards"), ("word", ""), ("abcd", "badc")] {
-            assert!(!off(a, b) && !off(b, a), "{a} {b}");
+            assert!(!is_similar(a, b) && !is_similar(b, a), "{a} {b}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The file of one model's vectors: a first line, then appended records with checksums.
 //!
-//! A killed process may leave a partial record. Records from the first invalid one on are dropped
-//! and computed again.
+//! A killed process may leave a partial record. The first invalid record and all after it are
+//! dropped and computed again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,25 +14,28 @@ use crate::checksummed_file;
 use crate::chunk::ChunkHash;
 
 const HASH_BYTES: usize = 16;
-/// A record's bytes besides its numbers: hash, scale, checksum.
+const MAX_NAME_CHARS: usize = 64;
+/// Bytes of a record besides its numbers: hash, scale and checksum.
 const RECORD_OVERHEAD_BYTES: usize = HASH_BYTES + 4 + 4;
 
-/// The file and its unsaved records.
 #[derive(Debug)]
 pub(crate) struct VectorFile {
     path: PathBuf,
     first_line: String,
-    /// True if this process is the writer.
     is_writer: bool,
+    /// Encoded records that are not in the file yet.
     unsaved: Vec<u8>,
-    /// The file is invalid and must be rewritten.
+    /// The file is missing or invalid.
     must_rewrite: bool,
 }
 
 impl VectorFile {
     pub(crate) fn new(folder: &crate::cache_dir::CacheDir, profile: &ModelProfile) -> Self {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-        let name: String = profile.name.chars().take(64).map(plain).collect();
+        let mut name = String::new();
+        for c in profile.name.chars().take(MAX_NAME_CHARS) {
+            // Only characters that are valid in file names.
+            name.push(if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' });
+        }
         let identity = blake3::hash(profile.id.as_bytes()).to_hex();
         Self {
             path: folder.path(&format!("vectors-{name}.bin")),
@@ -43,27 +46,29 @@ impl VectorFile {
         }
     }
 
-    /// The valid vectors in the file.
+    /// Reads the valid vectors of the file.
     pub(crate) fn load(&mut self, dimension: usize) -> VectorSet {
         let mut vectors = VectorSet::new(dimension);
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(path = %self.path.display(), %error, "vectors can't be read");
+                    let path = self.path.display();
+                    tracing::warn!(%path, %error, "search cache: cannot read vectors");
                 }
                 self.must_rewrite = true;
                 return vectors;
             }
         };
         let Some(records) = bytes.strip_prefix(self.first_line.as_bytes()) else {
-            tracing::info!(path = %self.path.display(), "vectors of another model or version");
+            let path = self.path.display();
+            tracing::info!(%path, "search cache: vectors of another model; they are computed again");
             self.must_rewrite = true;
             return vectors;
         };
-        let chunks = records.chunks_exact(RECORD_OVERHEAD_BYTES + dimension);
-        self.must_rewrite = !chunks.remainder().is_empty();
-        for record in chunks {
+        let records = records.chunks_exact(RECORD_OVERHEAD_BYTES + dimension);
+        self.must_rewrite = !records.remainder().is_empty();
+        for record in records {
             let Some((hash, row)) = decode_record(record) else {
                 self.must_rewrite = true;
                 break;
@@ -71,12 +76,13 @@ impl VectorFile {
             vectors.insert(hash, &row);
         }
         if self.must_rewrite {
-            tracing::info!(path = %self.path.display(), "a damaged end of the vectors is dropped");
+            let path = self.path.display();
+            tracing::info!(%path, "search cache: dropped damaged vectors; they are computed again");
         }
         vectors
     }
 
-    /// Becomes the writer, and adds the vectors of the former one.
+    /// Becomes the writer, and adds the vectors of the former writer.
     pub(crate) fn take_over(&mut self, vectors: &mut VectorSet, dimension: usize) {
         for (hash, row) in self.load(dimension).iter() {
             vectors.insert(hash, &row);
@@ -97,9 +103,8 @@ impl VectorFile {
     }
 
     pub(crate) fn save(&mut self, vectors: &VectorSet) -> io::Result<()> {
-        if !self.is_writer
-            || (self.unsaved.is_empty() && (!self.must_rewrite || vectors.len() == 0))
-        {
+        let must_rewrite = self.must_rewrite && vectors.len() > 0;
+        if !self.is_writer || (self.unsaved.is_empty() && !must_rewrite) {
             return Ok(());
         }
         if self.must_rewrite {
@@ -110,11 +115,10 @@ impl VectorFile {
             checksummed_file::replace_file(&self.path.with_extension("new"), &self.path, &bytes)?;
             self.must_rewrite = false;
         } else {
-            // The next reader drops a partial record.
-            let result = File::options().append(true).open(&self.path);
-            result.and_then(|mut file| file.write_all(&self.unsaved)).inspect_err(|_| {
-                self.must_rewrite = true;
-            })?;
+            // A failed write may leave a partial record, so the next save writes the whole file.
+            self.must_rewrite = true;
+            File::options().append(true).open(&self.path)?.write_all(&self.unsaved)?;
+            self.must_rewrite = false;
         }
         self.unsaved.clear();
         Ok(())
