@@ -9,15 +9,15 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 
 use crate::LoadError;
-use crate::weights::{Linear, Norm, Weights};
+use crate::safetensors::{LayerNorm, LinearLayer, TensorFile};
 
 /// How many numbers a piece is through all layers.
-pub(crate) const HIDDEN: usize = 384;
-const HEADS: usize = 12;
-const HEAD: usize = HIDDEN / HEADS;
-const INNER: usize = 4 * HIDDEN;
-const PLACES: usize = 512;
-const KINDS: usize = 2;
+pub(crate) const HIDDEN_SIZE: usize = 384;
+const HEAD_COUNT: usize = 12;
+const HEAD_SIZE: usize = HIDDEN_SIZE / HEAD_COUNT;
+const INTERMEDIATE_SIZE: usize = 4 * HIDDEN_SIZE;
+const MAX_POSITIONS: usize = 512;
+const TOKEN_TYPES: usize = 2;
 const EPSILON: f32 = 1e-12;
 /// As numbers to divide by.
 const HIDDEN_F32: f32 = 384.0;
@@ -26,43 +26,48 @@ const HEAD_F32: f32 = 32.0;
 const ROWS: Axis = Axis(0);
 const COLUMNS: Axis = Axis(1);
 
-pub(crate) struct Bert {
+pub(crate) struct BertModel {
     words: Array2<f32>,
-    places: Array2<f32>,
-    norm: Norm,
-    layers: Vec<Layer>,
-    gelu: Gelu,
+    positions: Array2<f32>,
+    norm: LayerNorm,
+    layers: Vec<EncoderLayer>,
+    gelu: GeluTable,
 }
 
-struct Layer {
+struct EncoderLayer {
     /// Query, key and value side by side.
-    attention: Linear,
-    attended: Linear,
-    attended_norm: Norm,
-    inner: Linear,
-    outer: Linear,
-    outer_norm: Norm,
+    attention: LinearLayer,
+    attention_output: LinearLayer,
+    attention_norm: LayerNorm,
+    intermediate: LinearLayer,
+    output: LinearLayer,
+    output_norm: LayerNorm,
 }
 
-impl Bert {
+impl BertModel {
     pub(crate) fn load(
-        weights: &mut Weights,
+        weights: &mut TensorFile,
         pieces: usize,
         layers: usize,
     ) -> Result<Self, LoadError> {
-        let words = weights.matrix("embeddings.word_embeddings.weight", [pieces, HIDDEN])?;
-        let kinds = weights.matrix("embeddings.token_type_embeddings.weight", [KINDS, HIDDEN])?;
-        let places = weights.matrix("embeddings.position_embeddings.weight", [PLACES, HIDDEN])?;
+        let words =
+            weights.read_matrix("embeddings.word_embeddings.weight", [pieces, HIDDEN_SIZE])?;
+        let kinds = weights
+            .read_matrix("embeddings.token_type_embeddings.weight", [TOKEN_TYPES, HIDDEN_SIZE])?;
+        let places = weights
+            .read_matrix("embeddings.position_embeddings.weight", [MAX_POSITIONS, HIDDEN_SIZE])?;
         Ok(Self {
             words,
-            places: places + kinds.row(0),
-            norm: weights.norm("embeddings.LayerNorm", HIDDEN)?,
-            layers: (0..layers).map(|i| Layer::load(weights, i)).collect::<Result<_, _>>()?,
-            gelu: Gelu::new(),
+            positions: places + kinds.row(0),
+            norm: weights.read_norm("embeddings.LayerNorm", HIDDEN_SIZE)?,
+            layers: (0..layers)
+                .map(|i| EncoderLayer::load(weights, i))
+                .collect::<Result<_, _>>()?,
+            gelu: GeluTable::new(),
         })
     }
 
-    pub(crate) fn pieces(&self) -> usize {
+    pub(crate) fn vocabulary_size(&self) -> usize {
         self.words.nrows()
     }
 
@@ -75,65 +80,73 @@ impl Bert {
             ranges.push(rows..rows + text.len());
             rows += text.len();
         }
-        let mut x = Array2::zeros((rows, HIDDEN));
+        let mut x = Array2::zeros((rows, HIDDEN_SIZE));
         for (text, range) in texts.iter().zip(&ranges) {
             for (place, piece) in text.iter().enumerate() {
                 let mut row = x.row_mut(range.start + place);
                 row += &self.words.row(*piece as usize);
-                row += &self.places.row(place);
+                row += &self.positions.row(place);
             }
         }
-        norm(&mut x, &self.norm);
+        normalize_rows(&mut x, &self.norm);
         for layer in &self.layers {
-            layer.pass(&mut x, &ranges, &self.gelu);
+            layer.forward(&mut x, &ranges, &self.gelu);
         }
-        ranges.into_iter().map(|range| mean(&x.slice_axis(ROWS, Slice::from(range)))).collect()
+        ranges.into_iter().map(|range| unit_mean(&x.slice_axis(ROWS, Slice::from(range)))).collect()
     }
 }
 
-impl Layer {
-    fn load(weights: &mut Weights, index: usize) -> Result<Self, LoadError> {
+impl EncoderLayer {
+    fn load(weights: &mut TensorFile, index: usize) -> Result<Self, LoadError> {
         let at = |name: &str| vec![format!("encoder.layer.{index}.{name}")];
         let three: Vec<_> = ["query", "key", "value"]
             .iter()
             .flat_map(|n| at(&format!("attention.self.{n}")))
             .collect();
         Ok(Self {
-            attention: weights.linear(&three, HIDDEN, HIDDEN)?,
-            attended: weights.linear(&at("attention.output.dense"), HIDDEN, HIDDEN)?,
-            attended_norm: weights.norm(&at("attention.output.LayerNorm")[0], HIDDEN)?,
-            inner: weights.linear(&at("intermediate.dense"), HIDDEN, INNER)?,
-            outer: weights.linear(&at("output.dense"), INNER, HIDDEN)?,
-            outer_norm: weights.norm(&at("output.LayerNorm")[0], HIDDEN)?,
+            attention: weights.read_linear(&three, HIDDEN_SIZE, HIDDEN_SIZE)?,
+            attention_output: weights.read_linear(
+                &at("attention.output.dense"),
+                HIDDEN_SIZE,
+                HIDDEN_SIZE,
+            )?,
+            attention_norm: weights.read_norm(&at("attention.output.LayerNorm")[0], HIDDEN_SIZE)?,
+            intermediate: weights.read_linear(
+                &at("intermediate.dense"),
+                HIDDEN_SIZE,
+                INTERMEDIATE_SIZE,
+            )?,
+            output: weights.read_linear(&at("output.dense"), INTERMEDIATE_SIZE, HIDDEN_SIZE)?,
+            output_norm: weights.read_norm(&at("output.LayerNorm")[0], HIDDEN_SIZE)?,
         })
     }
 
-    fn pass(&self, x: &mut Array2<f32>, texts: &[Range<usize>], gelu: &Gelu) {
-        let mixed = linear(x, &self.attention);
+    fn forward(&self, x: &mut Array2<f32>, texts: &[Range<usize>], gelu: &GeluTable) {
+        let mixed = apply_linear(x, &self.attention);
         let mut attended = Array2::zeros(x.dim());
         for text in texts {
             let rows = Slice::from(text.clone());
             let mixed = mixed.slice_axis(ROWS, rows);
             let mut attended = attended.slice_axis_mut(ROWS, rows);
-            for head in 0..HEADS {
-                attend(&mixed, &mut attended, head * HEAD);
+            for head in 0..HEAD_COUNT {
+                apply_head(&mixed, &mut attended, head * HEAD_SIZE);
             }
         }
-        *x += &linear(&attended, &self.attended);
-        norm(x, &self.attended_norm);
+        *x += &apply_linear(&attended, &self.attention_output);
+        normalize_rows(x, &self.attention_norm);
 
-        let mut inner = linear(x, &self.inner);
-        inner.mapv_inplace(|number| gelu.of(number));
-        *x += &linear(&inner, &self.outer);
-        norm(x, &self.outer_norm);
+        let mut inner = apply_linear(x, &self.intermediate);
+        inner.mapv_inplace(|number| gelu.activate(number));
+        *x += &apply_linear(&inner, &self.output);
+        normalize_rows(x, &self.output_norm);
     }
 }
 
 /// One head, whose numbers start at `column`: each piece becomes a mix of those it looks at.
-fn attend(mixed: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) {
+fn apply_head(mixed: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) {
     let part = |nth: usize| {
-        let start = nth * HIDDEN + column;
-        mixed.slice_axis(COLUMNS, Slice::from(start..start + HEAD))
+        let start = nth * HIDDEN_SIZE + column;
+        mixed.slice_axis(COLUMNS, Slice::from(start..start + HEAD_SIZE))
     };
     let (query, key, value) = (part(0), part(1), part(2));
     let mut looks = Array2::zeros((mixed.nrows(), mixed.nrows()));
@@ -144,18 +157,18 @@ fn attend(mixed: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) 
         let sum = row.sum();
         row /= sum;
     }
-    let mut out = out.slice_axis_mut(COLUMNS, Slice::from(column..column + HEAD));
+    let mut out = out.slice_axis_mut(COLUMNS, Slice::from(column..column + HEAD_SIZE));
     general_mat_mul(1.0, &looks, &value, 0.0, &mut out);
 }
 
-fn linear(x: &Array2<f32>, layer: &Linear) -> Array2<f32> {
+fn apply_linear(x: &Array2<f32>, layer: &LinearLayer) -> Array2<f32> {
     let mut out = Array2::zeros((x.nrows(), layer.bias.len()));
     out += &layer.bias;
     general_mat_mul(1.0, x, &layer.weight.t(), 1.0, &mut out);
     out
 }
 
-fn norm(x: &mut Array2<f32>, by: &Norm) {
+fn normalize_rows(x: &mut Array2<f32>, by: &LayerNorm) {
     for mut row in x.rows_mut() {
         let mean = row.sum() / HIDDEN_F32;
         row -= mean;
@@ -166,37 +179,38 @@ fn norm(x: &mut Array2<f32>, by: &Norm) {
     }
 }
 
-fn mean(rows: &ArrayView2<f32>) -> Vec<f32> {
+fn unit_mean(rows: &ArrayView2<f32>) -> Vec<f32> {
     let sum: Array1<f32> = rows.sum_axis(ROWS);
     let length = sum.dot(&sum).sqrt();
     sum.iter().map(|number| number / length).collect()
 }
 
 /// Beyond this the curve is 0 or `x`.
-const END: f32 = 6.0;
-const END_F64: f64 = 6.0;
-const PER_UNIT: f32 = 170.0;
-const STEP: f64 = 1.0 / 170.0;
-const STEPS: usize = 2040;
+const GELU_RANGE: f32 = 6.0;
+const GELU_RANGE_F64: f64 = 6.0;
+const GELU_STEPS_PER_UNIT: f32 = 170.0;
+const GELU_STEP: f64 = 1.0 / 170.0;
+const GELU_STEPS: usize = 2040;
 
 /// The activation between the two halves of a layer, by linear interpolation in a table: it is
 /// evaluated half a million times per text. The error is below two millionths.
-struct Gelu {
-    points: Box<[f32; STEPS + 2]>,
+struct GeluTable {
+    points: Box<[f32; GELU_STEPS + 2]>,
 }
 
-impl Gelu {
+impl GeluTable {
     #[expect(clippy::cast_possible_truncation, reason = "a table of f32, summed up as f64")]
     fn new() -> Self {
-        let mut points = Box::new([0.0; STEPS + 2]);
+        let mut points = Box::new([0.0; GELU_STEPS + 2]);
         // The normal distribution function, integrated by Simpson's rule.
         let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
         let mut share = 0.0;
-        let mut x = -END_F64;
+        let mut x = -GELU_RANGE_F64;
         for point in points.iter_mut() {
             *point = (x * share) as f32;
-            share += STEP / 6.0 * (density(x) + 4.0 * density(x + STEP / 2.0) + density(x + STEP));
-            x += STEP;
+            share += GELU_STEP / 6.0
+                * (density(x) + 4.0 * density(x + GELU_STEP / 2.0) + density(x + GELU_STEP));
+            x += GELU_STEP;
         }
         Self { points }
     }
@@ -207,28 +221,28 @@ impl Gelu {
         clippy::cast_precision_loss,
         reason = "an index in the table: from 0 to STEPS"
     )]
-    fn of(&self, x: f32) -> f32 {
-        let at = (x.clamp(-END, END) + END) * PER_UNIT;
-        let index = (at as usize).min(STEPS);
+    fn activate(&self, x: f32) -> f32 {
+        let at = (x.clamp(-GELU_RANGE, GELU_RANGE) + GELU_RANGE) * GELU_STEPS_PER_UNIT;
+        let index = (at as usize).min(GELU_STEPS);
         let (here, next) = (self.points[index], self.points[index + 1]);
         let read = here + (at - index as f32) * (next - here);
-        if x > END { x } else { read }
+        if x > GELU_RANGE { x } else { read }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Gelu;
+    use super::GeluTable;
 
     #[test]
     fn the_curve_goes_through_known_points() {
-        let gelu = Gelu::new();
+        let gelu = GeluTable::new();
         let known = [(0.0, 0.0), (1.0, 0.841_344_7), (-1.0, -0.158_655_3), (0.5, 0.345_731_2)];
         for (x, y) in known {
-            assert!((gelu.of(x) - y).abs() < 3e-6, "{x}: {}", gelu.of(x));
+            assert!((gelu.activate(x) - y).abs() < 3e-6, "{x}: {}", gelu.activate(x));
         }
-        assert!(gelu.of(-6.0).abs() < 1e-6 && gelu.of(-60.0).abs() < 1e-6);
-        assert!((gelu.of(6.0) - 6.0).abs() < 1e-6 && gelu.of(60.0) > 59.999);
-        assert!(gelu.of(f32::NAN).is_nan());
+        assert!(gelu.activate(-6.0).abs() < 1e-6 && gelu.activate(-60.0).abs() < 1e-6);
+        assert!((gelu.activate(6.0) - 6.0).abs() < 1e-6 && gelu.activate(60.0) > 59.999);
+        assert!(gelu.activate(f32::NAN).is_nan());
     }
 }

@@ -4,8 +4,8 @@
 //! processors free.
 
 mod bert;
-mod known;
-mod weights;
+mod safetensors;
+mod supported_models;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,31 +15,31 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelProfile, TextRole};
 use tokenizers::{Tokenizer, TruncationParams};
 
-use crate::bert::Bert;
-use crate::known::Known;
-use crate::weights::Weights;
+use crate::bert::BertModel;
+use crate::safetensors::TensorFile;
+use crate::supported_models::SupportedModel;
 
 /// Pieces that go through the layers together: enough to keep the processor busy, few enough to
 /// stay in its cache.
 const BATCH_PIECES: usize = 256;
 
 /// Pieces are seldom longer. A text is truncated to this number of letters for each piece.
-const PIECE_LETTERS: usize = 32;
+const MAX_PIECE_LETTERS: usize = 32;
 
 /// A model in memory.
 pub struct SentenceModel {
     profile: ModelProfile,
-    known: &'static Known,
+    known: &'static SupportedModel,
     tokenizer: Tokenizer,
     /// The piece for unknown text.
     unknown: Option<u32>,
-    bert: Bert,
+    bert: BertModel,
 }
 
 impl SentenceModel {
     /// Loads the model of this name, such as `all-minilm-l6-v2`, from its folder.
     pub fn open(name: &str, folder: &Path) -> std::result::Result<Self, LoadError> {
-        let known = known::find(name)?;
+        let known = supported_models::find_model(name)?;
         let path = folder.join("tokenizer.json");
         let shown = path.display().to_string();
         let bytes = std::fs::read(&path)
@@ -47,23 +47,23 @@ impl SentenceModel {
         let unfit =
             |why: tokenizers::Error| LoadError::Unfit { path: shown.clone(), why: why.to_string() };
         let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(unfit)?;
-        let cut = TruncationParams { max_length: known.pieces_a_text, ..Default::default() };
+        let cut = TruncationParams { max_length: known.max_pieces, ..Default::default() };
         tokenizer.with_truncation(Some(cut)).map_err(unfit)?;
         tokenizer.with_padding(None);
 
-        let mut weights = Weights::open(&folder.join("model.safetensors"))?;
+        let mut weights = TensorFile::open(&folder.join("model.safetensors"))?;
         Ok(Self {
             profile: known.profile(),
             known,
-            unknown: tokenizer.token_to_id(known.unknown),
+            unknown: tokenizer.token_to_id(known.unknown_piece),
             tokenizer,
-            bert: Bert::load(&mut weights, known.vocabulary, known.layers)?,
+            bert: BertModel::load(&mut weights, known.vocabulary_size, known.layer_count)?,
         })
     }
 
     /// The pieces of a text, or none if the model knows nothing of it.
-    fn pieces(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
-        let most = self.known.pieces_a_text * PIECE_LETTERS;
+    fn encode_text(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
+        let most = self.known.max_pieces * MAX_PIECE_LETTERS;
         let text = text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]);
         if text.trim().is_empty() {
             return Ok(Vec::new());
@@ -71,10 +71,10 @@ impl SentenceModel {
         let encoding = self
             .tokenizer
             .encode_fast(format!("{prefix}{text}"), true)
-            .map_err(|why| internal(&why.to_string()))?;
+            .map_err(|why| internal_error(&why.to_string()))?;
         let pieces = encoding.get_ids();
-        if pieces.iter().any(|piece| *piece as usize >= self.bert.pieces()) {
-            return Err(internal("the tokenizer gives pieces that the model does not have"));
+        if pieces.iter().any(|piece| *piece as usize >= self.bert.vocabulary_size()) {
+            return Err(internal_error("the tokenizer gives pieces that the model does not have"));
         }
         let special = encoding.get_special_tokens_mask();
         let knows = pieces
@@ -105,7 +105,7 @@ impl Embedder for SentenceModel {
         let mut batch = Vec::new();
         let mut size = 0;
         for (index, text) in texts.iter().enumerate() {
-            let pieces = self.pieces(prefix, text)?;
+            let pieces = self.encode_text(prefix, text)?;
             if size + pieces.len() > BATCH_PIECES {
                 self.embed_batch(&mut batch, &mut vectors);
                 size = 0;
@@ -138,7 +138,7 @@ pub struct LazyModel {
 
 impl LazyModel {
     pub fn new(name: &str, folder: PathBuf) -> std::result::Result<Self, LoadError> {
-        let profile = known::find(name)?.profile();
+        let profile = supported_models::find_model(name)?.profile();
         Ok(Self { name: name.to_owned(), folder, profile, model: OnceLock::new() })
     }
 }
@@ -168,7 +168,7 @@ pub enum LoadError {
     Unfit { path: String, why: String },
 }
 
-fn internal(why: &str) -> Error {
+fn internal_error(why: &str) -> Error {
     let message = format!("the text could not be embedded: {why}; install the model again");
     Error::new(ErrorKind::Internal, message)
 }

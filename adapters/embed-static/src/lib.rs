@@ -4,7 +4,7 @@
 //! is said in other words. `distil.py` makes the table and `NOTICE` says from what. Whoever makes
 //! another table must give it another [`ID`], or cached vectors of both would be compared.
 
-mod table;
+mod vector_table;
 
 use std::fmt;
 
@@ -16,19 +16,19 @@ use reqlore_domain::ports::embedder::{
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use crate::table::{DIMENSION, Hash, LONGEST, Table};
+use crate::vector_table::{DIMENSION, MAX_PIECE_BYTES, PieceHash, VectorTable};
 
 /// The name and number of this table: another number, other vectors.
 pub const ID: &str = "static-1";
 
 /// What nearness by this table counts beside the match of words: the best of five weights on manual
 /// pages asked for by their one-line descriptions, and never far from the best elsewhere.
-const WEIGHT: f32 = 0.5;
+const SEMANTIC_WEIGHT: f32 = 0.5;
 
 /// Longer words are keys, hashes or encoded data.
-const WORD_BYTES: usize = 100;
+const MAX_WORD_BYTES: usize = 100;
 
-static TABLE: Table = Table::over(include_bytes!("../data/table.bin"));
+static TABLE: VectorTable = VectorTable::from_bytes(include_bytes!("../data/table.bin"));
 
 /// Embeds with the table that is part of the program. Making one costs nothing.
 pub struct StaticEmbedder {
@@ -42,7 +42,7 @@ impl StaticEmbedder {
                 name: "static".to_owned(),
                 id: ID.to_owned(),
                 dimension: DIMENSION,
-                weight: WEIGHT,
+                weight: SEMANTIC_WEIGHT,
                 languages: ModelLanguages::English,
                 pace: ModelSpeed::Instant,
             },
@@ -75,7 +75,7 @@ impl Embedder for StaticEmbedder {
 
 fn embed(text: &str) -> Vec<f32> {
     let mut sum = vec![0.0; DIMENSION];
-    each_piece(&TABLE, text, |piece| TABLE.add(piece, &mut sum));
+    for_each_piece(&TABLE, text, |piece| TABLE.add_row(piece, &mut sum));
     let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {
         for number in &mut sum {
@@ -90,56 +90,57 @@ fn embed(text: &str) -> Vec<f32> {
 /// Words are runs of letters and digits, in lower case and without accents. Each is cut into the
 /// longest known pieces from its start. A word that can't be cut completely gives nothing, and so
 /// does a word with letters outside ASCII: the table is English.
-fn each_piece(table: &Table, text: &str, mut found: impl FnMut(usize)) {
-    let mut words = Words { table, word: Vec::with_capacity(WORD_BYTES), known: true };
+fn for_each_piece(table: &VectorTable, text: &str, mut found: impl FnMut(usize)) {
+    let mut words =
+        WordSplitter { table, word: Vec::with_capacity(MAX_WORD_BYTES), is_ascii: true };
     if text.is_ascii() {
         for byte in text.bytes() {
-            words.take(char::from(byte.to_ascii_lowercase()), &mut found);
+            words.push_letter(char::from(byte.to_ascii_lowercase()), &mut found);
         }
     } else {
         let lower = text.chars().flat_map(char::to_lowercase);
         for letter in lower.nfd().filter(|letter| !is_combining_mark(*letter)) {
-            words.take(letter, &mut found);
+            words.push_letter(letter, &mut found);
         }
     }
-    words.end(&mut found);
+    words.end_word(&mut found);
 }
 
 /// Collects letters until a word ends.
-struct Words<'table> {
-    table: &'table Table,
+struct WordSplitter<'table> {
+    table: &'table VectorTable,
     word: Vec<u8>,
     /// No letter so far that the table can't know.
-    known: bool,
+    is_ascii: bool,
 }
 
-impl Words<'_> {
-    fn take(&mut self, letter: char, found: &mut impl FnMut(usize)) {
+impl WordSplitter<'_> {
+    fn push_letter(&mut self, letter: char, found: &mut impl FnMut(usize)) {
         // Chinese is written without blanks, so each of its characters is a word to itself.
         if !letter.is_alphanumeric() || ('\u{4e00}'..='\u{9fff}').contains(&letter) {
-            self.end(found);
-        } else if letter.is_ascii() && self.word.len() < WORD_BYTES {
+            self.end_word(found);
+        } else if letter.is_ascii() && self.word.len() < MAX_WORD_BYTES {
             self.word.push(letter as u8);
         } else {
-            self.known = false;
+            self.is_ascii = false;
         }
     }
 
-    fn end(&mut self, found: &mut impl FnMut(usize)) {
-        if self.known && !self.word.is_empty() {
-            cut(self.table, &self.word, found);
+    fn end_word(&mut self, found: &mut impl FnMut(usize)) {
+        if self.is_ascii && !self.word.is_empty() {
+            split_word(self.table, &self.word, found);
         }
         self.word.clear();
-        self.known = true;
+        self.is_ascii = true;
     }
 }
 
-fn cut(table: &Table, word: &[u8], found: &mut impl FnMut(usize)) {
-    let mut pieces = [0; WORD_BYTES];
+fn split_word(table: &VectorTable, word: &[u8], found: &mut impl FnMut(usize)) {
+    let mut pieces = [0; MAX_WORD_BYTES];
     let mut count = 0;
     let mut start = 0;
     while start < word.len() {
-        let Some((piece, length)) = longest(table, start > 0, &word[start..]) else { return };
+        let Some((piece, length)) = longest_piece(table, start > 0, &word[start..]) else { return };
         pieces[count] = piece;
         count += 1;
         start += length;
@@ -150,15 +151,15 @@ fn cut(table: &Table, word: &[u8], found: &mut impl FnMut(usize)) {
 }
 
 /// The longest piece that `letters` begin with, and its length.
-fn longest(table: &Table, continued: bool, letters: &[u8]) -> Option<(usize, usize)> {
-    let mut hash = if continued { Hash::CONTINUED } else { Hash::START };
-    let mut hashes = [hash; LONGEST];
+fn longest_piece(table: &VectorTable, continued: bool, letters: &[u8]) -> Option<(usize, usize)> {
+    let mut hash = if continued { PieceHash::CONTINUED } else { PieceHash::START };
+    let mut hashes = [hash; MAX_PIECE_BYTES];
     for (at, letter) in hashes.iter_mut().zip(letters) {
         hash = hash.with(*letter);
         *at = hash;
     }
-    (1..=letters.len().min(LONGEST)).rev().find_map(|length| {
-        let piece = table.find(hashes[length - 1], continued, &letters[..length])?;
+    (1..=letters.len().min(MAX_PIECE_BYTES)).rev().find_map(|length| {
+        let piece = table.find_piece(hashes[length - 1], continued, &letters[..length])?;
         Some((piece, length))
     })
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use sha2::{Digest, Sha256};
 
-use crate::table::{DIMENSION, Hash};
-use crate::{StaticEmbedder, TABLE, each_piece};
+use crate::vector_table::{DIMENSION, PieceHash};
+use crate::{StaticEmbedder, TABLE, for_each_piece};
 
 const DATA: &[u8] = include_bytes!("../data/table.bin");
 
@@ -21,7 +21,7 @@ fn cosine(a: &str, b: &str) -> f32 {
 
 fn check_pieces(text: &str, expected: &str) {
     let mut found = Vec::new();
-    each_piece(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.string(i)).unwrap()));
+    for_each_piece(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.piece_text(i)).unwrap()));
     assert_eq!(found.join(" "), expected, "{text:?}");
 }
 
@@ -41,12 +41,12 @@ fn the_table_is_the_one_that_id_names() {
 #[test]
 fn every_piece_is_found_by_its_name() {
     for index in 0..TABLE.len() {
-        let name = TABLE.string(index);
+        let name = TABLE.piece_text(index);
         let continued = name.starts_with(b"##");
         let letters = name.strip_prefix(b"##").unwrap_or(name);
-        let start = if continued { Hash::CONTINUED } else { Hash::START };
+        let start = if continued { PieceHash::CONTINUED } else { PieceHash::START };
         let hash = letters.iter().fold(start, |hash, letter| hash.with(*letter));
-        assert_eq!(TABLE.find(hash, continued, letters), Some(index));
+        assert_eq!(TABLE.find_piece(hash, continued, letters), Some(index));
     }
 }
 

@@ -3,8 +3,8 @@
 //! Only [`Store::install`] fetches. A model is a folder with its name. During the installation the
 //! folder is called `NAME.partial`; it is renamed after all files were checked.
 
+mod download;
 pub mod error;
-mod fetch;
 mod files;
 mod install;
 pub mod known;
@@ -99,12 +99,12 @@ impl Store {
         source: &Source,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Installed, Error> {
-        install::install(self.known(name)?, &self.folder, source, progress)
+        install::install_model(self.find_model(name)?, &self.folder, source, progress)
     }
 
     /// The folder of an installed model.
     pub fn open(&self, name: &str) -> Option<PathBuf> {
-        let model = self.known(name).ok()?;
+        let model = self.find_model(name).ok()?;
         let path = self.folder.join(model.name);
         let whole = |file: &known::File| {
             fs::metadata(path.join(file.name)).is_ok_and(|found| found.len() == file.bytes)
@@ -124,14 +124,14 @@ impl Store {
 
     /// Removes a model and its incomplete installation; `false` if there was none.
     pub fn remove(&self, name: &str) -> Result<bool, Error> {
-        let model = self.known(name)?;
+        let model = self.find_model(name)?;
         let path = self.folder.join(model.name);
-        let partial = files::partial(&self.folder, model);
+        let partial = files::partial_folder(&self.folder, model);
         let found = fs::symlink_metadata(&partial);
         if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return files::remove_folder(&path);
         }
-        let _lock = files::lock(&partial, model)?;
+        let _lock = files::lock_folder(&partial, model)?;
         let removed = files::remove_folder(&path)?;
         Ok(files::remove_folder(&partial)? || removed)
     }
@@ -140,7 +140,7 @@ impl Store {
         if let Some(path) = self.open(model.name) {
             return State::Installed { path };
         }
-        let entries = match fs::read_dir(files::partial(&self.folder, model)) {
+        let entries = match fs::read_dir(files::partial_folder(&self.folder, model)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return State::Absent,
             Err(_) => return State::Partial { bytes: 0 },
@@ -149,7 +149,7 @@ impl Store {
         State::Partial { bytes: sizes.map(|found| found.len()).sum() }
     }
 
-    fn known(&self, name: &str) -> Result<&'static Model, Error> {
+    fn find_model(&self, name: &str) -> Result<&'static Model, Error> {
         self.known.iter().find(|model| model.name == name).ok_or_else(|| Error::Unknown {
             name: name.to_owned(),
             known: self.known.iter().map(|model| model.name).collect::<Vec<_>>().join(", "),

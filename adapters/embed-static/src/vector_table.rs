@@ -16,15 +16,15 @@
 pub(crate) const DIMENSION: usize = 256;
 
 /// No piece is longer than this; the table is checked for it.
-pub(crate) const LONGEST: usize = 32;
+pub(crate) const MAX_PIECE_BYTES: usize = 32;
 
 const FORMAT: u32 = 1;
-const SLOTS: usize = 1 << 16;
+const SLOT_COUNT: usize = 1 << 16;
 const HEAD_BYTES: usize = 32;
-const EMPTY: u16 = u16::MAX;
+const EMPTY_SLOT: u16 = u16::MAX;
 
 /// Views of the parts of a table.
-pub(crate) struct Table {
+pub(crate) struct VectorTable {
     slots: &'static [[u8; 2]],
     ends: &'static [[u8; 4]],
     scales: &'static [[u8; 4]],
@@ -34,9 +34,9 @@ pub(crate) struct Table {
 
 /// The hash of a piece, which grows byte by byte.
 #[derive(Clone, Copy)]
-pub(crate) struct Hash(u32);
+pub(crate) struct PieceHash(u32);
 
-impl Hash {
+impl PieceHash {
     pub(crate) const START: Self = Self(0x811C_9DC5);
     pub(crate) const CONTINUED: Self = Self::START.with(b'#').with(b'#');
 
@@ -45,9 +45,9 @@ impl Hash {
     }
 }
 
-impl Table {
+impl VectorTable {
     /// Meant for a `static`: what is wrong with the data then stops the compiler, not the program.
-    pub(crate) const fn over(data: &'static [u8]) -> Self {
+    pub(crate) const fn from_bytes(data: &'static [u8]) -> Self {
         let (head, data) = data.split_at(HEAD_BYTES);
         let (magic, head) = head.split_at(8);
         assert!(matches!(magic, b"RQLTABLE"), "not a table of word pieces");
@@ -55,11 +55,11 @@ impl Table {
         assert!(u32::from_le_bytes(head[0]) == FORMAT, "a table of another format");
         let pieces = u32::from_le_bytes(head[1]) as usize;
         assert!(u32::from_le_bytes(head[2]) as usize == DIMENSION, "vectors of another length");
-        assert!(u32::from_le_bytes(head[3]) as usize == SLOTS, "another number of slots");
-        assert!(u32::from_le_bytes(head[4]) as usize <= LONGEST, "pieces too long");
-        assert!(pieces < SLOTS && pieces < EMPTY as usize, "too many pieces");
+        assert!(u32::from_le_bytes(head[3]) as usize == SLOT_COUNT, "another number of slots");
+        assert!(u32::from_le_bytes(head[4]) as usize <= MAX_PIECE_BYTES, "pieces too long");
+        assert!(pieces < SLOT_COUNT && pieces < EMPTY_SLOT as usize, "too many pieces");
 
-        let (slots, data) = data.split_at(SLOTS * 2);
+        let (slots, data) = data.split_at(SLOT_COUNT * 2);
         let (ends, data) = data.split_at((pieces + 1) * 4);
         let (scales, data) = data.split_at(pieces * 4);
         let (rows, strings) = data.split_at(pieces * DIMENSION);
@@ -73,31 +73,36 @@ impl Table {
     }
 
     /// The index of the piece with this hash that begins or continues a word.
-    pub(crate) fn find(&self, hash: Hash, continued: bool, letters: &[u8]) -> Option<usize> {
-        let mut slot = hash.0 as usize % SLOTS;
+    pub(crate) fn find_piece(
+        &self,
+        hash: PieceHash,
+        continued: bool,
+        letters: &[u8],
+    ) -> Option<usize> {
+        let mut slot = hash.0 as usize % SLOT_COUNT;
         loop {
             let index = u16::from_le_bytes(self.slots[slot]);
-            if index == EMPTY {
+            if index == EMPTY_SLOT {
                 return None;
             }
-            let string = self.string(usize::from(index));
+            let string = self.piece_text(usize::from(index));
             let found = if continued { string.strip_prefix(b"##") } else { Some(string) };
             if found == Some(letters) {
                 return Some(usize::from(index));
             }
-            slot = (slot + 1) % SLOTS;
+            slot = (slot + 1) % SLOT_COUNT;
         }
     }
 
     /// Adds the row of a piece to `sum`.
-    pub(crate) fn add(&self, piece: usize, sum: &mut [f32]) {
+    pub(crate) fn add_row(&self, piece: usize, sum: &mut [f32]) {
         let scale = f32::from_le_bytes(self.scales[piece]);
         for (sum, byte) in sum.iter_mut().zip(&self.rows[piece]) {
             *sum += scale * f32::from(byte.cast_signed());
         }
     }
 
-    pub(crate) fn string(&self, piece: usize) -> &[u8] {
+    pub(crate) fn piece_text(&self, piece: usize) -> &[u8] {
         let start = u32::from_le_bytes(self.ends[piece]) as usize;
         let end = u32::from_le_bytes(self.ends[piece + 1]) as usize;
         &self.strings[start..end]

@@ -3,60 +3,60 @@
 use reqlore_domain::ports::embedder::{ModelLanguages, ModelProfile, ModelSpeed, TextRole};
 
 use crate::LoadError;
-use crate::bert::HIDDEN;
+use crate::bert::HIDDEN_SIZE;
 
 /// Raised when the same files give other vectors than before.
-const FORMAT: u32 = 1;
+const VECTOR_FORMAT: u32 = 1;
 
-static KNOWN: [Known; 2] = [
-    Known {
+static SUPPORTED_MODELS: [SupportedModel; 2] = [
+    SupportedModel {
         name: "all-minilm-l6-v2",
         languages: ModelLanguages::English,
         weight: 1.0,
-        vocabulary: 30_522,
-        layers: 6,
-        pieces_a_text: 128,
-        unknown: "[UNK]",
+        vocabulary_size: 30_522,
+        layer_count: 6,
+        max_pieces: 128,
+        unknown_piece: "[UNK]",
         prefixes: ["", ""],
     },
-    Known {
+    SupportedModel {
         name: "multilingual-e5-small",
         languages: ModelLanguages::Many,
         weight: 1.0,
-        vocabulary: 250_037,
-        layers: 12,
-        pieces_a_text: 256,
-        unknown: "<unk>",
+        vocabulary_size: 250_037,
+        layer_count: 12,
+        max_pieces: 256,
+        unknown_piece: "<unk>",
         prefixes: ["query: ", "passage: "],
     },
 ];
 
-pub(crate) struct Known {
+pub(crate) struct SupportedModel {
     name: &'static str,
     languages: ModelLanguages,
     weight: f32,
-    pub(crate) vocabulary: usize,
-    pub(crate) layers: usize,
+    pub(crate) vocabulary_size: usize,
+    pub(crate) layer_count: usize,
     /// How much of a text is read; the marks at both ends count too.
-    pub(crate) pieces_a_text: usize,
-    pub(crate) unknown: &'static str,
+    pub(crate) max_pieces: usize,
+    pub(crate) unknown_piece: &'static str,
     /// What stands before a query, and before a passage.
     prefixes: [&'static str; 2],
 }
 
-pub(crate) fn find(name: &str) -> Result<&'static Known, LoadError> {
-    KNOWN.iter().find(|known| known.name == name).ok_or_else(|| LoadError::Unknown {
+pub(crate) fn find_model(name: &str) -> Result<&'static SupportedModel, LoadError> {
+    SUPPORTED_MODELS.iter().find(|known| known.name == name).ok_or_else(|| LoadError::Unknown {
         name: name.to_owned(),
-        known: KNOWN.each_ref().map(|known| known.name).join(", "),
+        known: SUPPORTED_MODELS.each_ref().map(|known| known.name).join(", "),
     })
 }
 
-impl Known {
+impl SupportedModel {
     pub(crate) fn profile(&self) -> ModelProfile {
         ModelProfile {
             name: self.name.to_owned(),
-            id: format!("{}-{}-{FORMAT}", self.name, self.pieces_a_text),
-            dimension: HIDDEN,
+            id: format!("{}-{}-{VECTOR_FORMAT}", self.name, self.max_pieces),
+            dimension: HIDDEN_SIZE,
             weight: self.weight,
             languages: self.languages,
             pace: ModelSpeed::Slow,

@@ -14,35 +14,35 @@ use serde::Deserialize;
 use crate::LoadError;
 
 /// No file that is meant has more to say about its tensors.
-const HEADER_BYTES_MAX: u64 = 1 << 20;
+const MAX_HEADER_BYTES: u64 = 1 << 20;
 
-pub(crate) struct Weights {
+pub(crate) struct TensorFile {
     file: File,
-    name: String,
-    start: u64,
-    tensors: HashMap<String, Tensor>,
+    path: String,
+    data_start: u64,
+    tensors: HashMap<String, TensorInfo>,
 }
 
 #[derive(Deserialize)]
-struct Tensor {
+struct TensorInfo {
     dtype: String,
     shape: Vec<usize>,
     data_offsets: (u64, u64),
 }
 
 /// `x` times a matrix, and something added.
-pub(crate) struct Linear {
+pub(crate) struct LinearLayer {
     /// A row for each number that comes out.
     pub(crate) weight: Array2<f32>,
     pub(crate) bias: Array1<f32>,
 }
 
-pub(crate) struct Norm {
+pub(crate) struct LayerNorm {
     pub(crate) weight: Array1<f32>,
     pub(crate) bias: Array1<f32>,
 }
 
-impl Weights {
+impl TensorFile {
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
         let name = path.display().to_string();
         let read = || -> std::io::Result<(File, Option<Vec<u8>>)> {
@@ -50,7 +50,7 @@ impl Weights {
             let mut length = [0; 8];
             file.read_exact(&mut length)?;
             let length = u64::from_le_bytes(length);
-            if length > HEADER_BYTES_MAX {
+            if length > MAX_HEADER_BYTES {
                 return Ok((file, None));
             }
             let mut header = Vec::new();
@@ -59,79 +59,83 @@ impl Weights {
         };
         let (file, header) =
             read().map_err(|source| LoadError::Read { path: name.clone(), source })?;
-        let tensors = header.as_deref().and_then(tensors);
+        let tensors = header.as_deref().and_then(parse_header);
         let (Some(header), Some(tensors)) = (header, tensors) else {
             return Err(LoadError::Unfit { path: name, why: "not a safetensors file".to_owned() });
         };
-        Ok(Self { file, name, start: 8 + header.len() as u64, tensors })
+        Ok(Self { file, path: name, data_start: 8 + header.len() as u64, tensors })
     }
 
-    pub(crate) fn matrix(
+    pub(crate) fn read_matrix(
         &mut self,
         name: &str,
         shape: [usize; 2],
     ) -> Result<Array2<f32>, LoadError> {
-        let flat = self.read(name, &shape)?;
-        Array2::from_shape_vec(shape, flat).map_err(|_| self.unfit(name))
+        let flat = self.read_tensor(name, &shape)?;
+        Array2::from_shape_vec(shape, flat).map_err(|_| self.missing_tensor(name))
     }
 
-    pub(crate) fn vector(&mut self, name: &str, length: usize) -> Result<Array1<f32>, LoadError> {
-        Ok(self.read(name, &[length])?.into())
+    pub(crate) fn read_vector(
+        &mut self,
+        name: &str,
+        length: usize,
+    ) -> Result<Array1<f32>, LoadError> {
+        Ok(self.read_tensor(name, &[length])?.into())
     }
 
     /// The layers of these names side by side, as one.
-    pub(crate) fn linear(
+    pub(crate) fn read_linear(
         &mut self,
         names: &[String],
         from: usize,
         to: usize,
-    ) -> Result<Linear, LoadError> {
+    ) -> Result<LinearLayer, LoadError> {
         let mut weights = Vec::new();
         let mut biases = Vec::new();
         for name in names {
-            weights.push(self.matrix(&format!("{name}.weight"), [to, from])?);
-            biases.push(self.vector(&format!("{name}.bias"), to)?);
+            weights.push(self.read_matrix(&format!("{name}.weight"), [to, from])?);
+            biases.push(self.read_vector(&format!("{name}.bias"), to)?);
         }
         let weights: Vec<_> = weights.iter().map(|weight| weight.view()).collect();
         let biases: Vec<_> = biases.iter().map(|bias| bias.view()).collect();
-        let weight = concatenate(Axis(0), &weights).map_err(|_| self.unfit(&names[0]))?;
-        let bias = concatenate(Axis(0), &biases).map_err(|_| self.unfit(&names[0]))?;
-        Ok(Linear { weight, bias })
+        let weight = concatenate(Axis(0), &weights).map_err(|_| self.missing_tensor(&names[0]))?;
+        let bias = concatenate(Axis(0), &biases).map_err(|_| self.missing_tensor(&names[0]))?;
+        Ok(LinearLayer { weight, bias })
     }
 
-    pub(crate) fn norm(&mut self, name: &str, length: usize) -> Result<Norm, LoadError> {
-        Ok(Norm {
-            weight: self.vector(&format!("{name}.weight"), length)?,
-            bias: self.vector(&format!("{name}.bias"), length)?,
+    pub(crate) fn read_norm(&mut self, name: &str, length: usize) -> Result<LayerNorm, LoadError> {
+        Ok(LayerNorm {
+            weight: self.read_vector(&format!("{name}.weight"), length)?,
+            bias: self.read_vector(&format!("{name}.bias"), length)?,
         })
     }
 
-    fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+    fn read_tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
         let count: usize = shape.iter().product();
         let at = match self.tensors.get(name) {
             Some(tensor) if tensor.dtype == "F32" && tensor.shape == shape => tensor.data_offsets,
-            _ => return Err(self.unfit(name)),
+            _ => return Err(self.missing_tensor(name)),
         };
         if at.1.checked_sub(at.0) != Some(count as u64 * 4) {
-            return Err(self.unfit(name));
+            return Err(self.missing_tensor(name));
         }
-        let start = self.start.saturating_add(at.0);
+        let start = self.data_start.saturating_add(at.0);
         let mut bytes = vec![0; count * 4];
         self.file
             .seek(SeekFrom::Start(start))
             .and_then(|_| self.file.read_exact(&mut bytes))
-            .map_err(|source| LoadError::Read { path: self.name.clone(), source })?;
+            .map_err(|source| LoadError::Read { path: self.path.clone(), source })?;
         let (numbers, _) = bytes.as_chunks();
         Ok(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
-    fn unfit(&self, tensor: &str) -> LoadError {
+    fn missing_tensor(&self, tensor: &str) -> LoadError {
         let why = format!("it has no fitting tensor {tensor}");
-        LoadError::Unfit { path: self.name.clone(), why }
+        LoadError::Unfit { path: self.path.clone(), why }
     }
 }
 
-fn tensors(header: &[u8]) -> Option<HashMap<String, Tensor>> {
+fn parse_header(header: &[u8]) -> Option<HashMap<String, TensorInfo>> {
     let mut all: HashMap<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
     all.remove("__metadata__");
     all.into_iter().map(|(name, about)| Some((name, serde_json::from_value(about).ok()?))).collect()
@@ -139,7 +143,7 @@ fn tensors(header: &[u8]) -> Option<HashMap<String, Tensor>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Weights;
+    use super::TensorFile;
     use crate::LoadError;
 
     /// A file with the matrix `a` of 1 by 2, and whatever else the header says.
@@ -148,7 +152,7 @@ mod tests {
         let path = folder.path().join("model.safetensors");
         let length = (header.len() as u64).to_le_bytes();
         std::fs::write(&path, [&length, header.as_bytes(), body].concat()).unwrap();
-        let read = Weights::open(&path).and_then(|mut weights| weights.matrix("a", [1, 2]));
+        let read = TensorFile::open(&path).and_then(|mut weights| weights.read_matrix("a", [1, 2]));
         match (read, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found.as_slice().unwrap(), expected),
             (Err(LoadError::Unfit { why, .. }), Err(expected)) => assert_eq!(why, expected),
