@@ -1,4 +1,4 @@
-//! Operations on files and folders, with errors that name them.
+//! File operations whose errors name the path.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -19,16 +19,16 @@ pub(crate) enum CopyError {
     Write(io::Error),
 }
 
-/// The folder of an incomplete installation.
+/// Returns the folder of an incomplete installation.
 pub(crate) fn partial_folder(folder: &Path, model: &Model) -> PathBuf {
     folder.join(format!("{}.partial", model.name))
 }
 
-/// Creates the folder and locks it until the result is dropped.
+/// Creates the folder and locks it until the returned file is dropped.
 pub(crate) fn lock_folder(partial: &Path, model: &Model) -> Result<File, Error> {
-    fs::create_dir_all(partial).map_err(Error::io(partial, "made"))?;
+    fs::create_dir_all(partial).map_err(Error::io(partial, "created"))?;
     let path = partial.join(LOCK_FILE);
-    let file = File::create(&path).map_err(Error::io(&path, "made"))?;
+    let file = File::create(&path).map_err(Error::io(&path, "created"))?;
     if durable_fs::try_lock(&file).map_err(Error::io(&path, "locked"))? {
         Ok(file)
     } else {
@@ -44,7 +44,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     ignore_not_found(fs::remove_file(path)).map_err(Error::io(path, "removed")).map(drop)
 }
 
-/// `false` if there was none.
+/// Removes a folder; `false` if there was none.
 pub(crate) fn remove_folder(path: &Path) -> Result<bool, Error> {
     ignore_not_found(fs::remove_dir_all(path)).map_err(Error::io(path, "removed"))
 }
@@ -57,7 +57,7 @@ fn ignore_not_found(result: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// The length of a file; `None` for a missing one.
+/// Returns the length of a file; `None` if it is missing.
 pub(crate) fn file_length(path: &Path) -> Result<Option<u64>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.len())),
@@ -66,19 +66,19 @@ pub(crate) fn file_length(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Makes a written file or folder survive a loss of power.
+/// Flushes a file or folder to disk, so that it survives a power failure.
 pub(crate) fn sync_to_disk(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io(path, "written"))
 }
 
-/// Calls `take` with each part of the content.
+/// Calls `take` with each chunk of the content.
 pub(crate) fn copy_chunks(
-    from: &mut dyn Read,
+    source: &mut dyn Read,
     mut take: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), CopyError> {
     let mut buffer = vec![0; COPY_BUFFER_BYTES];
     loop {
-        match from.read(&mut buffer) {
+        match source.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => take(&buffer[..count]).map_err(CopyError::Write)?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -87,16 +87,18 @@ pub(crate) fn copy_chunks(
     }
 }
 
-/// The SHA-256 of a file, in hexadecimal digits.
+/// Returns the SHA-256 of a file in hexadecimal digits.
 pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io(path, "read"))?;
     let mut hash = Sha256::new();
-    let take = |part: &[u8]| {
-        hash.update(part);
+    let result = copy_chunks(&mut file, |chunk| {
+        hash.update(chunk);
         Ok(())
-    };
-    copy_chunks(&mut file, take).map_err(|error| match error {
-        CopyError::Read(error) | CopyError::Write(error) => Error::io(path, "read")(error),
-    })?;
-    Ok(hex::encode(hash.finalize()))
+    });
+    match result {
+        Ok(()) => Ok(hex::encode(hash.finalize())),
+        Err(CopyError::Read(error) | CopyError::Write(error)) => {
+            Err(Error::io(path, "read")(error))
+        }
+    }
 }

@@ -1,5 +1,6 @@
-//! Puts a model together in `NAME.partial`, checks it, and renames it to `NAME`.
+//! Installs a model: collects its files in `NAME.partial`, checks them and renames it to `NAME`.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,11 @@ use crate::files::CopyError;
 use crate::known::{self, Model};
 use crate::{Installed, Progress, Source, download, files};
 
-/// The name of a downloaded archive.
+/// The file name of a downloaded archive.
 const ARCHIVE_FILE: &str = "archive";
 const MAX_ARCHIVE_ENTRIES: usize = 10_000;
 
-/// An installation.
+/// A running installation.
 struct Installation<'a> {
     model: &'a Model,
     partial: PathBuf,
@@ -31,37 +32,40 @@ pub(crate) fn install_model(
 ) -> Result<Installed, Error> {
     let partial = files::partial_folder(folder, model);
     let path = folder.join(model.name);
+    // Two installations of one model exclude each other.
     let lock = files::lock_folder(&partial, model)?;
     if is_valid_model(model, &path)? {
         files::remove_folder(&partial)?;
         return Ok(Installed { path, already: true });
     }
 
-    let mut work = Installation { model, partial, progress };
-    if let Err(error) = work.collect_files(source) {
-        // Partial files stay to be resumed; an empty folder does not.
-        files::remove_lock(&work.partial)?;
-        fs::remove_dir(&work.partial).ok();
+    let mut installation = Installation { model, partial, progress };
+    if let Err(error) = installation.collect_files(source) {
+        // Partial files are kept, so that the next call resumes. An empty folder is removed.
+        files::remove_lock(&installation.partial)?;
+        fs::remove_dir(&installation.partial).ok();
         return Err(error);
     }
-    move_into_place(model, &work.partial, &path)?;
+    move_into_place(model, &installation.partial, &path)?;
     files::sync_to_disk(folder)?;
     drop(lock);
     Ok(Installed { path, already: false })
 }
 
 fn move_into_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Error> {
+    // Before the rename, so that an installed folder is complete also after a power failure.
     for file in model.files {
         files::sync_to_disk(&partial.join(file.name))?;
     }
     files::remove_file(&partial.join(ARCHIVE_FILE))?;
     files::remove_lock(partial)?;
     files::sync_to_disk(partial)?;
+    // An installed folder with a wrong file is replaced.
     files::remove_folder(path)?;
-    fs::rename(partial, path).map_err(Error::io(path, "put in place"))
+    fs::rename(partial, path).map_err(Error::io(path, "replaced"))
 }
 
-/// All files are there and have a known hash.
+/// True if all files exist and have an accepted hash.
 fn is_valid_model(model: &Model, folder: &Path) -> Result<bool, Error> {
     for file in model.files {
         if !is_valid_file(file, folder)? {
@@ -87,7 +91,7 @@ impl Installation<'_> {
         }
     }
 
-    /// Each file lies under the address by its name.
+    /// Downloads the files from the folder of this address.
     fn fetch_files(&mut self, address: &str) -> Result<(), Error> {
         for file in self.model.files {
             if is_valid_file(file, &self.partial)? {
@@ -102,15 +106,13 @@ impl Installation<'_> {
     }
 
     fn fetch_url(&mut self, address: &str) -> Result<(), Error> {
-        let path = Path::new(address.split(['?', '#']).next().unwrap_or(address));
-        let is = |what| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(what));
-        if !is("zip") && !is("whl") {
+        if !is_archive_address(address) {
             return self.fetch_files(address);
         }
-        // Compressed it can't be much larger than its files, whatever else it holds.
-        let most = 2 * self.model.files.iter().map(|file| file.bytes).sum::<u64>() + (1 << 20);
+        // An archive is compressed, so it can't be much larger than its files.
+        let max_bytes = 2 * self.model.total_bytes() + (1 << 20);
         let archive = self.partial.join(ARCHIVE_FILE);
-        download::download_file(address, &archive, ARCHIVE_FILE, most, self.progress)?;
+        download::download_file(address, &archive, ARCHIVE_FILE, max_bytes, self.progress)?;
         let unpacked = self.copy_archive(&archive, address);
         files::remove_file(&archive)?;
         unpacked
@@ -128,45 +130,45 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// Errors name `place`.
+    /// Unpacks the files of an archive. `place` is its name in errors.
     fn copy_archive(&mut self, path: &Path, place: &str) -> Result<(), Error> {
-        let unreadable =
-            |error: ZipError| Error::Archive { place: place.to_owned(), why: error.to_string() };
         let file = File::open(path).map_err(Error::io(path, "read"))?;
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable)?;
+        let mut archive =
+            ZipArchive::new(BufReader::new(file)).map_err(|error| archive_error(place, &error))?;
         for file in self.model.files {
             let Some(index) = find_entry(&mut archive, file) else {
                 return Err(self.missing_file(place, file));
             };
-            let mut entry = archive.by_index(index).map_err(unreadable)?;
+            let mut entry =
+                archive.by_index(index).map_err(|error| archive_error(place, &error))?;
             self.copy_file(&mut entry, path, file)?;
         }
         Ok(())
     }
 
-    /// Writes a file and checks it. At most one byte too many is read.
+    /// Copies a file and verifies it. Reads at most one byte too many.
     fn copy_file(
         &mut self,
-        from: &mut dyn Read,
+        source: &mut dyn Read,
         place: &Path,
         file: &known::File,
     ) -> Result<(), Error> {
         let path = self.partial.join(file.name);
-        let mut to = File::create(&path).map_err(Error::io(&path, "made"))?;
+        let mut target = File::create(&path).map_err(Error::io(&path, "created"))?;
         let mut done_bytes = 0;
-        let pumped = files::copy_chunks(&mut from.take(file.bytes + 1), |part| {
+        let result = files::copy_chunks(&mut source.take(file.bytes + 1), |part| {
             done_bytes += part.len() as u64;
             (self.progress)(Progress { file: file.name, done_bytes, total_bytes: file.bytes });
-            to.write_all(part)
+            target.write_all(part)
         });
-        pumped.map_err(|error| match error {
-            CopyError::Read(error) => Error::io(place, "read")(error),
-            CopyError::Write(error) => Error::io(&path, "written")(error),
-        })?;
-        self.verify_hash(file)
+        match result {
+            Ok(()) => self.verify_hash(file),
+            Err(CopyError::Read(error)) => Err(Error::io(place, "read")(error)),
+            Err(CopyError::Write(error)) => Err(Error::io(&path, "written")(error)),
+        }
     }
 
-    /// The file has a known hash; else it is removed.
+    /// Verifies the hash of a file. A wrong file is removed.
     fn verify_hash(&self, file: &known::File) -> Result<(), Error> {
         let path = self.partial.join(file.name);
         let actual = files::sha256(&path)?;
@@ -188,18 +190,31 @@ impl Installation<'_> {
     }
 }
 
-/// The entry of this name in any folder; of several the one of the right length.
+fn archive_error(place: &str, error: &ZipError) -> Error {
+    Error::Archive { place: place.to_owned(), why: error.to_string() }
+}
+
+fn is_archive_address(address: &str) -> bool {
+    let path = match address.split_once(['?', '#']) {
+        Some((path, _)) => path,
+        None => address,
+    };
+    let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
+    extension.eq_ignore_ascii_case("zip") || extension.eq_ignore_ascii_case("whl")
+}
+
+/// Returns the entry of this name in any folder; of several the first one of the expected length.
 fn find_entry(archive: &mut ZipArchive<BufReader<File>>, file: &known::File) -> Option<usize> {
-    let mut found = None;
+    let mut first = None;
     for index in 0..archive.len().min(MAX_ARCHIVE_ENTRIES) {
         let Ok(entry) = archive.by_index_raw(index) else { continue };
-        let named = entry.name().is_ok_and(|name| name.rsplit('/').next() == Some(file.name));
-        if named && entry.size() == file.bytes {
+        let has_name = entry.name().is_ok_and(|name| name.rsplit('/').next() == Some(file.name));
+        if has_name && entry.size() == file.bytes {
             return Some(index);
         }
-        if named {
-            found = found.or(Some(index));
+        if has_name {
+            first = first.or(Some(index));
         }
     }
-    found
+    first
 }
