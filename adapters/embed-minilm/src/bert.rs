@@ -1,7 +1,7 @@
-//! The forward pass of BERT: pieces of texts to one vector for each text.
+//! The forward pass of BERT: from the word pieces of texts to one vector for each text.
 //!
-//! All pieces of a batch lie below one another in one matrix, whichever text they belong to; only
-//! attention looks at a text's own rows. So nothing is padded and nothing needs a mask.
+//! The pieces of all texts of a batch are the rows of one matrix. Only attention is computed for each
+//! text separately, so there is no padding and no mask.
 
 use std::ops::Range;
 
@@ -11,7 +11,6 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 use crate::LoadError;
 use crate::safetensors::{LayerNorm, LinearLayer, TensorFile};
 
-/// How many numbers a piece is through all layers.
 pub(crate) const HIDDEN_SIZE: usize = 384;
 const HEAD_COUNT: usize = 12;
 const HEAD_SIZE: usize = HIDDEN_SIZE / HEAD_COUNT;
@@ -19,7 +18,7 @@ const INTERMEDIATE_SIZE: usize = 4 * HIDDEN_SIZE;
 const MAX_POSITIONS: usize = 512;
 const TOKEN_TYPES: usize = 2;
 const EPSILON: f32 = 1e-12;
-/// As numbers to divide by.
+// The sizes as divisors.
 const HIDDEN_F32: f32 = 384.0;
 const HEAD_F32: f32 = 32.0;
 
@@ -35,7 +34,7 @@ pub(crate) struct BertModel {
 }
 
 struct EncoderLayer {
-    /// Query, key and value side by side.
+    /// Query, key and value, concatenated.
     attention: LinearLayer,
     attention_output: LinearLayer,
     attention_norm: LayerNorm,
@@ -47,32 +46,32 @@ struct EncoderLayer {
 impl BertModel {
     pub(crate) fn load(
         weights: &mut TensorFile,
-        pieces: usize,
-        layers: usize,
+        vocabulary_size: usize,
+        layer_count: usize,
     ) -> Result<Self, LoadError> {
-        let words =
-            weights.read_matrix("embeddings.word_embeddings.weight", [pieces, HIDDEN_SIZE])?;
-        let kinds = weights
+        let words = weights
+            .read_matrix("embeddings.word_embeddings.weight", [vocabulary_size, HIDDEN_SIZE])?;
+        let token_types = weights
             .read_matrix("embeddings.token_type_embeddings.weight", [TOKEN_TYPES, HIDDEN_SIZE])?;
-        let places = weights
+        let positions = weights
             .read_matrix("embeddings.position_embeddings.weight", [MAX_POSITIONS, HIDDEN_SIZE])?;
-        Ok(Self {
-            words,
-            positions: places + kinds.row(0),
-            norm: weights.read_norm("embeddings.LayerNorm", HIDDEN_SIZE)?,
-            layers: (0..layers)
-                .map(|i| EncoderLayer::load(weights, i))
-                .collect::<Result<_, _>>()?,
-            gelu: GeluTable::new(),
-        })
+        let norm = weights.read_norm("embeddings.LayerNorm", HIDDEN_SIZE)?;
+        let mut layers = Vec::with_capacity(layer_count);
+        for index in 0..layer_count {
+            layers.push(EncoderLayer::load(weights, index)?);
+        }
+        // A single text has token type 0 only, so its vector is added once, here.
+        let positions = positions + token_types.row(0);
+        Ok(Self { words, positions, norm, layers, gelu: GeluTable::new() })
     }
 
     pub(crate) fn vocabulary_size(&self) -> usize {
         self.words.nrows()
     }
 
-    /// The mean of what the last layer says of each text's pieces, as a vector of unit length.
-    /// Pieces are below `pieces()`, and a text has at least one and at most 512.
+    /// Returns the mean of the last layer's outputs for each text, as a vector of unit length.
+    ///
+    /// A text has 1 to 512 pieces, each below [`BertModel::vocabulary_size`]; otherwise it panics.
     pub(crate) fn embed(&self, texts: &[&[u32]]) -> Vec<Vec<f32>> {
         let mut ranges = Vec::with_capacity(texts.len());
         let mut rows = 0;
@@ -82,10 +81,10 @@ impl BertModel {
         }
         let mut x = Array2::zeros((rows, HIDDEN_SIZE));
         for (text, range) in texts.iter().zip(&ranges) {
-            for (place, piece) in text.iter().enumerate() {
-                let mut row = x.row_mut(range.start + place);
+            for (position, piece) in text.iter().enumerate() {
+                let mut row = x.row_mut(range.start + position);
                 row += &self.words.row(*piece as usize);
-                row += &self.positions.row(place);
+                row += &self.positions.row(position);
             }
         }
         normalize_rows(&mut x, &self.norm);
@@ -98,67 +97,68 @@ impl BertModel {
 
 impl EncoderLayer {
     fn load(weights: &mut TensorFile, index: usize) -> Result<Self, LoadError> {
-        let at = |name: &str| vec![format!("encoder.layer.{index}.{name}")];
-        let three: Vec<_> = ["query", "key", "value"]
-            .iter()
-            .flat_map(|n| at(&format!("attention.self.{n}")))
-            .collect();
+        let prefix = format!("encoder.layer.{index}");
+        let attention = [
+            format!("{prefix}.attention.self.query"),
+            format!("{prefix}.attention.self.key"),
+            format!("{prefix}.attention.self.value"),
+        ];
+        let attention_output = [format!("{prefix}.attention.output.dense")];
+        let attention_norm = format!("{prefix}.attention.output.LayerNorm");
+        let intermediate = [format!("{prefix}.intermediate.dense")];
+        let output = [format!("{prefix}.output.dense")];
+        let output_norm = format!("{prefix}.output.LayerNorm");
         Ok(Self {
-            attention: weights.read_linear(&three, HIDDEN_SIZE, HIDDEN_SIZE)?,
-            attention_output: weights.read_linear(
-                &at("attention.output.dense"),
-                HIDDEN_SIZE,
-                HIDDEN_SIZE,
-            )?,
-            attention_norm: weights.read_norm(&at("attention.output.LayerNorm")[0], HIDDEN_SIZE)?,
-            intermediate: weights.read_linear(
-                &at("intermediate.dense"),
-                HIDDEN_SIZE,
-                INTERMEDIATE_SIZE,
-            )?,
-            output: weights.read_linear(&at("output.dense"), INTERMEDIATE_SIZE, HIDDEN_SIZE)?,
-            output_norm: weights.read_norm(&at("output.LayerNorm")[0], HIDDEN_SIZE)?,
+            attention: weights.read_linear(&attention, HIDDEN_SIZE, HIDDEN_SIZE)?,
+            attention_output: weights.read_linear(&attention_output, HIDDEN_SIZE, HIDDEN_SIZE)?,
+            attention_norm: weights.read_norm(&attention_norm, HIDDEN_SIZE)?,
+            intermediate: weights.read_linear(&intermediate, HIDDEN_SIZE, INTERMEDIATE_SIZE)?,
+            output: weights.read_linear(&output, INTERMEDIATE_SIZE, HIDDEN_SIZE)?,
+            output_norm: weights.read_norm(&output_norm, HIDDEN_SIZE)?,
         })
     }
 
     fn forward(&self, x: &mut Array2<f32>, texts: &[Range<usize>], gelu: &GeluTable) {
-        let mixed = apply_linear(x, &self.attention);
+        let projected = apply_linear(x, &self.attention);
         let mut attended = Array2::zeros(x.dim());
         for text in texts {
             let rows = Slice::from(text.clone());
-            let mixed = mixed.slice_axis(ROWS, rows);
-            let mut attended = attended.slice_axis_mut(ROWS, rows);
+            let text_projected = projected.slice_axis(ROWS, rows);
+            let mut text_attended = attended.slice_axis_mut(ROWS, rows);
             for head in 0..HEAD_COUNT {
-                apply_head(&mixed, &mut attended, head * HEAD_SIZE);
+                apply_head(&text_projected, &mut text_attended, head * HEAD_SIZE);
             }
         }
         *x += &apply_linear(&attended, &self.attention_output);
         normalize_rows(x, &self.attention_norm);
 
-        let mut inner = apply_linear(x, &self.intermediate);
-        inner.mapv_inplace(|number| gelu.activate(number));
-        *x += &apply_linear(&inner, &self.output);
+        let mut hidden = apply_linear(x, &self.intermediate);
+        hidden.mapv_inplace(|number| gelu.activate(number));
+        *x += &apply_linear(&hidden, &self.output);
         normalize_rows(x, &self.output_norm);
     }
 }
 
-/// One head, whose numbers start at `column`: each piece becomes a mix of those it looks at.
-fn apply_head(mixed: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) {
-    let part = |nth: usize| {
-        let start = nth * HIDDEN_SIZE + column;
-        mixed.slice_axis(COLUMNS, Slice::from(start..start + HEAD_SIZE))
-    };
-    let (query, key, value) = (part(0), part(1), part(2));
-    let mut looks = Array2::zeros((mixed.nrows(), mixed.nrows()));
-    general_mat_mul(HEAD_F32.sqrt().recip(), &query, &key.t(), 0.0, &mut looks);
-    for mut row in looks.rows_mut() {
+/// Applies the attention head whose columns start at `column` to the pieces of one text.
+fn apply_head(projected: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) {
+    let query = head_columns(projected, column);
+    let key = head_columns(projected, HIDDEN_SIZE + column);
+    let value = head_columns(projected, 2 * HIDDEN_SIZE + column);
+    let mut weights = Array2::zeros((projected.nrows(), projected.nrows()));
+    general_mat_mul(HEAD_F32.sqrt().recip(), &query, &key.t(), 0.0, &mut weights);
+    for mut row in weights.rows_mut() {
+        // Softmax. Subtracting the largest number prevents an overflow.
         let largest = row.fold(f32::NEG_INFINITY, |a, b| a.max(*b));
         row.mapv_inplace(|number| (number - largest).exp());
         let sum = row.sum();
         row /= sum;
     }
     let mut out = out.slice_axis_mut(COLUMNS, Slice::from(column..column + HEAD_SIZE));
-    general_mat_mul(1.0, &looks, &value, 0.0, &mut out);
+    general_mat_mul(1.0, &weights, &value, 0.0, &mut out);
+}
+
+fn head_columns<'a>(projected: &'a ArrayView2<f32>, start: usize) -> ArrayView2<'a, f32> {
+    projected.slice_axis(COLUMNS, Slice::from(start..start + HEAD_SIZE))
 }
 
 fn apply_linear(x: &Array2<f32>, layer: &LinearLayer) -> Array2<f32> {
@@ -168,14 +168,14 @@ fn apply_linear(x: &Array2<f32>, layer: &LinearLayer) -> Array2<f32> {
     out
 }
 
-fn normalize_rows(x: &mut Array2<f32>, by: &LayerNorm) {
+fn normalize_rows(x: &mut Array2<f32>, norm: &LayerNorm) {
     for mut row in x.rows_mut() {
         let mean = row.sum() / HIDDEN_F32;
         row -= mean;
-        let spread = row.fold(0.0, |sum, number| sum + number * number) / HIDDEN_F32;
-        row *= (spread + EPSILON).sqrt().recip();
-        row *= &by.weight;
-        row += &by.bias;
+        let variance = row.fold(0.0, |sum, number| sum + number * number) / HIDDEN_F32;
+        row *= (variance + EPSILON).sqrt().recip();
+        row *= &norm.weight;
+        row += &norm.bias;
     }
 }
 
@@ -185,31 +185,32 @@ fn unit_mean(rows: &ArrayView2<f32>) -> Vec<f32> {
     sum.iter().map(|number| number / length).collect()
 }
 
-/// Beyond this the curve is 0 or `x`.
+/// Beyond this the function is 0 or `x`.
 const GELU_RANGE: f32 = 6.0;
 const GELU_RANGE_F64: f64 = 6.0;
 const GELU_STEPS_PER_UNIT: f32 = 170.0;
 const GELU_STEP: f64 = 1.0 / 170.0;
 const GELU_STEPS: usize = 2040;
 
-/// The activation between the two halves of a layer, by linear interpolation in a table: it is
-/// evaluated half a million times per text. The error is below two millionths.
+/// The activation function GELU by linear interpolation in a table, because it is evaluated half a
+/// million times per text. The error is below 2e-6.
 struct GeluTable {
     points: Box<[f32; GELU_STEPS + 2]>,
 }
 
 impl GeluTable {
-    #[expect(clippy::cast_possible_truncation, reason = "a table of f32, summed up as f64")]
+    #[expect(clippy::cast_possible_truncation, reason = "the sum needs f64, the table only f32")]
     fn new() -> Self {
         let mut points = Box::new([0.0; GELU_STEPS + 2]);
-        // The normal distribution function, integrated by Simpson's rule.
-        let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
-        let mut share = 0.0;
+        // The normal distribution, integrated by Simpson's rule.
+        let mut integral = 0.0;
         let mut x = -GELU_RANGE_F64;
         for point in points.iter_mut() {
-            *point = (x * share) as f32;
-            share += GELU_STEP / 6.0
-                * (density(x) + 4.0 * density(x + GELU_STEP / 2.0) + density(x + GELU_STEP));
+            *point = (x * integral) as f32;
+            integral += GELU_STEP / 6.0
+                * (normal_density(x)
+                    + 4.0 * normal_density(x + GELU_STEP / 2.0)
+                    + normal_density(x + GELU_STEP));
             x += GELU_STEP;
         }
         Self { points }
@@ -219,15 +220,19 @@ impl GeluTable {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "an index in the table: from 0 to STEPS"
+        reason = "an index of the table: 0 to GELU_STEPS"
     )]
     fn activate(&self, x: f32) -> f32 {
-        let at = (x.clamp(-GELU_RANGE, GELU_RANGE) + GELU_RANGE) * GELU_STEPS_PER_UNIT;
-        let index = (at as usize).min(GELU_STEPS);
+        let position = (x.clamp(-GELU_RANGE, GELU_RANGE) + GELU_RANGE) * GELU_STEPS_PER_UNIT;
+        let index = (position as usize).min(GELU_STEPS);
         let (here, next) = (self.points[index], self.points[index + 1]);
-        let read = here + (at - index as f32) * (next - here);
-        if x > GELU_RANGE { x } else { read }
+        let interpolated = here + (position - index as f32) * (next - here);
+        if x > GELU_RANGE { x } else { interpolated }
     }
+}
+
+fn normal_density(x: f64) -> f64 {
+    (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
 }
 
 #[cfg(test)]
@@ -235,10 +240,10 @@ mod tests {
     use super::GeluTable;
 
     #[test]
-    fn the_curve_goes_through_known_points() {
+    fn gelu_equals_known_values() {
         let gelu = GeluTable::new();
-        let known = [(0.0, 0.0), (1.0, 0.841_344_7), (-1.0, -0.158_655_3), (0.5, 0.345_731_2)];
-        for (x, y) in known {
+        let expected = [(0.0, 0.0), (1.0, 0.841_344_7), (-1.0, -0.158_655_3), (0.5, 0.345_731_2)];
+        for (x, y) in expected {
             assert!((gelu.activate(x) - y).abs() < 3e-6, "{x}: {}", gelu.activate(x));
         }
         assert!(gelu.activate(-6.0).abs() < 1e-6 && gelu.activate(-60.0).abs() < 1e-6);

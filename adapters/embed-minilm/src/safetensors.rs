@@ -1,7 +1,7 @@
 //! Reads tensors from a safetensors file.
 //!
-//! The file is a length (u64, little-endian), that many bytes of JSON telling where each tensor
-//! lies, and the tensors. They are read one by one: mapping the file would need `unsafe`.
+//! The file has the length of its header (u64, little-endian), the header in JSON with the offsets of
+//! the tensors, and the tensors. They are read one by one, as mapping the file would need `unsafe`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::LoadError;
 
-/// No file that is meant has more to say about its tensors.
+/// The headers of the supported models are smaller.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
 pub(crate) struct TensorFile {
@@ -30,9 +30,8 @@ struct TensorInfo {
     data_offsets: (u64, u64),
 }
 
-/// `x` times a matrix, and something added.
 pub(crate) struct LinearLayer {
-    /// A row for each number that comes out.
+    /// One row for each output.
     pub(crate) weight: Array2<f32>,
     pub(crate) bias: Array1<f32>,
 }
@@ -45,22 +44,11 @@ pub(crate) struct LayerNorm {
 impl TensorFile {
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
         let name = path.display().to_string();
-        let read = || -> std::io::Result<(File, Option<Vec<u8>>)> {
-            let mut file = File::open(path)?;
-            let mut length = [0; 8];
-            file.read_exact(&mut length)?;
-            let length = u64::from_le_bytes(length);
-            if length > MAX_HEADER_BYTES {
-                return Ok((file, None));
-            }
-            let mut header = Vec::new();
-            file.by_ref().take(length).read_to_end(&mut header)?;
-            Ok((file, Some(header)))
+        let (file, header) = match read_header(path) {
+            Ok(read) => read,
+            Err(source) => return Err(LoadError::Read { path: name, source }),
         };
-        let (file, header) =
-            read().map_err(|source| LoadError::Read { path: name.clone(), source })?;
-        let tensors = header.as_deref().and_then(parse_header);
-        let (Some(header), Some(tensors)) = (header, tensors) else {
+        let Some(tensors) = parse_header(&header) else {
             return Err(LoadError::Unfit { path: name, why: "not a safetensors file".to_owned() });
         };
         Ok(Self { file, path: name, data_start: 8 + header.len() as u64, tensors })
@@ -83,18 +71,18 @@ impl TensorFile {
         Ok(self.read_tensor(name, &[length])?.into())
     }
 
-    /// The layers of these names side by side, as one.
+    /// Reads the layers of these names and concatenates their outputs into one layer.
     pub(crate) fn read_linear(
         &mut self,
         names: &[String],
-        from: usize,
-        to: usize,
+        input_size: usize,
+        output_size: usize,
     ) -> Result<LinearLayer, LoadError> {
         let mut weights = Vec::new();
         let mut biases = Vec::new();
         for name in names {
-            weights.push(self.read_matrix(&format!("{name}.weight"), [to, from])?);
-            biases.push(self.read_vector(&format!("{name}.bias"), to)?);
+            weights.push(self.read_matrix(&format!("{name}.weight"), [output_size, input_size])?);
+            biases.push(self.read_vector(&format!("{name}.bias"), output_size)?);
         }
         let weights: Vec<_> = weights.iter().map(|weight| weight.view()).collect();
         let biases: Vec<_> = biases.iter().map(|bias| bias.view()).collect();
@@ -112,33 +100,51 @@ impl TensorFile {
 
     fn read_tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
         let count: usize = shape.iter().product();
-        let at = match self.tensors.get(name) {
+        let (start, end) = match self.tensors.get(name) {
             Some(tensor) if tensor.dtype == "F32" && tensor.shape == shape => tensor.data_offsets,
             _ => return Err(self.missing_tensor(name)),
         };
-        if at.1.checked_sub(at.0) != Some(count as u64 * 4) {
+        // The file may be damaged: the offsets must match the shape.
+        if end.checked_sub(start) != Some(count as u64 * 4) {
             return Err(self.missing_tensor(name));
         }
-        let start = self.data_start.saturating_add(at.0);
         let mut bytes = vec![0; count * 4];
-        self.file
-            .seek(SeekFrom::Start(start))
-            .and_then(|_| self.file.read_exact(&mut bytes))
-            .map_err(|source| LoadError::Read { path: self.path.clone(), source })?;
+        let position = SeekFrom::Start(self.data_start.saturating_add(start));
+        let sought = self.file.seek(position);
+        if let Err(source) = sought.and_then(|_| self.file.read_exact(&mut bytes)) {
+            return Err(LoadError::Read { path: self.path.clone(), source });
+        }
         let (numbers, _) = bytes.as_chunks();
         Ok(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
     fn missing_tensor(&self, tensor: &str) -> LoadError {
-        let why = format!("it has no fitting tensor {tensor}");
+        let why = format!("no tensor {tensor} of the expected shape");
         LoadError::Unfit { path: self.path.clone(), why }
     }
 }
 
+/// Returns the open file and its header; an empty header if it would be too long.
+fn read_header(path: &Path) -> std::io::Result<(File, Vec<u8>)> {
+    let mut file = File::open(path)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length)?;
+    let length = u64::from_le_bytes(length);
+    let mut header = Vec::new();
+    if length <= MAX_HEADER_BYTES {
+        file.by_ref().take(length).read_to_end(&mut header)?;
+    }
+    Ok((file, header))
+}
+
 fn parse_header(header: &[u8]) -> Option<HashMap<String, TensorInfo>> {
-    let mut all: HashMap<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
-    all.remove("__metadata__");
-    all.into_iter().map(|(name, about)| Some((name, serde_json::from_value(about).ok()?))).collect()
+    let mut entries: HashMap<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
+    entries.remove("__metadata__");
+    let mut tensors = HashMap::with_capacity(entries.len());
+    for (name, entry) in entries {
+        tensors.insert(name, serde_json::from_value(entry).ok()?);
+    }
+    Some(tensors)
 }
 
 #[cfg(test)]
@@ -146,7 +152,7 @@ mod tests {
     use super::TensorFile;
     use crate::LoadError;
 
-    /// A file with the matrix `a` of 1 by 2, and whatever else the header says.
+    /// Reads the 1 by 2 matrix `a` from a file with this header and body.
     fn check(header: &str, body: &[u8], expected: Result<[f32; 2], &str>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
@@ -162,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_is_read_and_what_does_not_fit_is_told() {
+    fn tensor_is_read_and_invalid_files_are_rejected() {
         let body = [1.5_f32.to_le_bytes(), (-2.0_f32).to_le_bytes()].concat();
         let a = r#"{"__metadata__":{"x":"y"},
             "a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}"#;
         check(a, &body, Ok([1.5, -2.0]));
         check(a, &body[..7], Err("short"));
-        let unfit = Err("it has no fitting tensor a");
+        let unfit = Err("no tensor a of the expected shape");
         check(&a.replace("F32", "F16"), &body, unfit);
         check(&a.replace("[1,2]", "[2,1]"), &body, unfit);
         check(&a.replace("[0,8]", "[8,0]"), &body, unfit);

@@ -1,11 +1,11 @@
-//! The models that this crate can compute, and what differs between them.
+//! The supported models and their parameters.
 
 use reqlore_domain::ports::embedder::{ModelLanguages, ModelProfile, ModelSpeed, TextRole};
 
 use crate::LoadError;
 use crate::bert::HIDDEN_SIZE;
 
-/// Raised when the same files give other vectors than before.
+/// Part of the vectors' ID: increased when the same files result in other vectors.
 const VECTOR_FORMAT: u32 = 1;
 
 static SUPPORTED_MODELS: [SupportedModel; 2] = [
@@ -37,18 +37,19 @@ pub(crate) struct SupportedModel {
     weight: f32,
     pub(crate) vocabulary_size: usize,
     pub(crate) layer_count: usize,
-    /// How much of a text is read; the marks at both ends count too.
+    /// Maximum pieces of a text, including the special pieces at both ends. The rest is ignored.
     pub(crate) max_pieces: usize,
     pub(crate) unknown_piece: &'static str,
-    /// What stands before a query, and before a passage.
+    /// The prefixes of queries and of passages that the model was trained with.
     prefixes: [&'static str; 2],
 }
 
 pub(crate) fn find_model(name: &str) -> Result<&'static SupportedModel, LoadError> {
-    SUPPORTED_MODELS.iter().find(|known| known.name == name).ok_or_else(|| LoadError::Unknown {
-        name: name.to_owned(),
-        known: SUPPORTED_MODELS.each_ref().map(|known| known.name).join(", "),
-    })
+    if let Some(model) = SUPPORTED_MODELS.iter().find(|model| model.name == name) {
+        return Ok(model);
+    }
+    let known = SUPPORTED_MODELS.each_ref().map(|model| model.name).join(", ");
+    Err(LoadError::Unknown { name: name.to_owned(), known })
 }
 
 impl SupportedModel {

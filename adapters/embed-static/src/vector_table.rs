@@ -1,21 +1,20 @@
-//! The table of word pieces, read where it lies in the program: nothing is parsed or copied.
+//! The table of word pieces and their vectors, read in place from the executable.
 //!
-//! All numbers are little-endian. The trap: a piece's index is its place in this file, not its
-//! number in the model's vocabulary, because pieces that no text gives are left out.
+//! All numbers are little-endian. The index of a piece is its position in this file, not its number
+//! in the model's vocabulary, because the file omits pieces that no text has.
 //!
-//! | part | bytes | what |
+//! | part | bytes | content |
 //! |---|---|---|
 //! | head | 32 | `RQLTABLE`, then as u32: format, pieces, dimension, slots, longest piece, 0 |
 //! | slots | 2 each | open addressing by FNV-1a of the piece: its index, or `0xFFFF` |
-//! | ends | 4 each, one more than pieces | where each piece's string starts; the last one's end |
-//! | scales | 4 each | f32 that a row's numbers are multiplied with |
-//! | rows | dimension each | signed bytes; what the piece weighs is part of its scale |
+//! | ends | 4 each, one more than pieces | start of each piece's string; end of the last one |
+//! | scales | 4 each | f32 factor of the row's numbers |
+//! | rows | dimension each | signed bytes; the scale includes the weight of the piece |
 //! | strings | the rest | UTF-8; pieces that continue a word begin with `##` |
 
-/// How many numbers a vector has.
 pub(crate) const DIMENSION: usize = 256;
 
-/// No piece is longer than this; the table is checked for it.
+/// The maximum length of a piece, checked when the table is opened.
 pub(crate) const MAX_PIECE_BYTES: usize = 32;
 
 const FORMAT: u32 = 1;
@@ -23,7 +22,6 @@ const SLOT_COUNT: usize = 1 << 16;
 const HEAD_BYTES: usize = 32;
 const EMPTY_SLOT: u16 = u16::MAX;
 
-/// Views of the parts of a table.
 pub(crate) struct VectorTable {
     slots: &'static [[u8; 2]],
     ends: &'static [[u8; 4]],
@@ -32,7 +30,7 @@ pub(crate) struct VectorTable {
     strings: &'static [u8],
 }
 
-/// The hash of a piece, which grows byte by byte.
+/// The FNV-1a hash of a piece, computed byte by byte.
 #[derive(Clone, Copy)]
 pub(crate) struct PieceHash(u32);
 
@@ -46,15 +44,15 @@ impl PieceHash {
 }
 
 impl VectorTable {
-    /// Meant for a `static`: what is wrong with the data then stops the compiler, not the program.
+    /// Validates the data. In a `static` an invalid table is a compile error.
     pub(crate) const fn from_bytes(data: &'static [u8]) -> Self {
         let (head, data) = data.split_at(HEAD_BYTES);
         let (magic, head) = head.split_at(8);
         assert!(matches!(magic, b"RQLTABLE"), "not a table of word pieces");
         let (head, _) = head.as_chunks::<4>();
-        assert!(u32::from_le_bytes(head[0]) == FORMAT, "a table of another format");
+        assert!(u32::from_le_bytes(head[0]) == FORMAT, "another format");
         let pieces = u32::from_le_bytes(head[1]) as usize;
-        assert!(u32::from_le_bytes(head[2]) as usize == DIMENSION, "vectors of another length");
+        assert!(u32::from_le_bytes(head[2]) as usize == DIMENSION, "another dimension");
         assert!(u32::from_le_bytes(head[3]) as usize == SLOT_COUNT, "another number of slots");
         assert!(u32::from_le_bytes(head[4]) as usize <= MAX_PIECE_BYTES, "pieces too long");
         assert!(pieces < SLOT_COUNT && pieces < EMPTY_SLOT as usize, "too many pieces");
@@ -72,11 +70,11 @@ impl VectorTable {
         }
     }
 
-    /// The index of the piece with this hash that begins or continues a word.
+    /// Returns the index of the piece with this hash that begins or continues a word.
     pub(crate) fn find_piece(
         &self,
         hash: PieceHash,
-        continued: bool,
+        is_continuation: bool,
         letters: &[u8],
     ) -> Option<usize> {
         let mut slot = hash.0 as usize % SLOT_COUNT;
@@ -86,15 +84,15 @@ impl VectorTable {
                 return None;
             }
             let string = self.piece_text(usize::from(index));
-            let found = if continued { string.strip_prefix(b"##") } else { Some(string) };
-            if found == Some(letters) {
+            let piece = if is_continuation { string.strip_prefix(b"##") } else { Some(string) };
+            if piece == Some(letters) {
                 return Some(usize::from(index));
             }
             slot = (slot + 1) % SLOT_COUNT;
         }
     }
 
-    /// Adds the row of a piece to `sum`.
+    /// Adds the vector of a piece to `sum`.
     pub(crate) fn add_row(&self, piece: usize, sum: &mut [f32]) {
         let scale = f32::from_le_bytes(self.scales[piece]);
         for (sum, byte) in sum.iter_mut().zip(&self.rows[piece]) {
