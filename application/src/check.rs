@@ -187,8 +187,8 @@ async fn check_knowledge(
         let mut found: Vec<Diagnostic> = node.fault.iter().cloned().collect();
         let broken = broken_links(graph, names, node);
         let claimed_once = matches!(graph.find(&node.entity.id), EntityLookup::One(_));
-        let misnamed = misnamed(node).filter(|_| claimed_once);
-        let twice = twice_claimed(graph, node);
+        let misnamed = file_name_problem(node).filter(|_| claimed_once);
+        let twice = duplicate_id_problem(graph, node);
         if !broken.is_empty() || misnamed.is_some() || twice.is_some() {
             // The text is read for the line numbers alone.
             let document = get_one(&*ports.documents, project, &id).await?;
@@ -196,7 +196,7 @@ async fn check_knowledge(
             let own = misnamed.into_iter().chain(twice);
             let own = own.map(|message| (node.entity.id.as_str(), message));
             for (word, message) in own.chain(broken) {
-                found.push(Diagnostic::new(line_of(text, word), message));
+                found.push(Diagnostic::new(line_containing(text, word), message));
             }
         }
         found.sort_by_key(|found| found.line);
@@ -217,7 +217,10 @@ fn broken_links<'a>(
         let relation = links.relation;
         for edge in links.targets.iter().filter(|edge| edge.node.is_none()) {
             if names_entity(edge.id) {
-                broken.push((edge.id, format!("{relation} leads to {}", missing(graph, edge.id))));
+                broken.push((
+                    edge.id,
+                    format!("{relation} leads to {}", describe_missing(graph, edge.id)),
+                ));
             }
             let reference = Reference::parse(edge.id).filter(|_| !names.is_empty());
             let why = reference.and_then(|reference| names.why_broken(reference));
@@ -228,7 +231,7 @@ fn broken_links<'a>(
     broken
 }
 
-fn missing(graph: &EntityGraph, id: &str) -> String {
+fn describe_missing(graph: &EntityGraph, id: &str) -> String {
     if let EntityLookup::Several(names) = graph.find(id) {
         return format!("{id}, which {} claim", names.join(" and "));
     }
@@ -239,14 +242,14 @@ fn missing(graph: &EntityGraph, id: &str) -> String {
 }
 
 /// The problem of a file that is not named like its entity.
-fn misnamed(node: &EntityNode) -> Option<String> {
+fn file_name_problem(node: &EntityNode) -> Option<String> {
     let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
     (*id != node.name && id != stem).then(|| {
         format!("its id is {id}, and the file is called {stem}.md; name it {id}.md or mend the id")
     })
 }
 
-fn twice_claimed(graph: &EntityGraph, node: &EntityNode) -> Option<String> {
+fn duplicate_id_problem(graph: &EntityGraph, node: &EntityNode) -> Option<String> {
     let EntityLookup::Several(names) = graph.find(&node.entity.id) else { return None };
     let others = names.iter().filter(|name| **name != node.name);
     let others: Vec<String> = others.map(|name| DocumentId::entity(*name).to_string()).collect();
@@ -255,7 +258,7 @@ fn twice_claimed(graph: &EntityGraph, node: &EntityNode) -> Option<String> {
 }
 
 /// The line of the front matter that holds a word; counted from 1.
-fn line_of(text: &str, word: &str) -> Option<usize> {
+fn line_containing(text: &str, word: &str) -> Option<usize> {
     let yaml = front_matter::split(text).yaml?;
     yaml.lines().position(|line| line.contains(word)).map(|at| at + 2)
 }

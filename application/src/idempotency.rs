@@ -26,22 +26,22 @@ impl Default for KeyLocks {
 }
 
 impl KeyLocks {
-    pub(crate) async fn wait(&self, key: &str) -> MutexGuard<'_, ()> {
+    pub(crate) async fn lock_key(&self, key: &str) -> MutexGuard<'_, ()> {
         let stripe = self.hasher.hash_one(key) % self.stripes.len() as u64;
         self.stripes[usize::try_from(stripe).unwrap_or_default()].lock().await
     }
 }
 
 /// Seconds after which a call without a stored answer is no longer in flight.
-const IN_FLIGHT: i64 = 60;
+const IN_FLIGHT_SECONDS: i64 = 60;
 
 #[derive(Serialize, Deserialize)]
-struct StoredReply {
+struct StoredResponse {
     text: Vec<String>,
     data: Arc<Value>,
 }
 
-pub(crate) fn key_of(call: &ToolCall) -> Option<IdempotencyKey> {
+pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
     let Caller { name, reach, project, .. } = &*call.caller;
     // Another token of the same user must not learn of projects outside its scope.
@@ -56,7 +56,7 @@ pub(crate) fn key_of(call: &ToolCall) -> Option<IdempotencyKey> {
 }
 
 /// The answer of an earlier call with this key, if there was one.
-pub(crate) async fn replay(
+pub(crate) async fn replay_response(
     answers: &dyn IdempotencyStore,
     once: &IdempotencyKey,
     now: Timestamp,
@@ -70,11 +70,11 @@ pub(crate) async fn replay(
                        done. Give each write a key of its own.";
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    let stored = earlier.answer.as_deref().map(serde_json::from_str::<StoredReply>);
-    if let Some(Ok(StoredReply { text, data })) = stored {
+    let stored = earlier.answer.as_deref().map(serde_json::from_str::<StoredResponse>);
+    if let Some(Ok(StoredResponse { text, data })) = stored {
         return Ok(Some(ToolReply { text, data }));
     }
-    if now.seconds() - earlier.at.seconds() < IN_FLIGHT {
+    if now.seconds() - earlier.at.seconds() < IN_FLIGHT_SECONDS {
         let message = "The same call is being answered just now. Send it again in a moment, under \
                        the same key.";
         return Err(Error::new(ErrorKind::Busy, message));
@@ -89,8 +89,12 @@ pub(crate) async fn replay(
 }
 
 /// Stores the answer of a write. The write is done, so a failure is only logged.
-pub(crate) async fn keep(answers: &dyn IdempotencyStore, once: &IdempotencyKey, reply: &ToolReply) {
-    let stored = StoredReply { text: reply.text.clone(), data: Arc::clone(&reply.data) };
+pub(crate) async fn save_response(
+    answers: &dyn IdempotencyStore,
+    once: &IdempotencyKey,
+    reply: &ToolReply,
+) {
+    let stored = StoredResponse { text: reply.text.clone(), data: Arc::clone(&reply.data) };
     let Ok(stored) = serde_json::to_string(&stored) else { return };
     if let Err(error) = answers.save_response(&once.key, stored).await {
         tracing::warn!(%error, "the answer of a write was not kept for a repetition");

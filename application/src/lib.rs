@@ -82,7 +82,7 @@ pub(crate) struct SharedContext {
     pub(crate) indexes: ProjectIndexes,
     pub(crate) configurations: docsets::ConfigCache,
     pub(crate) recorder: Arc<AuditRecorder>,
-    pub(crate) turns: KeyLocks,
+    pub(crate) key_locks: KeyLocks,
 }
 
 #[derive(Clone)]
@@ -91,7 +91,7 @@ pub(crate) struct ToolContext {
     /// Set for an audited tool call.
     pub(crate) audit: Option<AuditScope>,
     /// Set for a write with an idempotency key.
-    pub(crate) once: Option<IdempotencyKey>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
 }
 
 impl Deref for ToolContext {
@@ -112,7 +112,7 @@ pub struct Application {
 
 impl Application {
     pub fn new(ports: ApplicationPorts) -> Self {
-        let tools = tool::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
+        let tools = tool::enabled_tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
@@ -122,9 +122,9 @@ impl Application {
             indexes: ProjectIndexes::default(),
             configurations: docsets::ConfigCache::default(),
             recorder,
-            turns: KeyLocks::default(),
+            key_locks: KeyLocks::default(),
         };
-        let context = ToolContext { shared: Arc::new(shared), audit: None, once: None };
+        let context = ToolContext { shared: Arc::new(shared), audit: None, idempotency_key: None };
         Self { context, tools }
     }
 

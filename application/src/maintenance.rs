@@ -25,8 +25,8 @@ pub struct Maintenance {
     authenticator: Option<Arc<TokenAuthenticator>>,
     keep_days: u32,
     /// Times of the last runs, in seconds since 1970.
-    minute: AtomicI64,
-    hour: AtomicI64,
+    last_minute: AtomicI64,
+    last_hour: AtomicI64,
 }
 
 impl Maintenance {
@@ -37,26 +37,28 @@ impl Maintenance {
         authenticator: Option<Arc<TokenAuthenticator>>,
         keep_days: u32,
     ) -> Self {
-        let (minute, hour) = (AtomicI64::default(), AtomicI64::default());
-        Self { recorder, answers, clock, authenticator, keep_days, minute, hour }
+        let (last_minute, last_hour) = (AtomicI64::default(), AtomicI64::default());
+        Self { recorder, answers, clock, authenticator, keep_days, last_minute, last_hour }
     }
 
     /// One round. A failed task is logged and tried again in the next round.
     pub async fn tick(&self) {
         let now = self.clock.now();
         // Not in the first hour: a clock that is set wrong would remove rows for good.
-        let _ = self.hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
+        let _ =
+            self.last_hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
         // The recorder logs its own failures.
         let _ = self.recorder.flush().await;
-        if is_due(&self.minute, MINUTE, now) && self.save_token_uses().await {
-            self.minute.store(now.seconds(), Ordering::Relaxed);
+        if is_due(&self.last_minute, MINUTE, now) && self.save_token_uses().await {
+            self.last_minute.store(now.seconds(), Ordering::Relaxed);
         }
-        if is_due(&self.hour, HOUR, now) {
+        if is_due(&self.last_hour, HOUR, now) {
             let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0);
             let expired = self.answers.expire_records(oldest).await;
-            let is_expired = is_done("old keys of writes stay", expired);
-            if is_done("old rows of the audit stay", self.prune(now).await) && is_expired {
-                self.hour.store(now.seconds(), Ordering::Relaxed);
+            let is_expired = log_failure("old keys of writes stay", expired);
+            if log_failure("old rows of the audit stay", self.prune_audit(now).await) && is_expired
+            {
+                self.last_hour.store(now.seconds(), Ordering::Relaxed);
             }
         }
     }
@@ -68,11 +70,11 @@ impl Maintenance {
 
     async fn save_token_uses(&self) -> bool {
         let Some(authenticator) = &self.authenticator else { return true };
-        is_done("uses of tokens were not noted", authenticator.save_uses().await)
+        log_failure("uses of tokens were not noted", authenticator.save_token_uses().await)
     }
 
-    async fn prune(&self, now: Timestamp) -> StoreResult<()> {
-        let Some(log) = self.recorder.log() else { return Ok(()) };
+    async fn prune_audit(&self, now: Timestamp) -> StoreResult<()> {
+        let Some(log) = self.recorder.audit_log() else { return Ok(()) };
         let oldest = Timestamp::new(now.seconds() - i64::from(self.keep_days) * DAY, 0);
         loop {
             // In parts, so that a writer of rows waits for one part only.
@@ -91,6 +93,6 @@ fn is_due(last: &AtomicI64, seconds: i64, now: Timestamp) -> bool {
     passed >= seconds || passed < 0
 }
 
-fn is_done(task: &str, outcome: StoreResult<()>) -> bool {
+fn log_failure(task: &str, outcome: StoreResult<()>) -> bool {
     outcome.inspect_err(|error| tracing::warn!(%error, "{task}")).is_ok()
 }

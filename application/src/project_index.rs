@@ -29,18 +29,18 @@ const MAX_PROJECTS: usize = 128;
 /// Listing all metadata is faster than reading more changed entities than this.
 const MAX_SINGLE_READS: usize = 500;
 /// Metadata per page of a list.
-const PAGE: usize = 10_000;
+const PAGE_SIZE: usize = 10_000;
 /// Documents read and indexed at a time; between batches a call can be cancelled, and others see
 /// the inventory.
-const BATCH: usize = 256;
+const BATCH_DOCUMENTS: usize = 256;
 
 /// Searched beside entities, which the inventory knows.
-const LISTED: [DocumentKind; 5] = {
+const LISTED_KINDS: [DocumentKind; 5] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
     [DocumentKind::Section, epics, stories, requirements, criteria]
 };
 /// Shown by resources.
-const SHOWN: [DocumentKind; 6] = {
+const RESOURCE_KINDS: [DocumentKind; 6] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
     [epics, stories, requirements, criteria, DocumentKind::Deleted, DocumentKind::Entity]
 };
@@ -54,45 +54,45 @@ pub(crate) struct ProjectIndexes {
 }
 
 struct ProjectIndex {
-    feed: AsyncMutex<Feed>,
+    feed: AsyncMutex<ChangeFeed>,
     entities: Arc<AsyncMutex<EntityCache>>,
     search: AsyncMutex<SearchState>,
 }
 
 /// Changes since the last poll that a consumer has not taken yet.
 #[derive(Default)]
-struct Feed {
+struct ChangeFeed {
     revisions: HashMap<DocumentKind, Revision>,
-    entities: Stale,
-    searched: Stale,
+    entities: StaleDocuments,
+    searched: StaleDocuments,
     /// Grows when a document that resources show may have changed.
-    shown: u64,
+    resource_revision: u64,
 }
 
 /// Documents that a consumer must read again.
 #[derive(Default)]
-enum Stale {
+enum StaleDocuments {
     /// All of them, because what changed is unknown.
     #[default]
     All,
-    These(BTreeSet<DocumentId>),
+    Listed(BTreeSet<DocumentId>),
 }
 
-impl Stale {
+impl StaleDocuments {
     fn merge(&mut self, other: Self) {
         match (&mut *self, other) {
-            (Self::These(ids), Self::These(more)) => ids.extend(more),
+            (Self::Listed(ids), Self::Listed(more)) => ids.extend(more),
             (_, Self::All) => *self = Self::All,
             (Self::All, _) => {}
         }
     }
 
     fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::These(BTreeSet::new()))
+        std::mem::replace(self, Self::Listed(BTreeSet::new()))
     }
 }
 
-impl Feed {
+impl ChangeFeed {
     async fn poll(
         &mut self,
         ports: &ApplicationPorts,
@@ -106,26 +106,26 @@ impl Feed {
         let changes = ports.documents.changes(project, kind, since, refresh).await?;
         let (revision, stale) = match changes {
             ChangeSet::Since { revision, ids } if known.is_some() => {
-                (revision, Stale::These(ids.into_iter().collect()))
+                (revision, StaleDocuments::Listed(ids.into_iter().collect()))
             }
             ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision } => {
-                (revision, Stale::All)
+                (revision, StaleDocuments::All)
             }
         };
         self.revisions.insert(kind, revision);
-        if matches!(&stale, Stale::These(ids) if ids.is_empty()) {
+        if matches!(&stale, StaleDocuments::Listed(ids) if ids.is_empty()) {
             return Ok(());
         }
-        if SHOWN.contains(&kind) {
-            self.shown = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
+        if RESOURCE_KINDS.contains(&kind) {
+            self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
         }
         if kind == DocumentKind::Entity {
             self.entities.merge(match &stale {
-                Stale::These(ids) => Stale::These(ids.clone()),
-                Stale::All => Stale::All,
+                StaleDocuments::Listed(ids) => StaleDocuments::Listed(ids.clone()),
+                StaleDocuments::All => StaleDocuments::All,
             });
         }
-        if kind == DocumentKind::Entity || LISTED.contains(&kind) {
+        if kind == DocumentKind::Entity || LISTED_KINDS.contains(&kind) {
             self.searched.merge(stale);
         }
         Ok(())
@@ -140,7 +140,7 @@ impl ProjectIndexes {
         project: &ProjectKey,
         refresh: Refresh,
     ) -> Result<OwnedMutexGuard<EntityCache>> {
-        let index = self.of(project);
+        let index = self.project_index(project);
         let mut entities = Arc::clone(&index.entities).lock_owned().await;
         self.update_entities(ports, project, &index, &mut entities, refresh).await?;
         Ok(entities)
@@ -158,7 +158,7 @@ impl ProjectIndexes {
         feed.poll(ports, project, DocumentKind::Entity, refresh, &self.revision).await?;
         entities.stale.merge(feed.entities.take());
         drop(feed);
-        entities.update(ports, project).await
+        entities.read_stale(ports, project).await
     }
 
     /// Brings the search index up to date with the storage.
@@ -169,22 +169,22 @@ impl ProjectIndexes {
         refresh: Refresh,
         observer: &dyn ProgressSink,
     ) -> Result<()> {
-        let index = self.of(project);
+        let index = self.project_index(project);
         let mut search = index.search.lock().await;
         let mut entities = index.entities.lock().await;
         self.update_entities(ports, project, &index, &mut entities, refresh).await?;
         drop(entities);
         let mut feed = index.feed.lock().await;
-        for kind in LISTED {
+        for kind in LISTED_KINDS {
             feed.poll(ports, project, kind, refresh, &self.revision).await?;
         }
         search.stale.merge(feed.searched.take());
         drop(feed);
         search.was_lost(ports, project).await?;
         // A full refresh compares the index as well.
-        if matches!(search.stale, Stale::All) || refresh == Refresh::Full {
+        if matches!(search.stale, StaleDocuments::All) || refresh == Refresh::Full {
             let entities = index.entities.lock().await.inventory.versions();
-            search.stale = Stale::These(compare(ports, project, entities).await?);
+            search.stale = StaleDocuments::Listed(find_stale(ports, project, entities).await?);
         }
         search.index_stale(ports, project, observer).await
     }
@@ -199,7 +199,8 @@ impl ProjectIndexes {
     ) -> Result<SearchHits> {
         self.update_search(ports, project, Refresh::Incremental, observer).await?;
         let found = ports.search.search(project, query).await?;
-        let was_lost = self.of(project).search.lock().await.was_lost(ports, project).await?;
+        let was_lost =
+            self.project_index(project).search.lock().await.was_lost(ports, project).await?;
         if !was_lost {
             return Ok(found);
         }
@@ -214,15 +215,15 @@ impl ProjectIndexes {
         ports: &ApplicationPorts,
         project: &ProjectKey,
     ) -> Result<u64> {
-        let index = self.of(project);
+        let index = self.project_index(project);
         let mut feed = index.feed.lock().await;
-        for kind in SHOWN {
+        for kind in RESOURCE_KINDS {
             feed.poll(ports, project, kind, Refresh::Incremental, &self.revision).await?;
         }
-        Ok(feed.shown)
+        Ok(feed.resource_revision)
     }
 
-    fn of(&self, project: &ProjectKey) -> Arc<ProjectIndex> {
+    fn project_index(&self, project: &ProjectKey) -> Arc<ProjectIndex> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = projects.get(project) {
             return Arc::clone(index);
@@ -237,7 +238,7 @@ impl ProjectIndexes {
             }
         }
         let shown = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        let feed = Feed { shown, ..Feed::default() };
+        let feed = ChangeFeed { resource_revision: shown, ..ChangeFeed::default() };
         let index = Arc::new(ProjectIndex {
             feed: AsyncMutex::new(feed),
             entities: Arc::default(),
@@ -252,20 +253,20 @@ impl ProjectIndexes {
 pub(crate) struct EntityCache {
     pub(crate) inventory: EntityIndex,
     /// Not yet in the inventory.
-    stale: Stale,
+    stale: StaleDocuments,
 }
 
 impl EntityCache {
-    async fn update(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
+    async fn read_stale(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
         let is_updated = match &self.stale {
-            Stale::These(ids) if ids.len() <= MAX_SINGLE_READS => {
+            StaleDocuments::Listed(ids) if ids.len() <= MAX_SINGLE_READS => {
                 let ids: Vec<DocumentId> = ids.iter().cloned().collect();
                 self.read_all(ports, project, &ids).await
             }
             _ => false,
         };
         if !is_updated {
-            self.list(ports, project).await?;
+            self.rebuild(ports, project).await?;
         }
         self.stale.take();
         Ok(())
@@ -278,27 +279,27 @@ impl EntityCache {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> bool {
-        let read = read(ports, project, ids).await;
-        if read.iter().any(|read| matches!(read, Read::Failed)) {
+        let read = read_documents(ports, project, ids).await;
+        if read.iter().any(|read| matches!(read, ReadOutcome::Failed)) {
             return false;
         }
         for (id, found) in ids.iter().zip(read) {
             match found {
-                Read::Document(document) => {
+                ReadOutcome::Document(document) => {
                     self.inventory.put(&DocumentMeta::of(&document, Timestamp::default()));
                 }
-                Read::Missing | Read::Failed => self.inventory.remove(&id.name),
+                ReadOutcome::Missing | ReadOutcome::Failed => self.inventory.remove(&id.name),
             }
         }
         true
     }
 
     /// Builds the inventory again. After a failure the old one stays, to be listed the next time.
-    async fn list(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
-        self.stale = Stale::All;
+    async fn rebuild(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
+        self.stale = StaleDocuments::All;
         let mut inventory = EntityIndex::default();
         let mut filter =
-            DocumentFilter { limit: Some(PAGE), ..DocumentFilter::all(DocumentKind::Entity) };
+            DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
         loop {
             let page = ports.documents.find(project, &filter).await?;
             page.metadata.iter().for_each(|head| inventory.put(head));
@@ -313,19 +314,19 @@ impl EntityCache {
 #[derive(Default)]
 struct SearchState {
     /// Not yet in the search index.
-    stale: Stale,
+    stale: StaleDocuments,
     /// How often a fault had emptied the index when it was last compared.
-    losses: u64,
+    generation: u64,
 }
 
 impl SearchState {
     /// Did a fault empty the index since it was last brought up to date?
     async fn was_lost(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<bool> {
         let losses = ports.search.generation(project).await?;
-        let was_lost = losses != self.losses;
+        let was_lost = losses != self.generation;
         if was_lost {
-            self.losses = losses;
-            self.stale = Stale::All;
+            self.generation = losses;
+            self.stale = StaleDocuments::All;
         }
         Ok(was_lost)
     }
@@ -336,18 +337,19 @@ impl SearchState {
         project: &ProjectKey,
         observer: &dyn ProgressSink,
     ) -> Result<()> {
-        let Stale::These(stale) = &mut self.stale else { return Ok(()) };
+        let StaleDocuments::Listed(stale) = &mut self.stale else { return Ok(()) };
         let total = stale.len();
         while !stale.is_empty() {
             if observer.is_cancelled() {
                 let message = "Cancelled; what was indexed until now stays.";
                 return Err(Error::new(ErrorKind::Cancelled, message));
             }
-            let batch: Vec<DocumentId> = stale.iter().take(BATCH).cloned().collect();
-            let read = read(ports, project, &batch).await;
+            let batch: Vec<DocumentId> = stale.iter().take(BATCH_DOCUMENTS).cloned().collect();
+            let read = read_documents(ports, project, &batch).await;
             let known = entity_metadata(ports, project, &batch).await?;
             let found = batch.iter().zip(read).zip(known);
-            let projections = found.map(|((id, read), head)| projection(head, id, read)).collect();
+            let projections =
+                found.map(|((id, read), head)| make_projection(head, id, read)).collect();
             ports.search.apply(project, projections).await?;
             for id in &batch {
                 stale.remove(id);
@@ -359,14 +361,14 @@ impl SearchState {
 }
 
 /// The documents whose indexed version differs from the stored one.
-async fn compare(
+async fn find_stale(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     entities: impl IntoIterator<Item = (DocumentId, Version)>,
 ) -> Result<BTreeSet<DocumentId>> {
     let indexed = ports.search.indexed(project).await?;
     let mut now: HashMap<DocumentId, Version> = entities.into_iter().collect();
-    for kind in LISTED {
+    for kind in LISTED_KINDS {
         let listed = ports.documents.find(project, &DocumentFilter::all(kind)).await?;
         now.extend(listed.metadata.iter().map(|head| (head.id.clone(), head.version)));
     }
@@ -396,11 +398,15 @@ async fn entity_metadata(
     Ok(ids.iter().map(own).collect())
 }
 
-fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> DocumentProjection {
+fn make_projection(
+    head: Option<Arc<DocumentMeta>>,
+    id: &DocumentId,
+    read: ReadOutcome,
+) -> DocumentProjection {
     let (version, items) = match read {
-        Read::Missing => (None, Vec::new()),
-        Read::Failed => (Some(Version::UNREAD), Vec::new()),
-        Read::Document(document) => {
+        ReadOutcome::Missing => (None, Vec::new()),
+        ReadOutcome::Failed => (Some(Version::UNREAD), Vec::new()),
+        ReadOutcome::Document(document) => {
             let head = head.filter(|head| head.version == document.version);
             let known = head.and_then(|head| head.entity.as_deref().cloned());
             let items = search::items(&document, known);
@@ -410,24 +416,31 @@ fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> D
     DocumentProjection { document: id.clone(), version, items }
 }
 
-enum Read {
+enum ReadOutcome {
     Document(Document),
     Missing,
     Failed,
 }
 
 /// Reads documents; one that cannot be read does not affect the others.
-async fn read(ports: &ApplicationPorts, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Read> {
+async fn read_documents(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> Vec<ReadOutcome> {
     if ids.is_empty() {
         return Vec::new();
     }
-    let as_read = |found: Option<Document>| found.map_or(Read::Missing, Read::Document);
+    let as_read =
+        |found: Option<Document>| found.map_or(ReadOutcome::Missing, ReadOutcome::Document);
     if let Ok(documents) = ports.documents.get(project, ids).await {
         return documents.into_iter().map(as_read).collect();
     }
     let mut all = Vec::with_capacity(ids.len());
     for id in ids {
-        all.push(get_one(&*ports.documents, project, id).await.map_or(Read::Failed, as_read));
+        all.push(
+            get_one(&*ports.documents, project, id).await.map_or(ReadOutcome::Failed, as_read),
+        );
     }
     all
 }

@@ -19,10 +19,10 @@ use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::{Application, ToolContext, idempotency};
 
-const LIST: &str = "resources/list";
-const COMPLETE: &str = "completion/complete";
-const READ: &str = "resources/read";
-const PROMPT: &str = "prompts/get";
+const LIST_METHOD: &str = "resources/list";
+const COMPLETE_METHOD: &str = "completion/complete";
+const READ_METHOD: &str = "resources/read";
+const PROMPT_METHOD: &str = "prompts/get";
 
 /// Similar names in the error for an unknown tool.
 const MAX_SIMILAR: usize = 3;
@@ -48,23 +48,26 @@ impl Application {
         let ports = &self.context.ports;
         self.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
-        let once = if spec.access == Access::Write { idempotency::key_of(&call) } else { None };
+        let once =
+            if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let Some(once) = once else {
             return tool.call(context, spec, call).instrument(span).await;
         };
-        let _turn = self.context.turns.wait(&once.key).await;
-        if let Some(reply) = idempotency::replay(&*ports.answers, &once, ports.clock.now()).await? {
+        let _turn = self.context.key_locks.lock_key(&once.key).await;
+        if let Some(reply) =
+            idempotency::replay_response(&*ports.answers, &once, ports.clock.now()).await?
+        {
             context.audit.as_ref().inspect(|audit| audit.mark_replayed());
             return Ok(reply);
         }
-        context.once = Some(once.clone());
+        context.idempotency_key = Some(once.clone());
         let outcome = tool.call(context, spec, call).instrument(span).await;
         match &outcome {
-            Ok(reply) => idempotency::keep(&*ports.answers, &once, reply).await,
+            Ok(reply) => idempotency::save_response(&*ports.answers, &once, reply).await,
             // Another process may have done the same write first.
             Err(error) if error.kind == ErrorKind::Conflict => {
                 let earlier =
-                    idempotency::replay(&*ports.answers, &once, ports.clock.now()).await?;
+                    idempotency::replay_response(&*ports.answers, &once, ports.clock.now()).await?;
                 return earlier.map_or(outcome, Ok);
             }
             Err(_) => {}
@@ -112,23 +115,23 @@ impl Application {
     }
 
     /// Does `work` and records it. A poll is not recorded, because its first request was.
-    async fn recorded<'a, T>(
+    async fn record_call<'a, T>(
         &self,
         is_poll: bool,
         access: impl FnOnce() -> AccessRecord<'a>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let recorder = &self.context.recorder;
-        let audit = if is_poll { None } else { recorder.begin() };
+        let audit = if is_poll { None } else { recorder.begin_call() };
         let outcome = work.await;
-        recorder.end(audit.as_ref(), access, outcome).await
+        recorder.end_call(audit.as_ref(), access, outcome).await
     }
 }
 
-fn access_of<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRecord<'a> {
+fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRecord<'a> {
     let ResourceRequest { caller, correlation_id, name, arguments, .. } = request;
-    let mut targets = vec![AuditTarget::read(audit_recorder::short(name))];
-    targets.extend(audit_recorder::targets(arguments));
+    let mut targets = vec![AuditTarget::read(audit_recorder::truncate_target(name))];
+    targets.extend(audit_recorder::argument_targets(arguments));
     AccessRecord { caller, correlation_id, action, targets }
 }
 
@@ -141,8 +144,8 @@ impl ApplicationService for Application {
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         let recorder = &self.context.recorder;
-        let audit = recorder.begin();
-        let targets = audit.as_ref().map(|_| audit_recorder::targets(&call.arguments));
+        let audit = recorder.begin_call();
+        let targets = audit.as_ref().map(|_| audit_recorder::argument_targets(&call.arguments));
         let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
@@ -151,7 +154,7 @@ impl ApplicationService for Application {
             targets: targets.unwrap_or_default(),
             ..AccessRecord::new(&caller, &id, &name)
         };
-        recorder.end(audit.as_ref(), access, outcome).await
+        recorder.end_call(audit.as_ref(), access, outcome).await
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
@@ -159,20 +162,20 @@ impl ApplicationService for Application {
         let unknown = (method == UNKNOWN_METHOD).then_some(ErrorKind::InvalidArgument);
         let error = unknown.or(admitted.as_ref().err().map(|error| error.kind));
         let access = AccessRecord::new(caller, id, method);
-        self.context.recorder.note(access, error).await.and(admitted)
+        self.context.recorder.record_access(access, error).await.and(admitted)
     }
 
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
         let ListRequest { caller, correlation_id, cursor, is_poll } = request;
         let listing = async {
-            self.authorize_read(&caller, LIST)?;
+            self.authorize_read(&caller, LIST_METHOD)?;
             if !self.has_backlog() {
                 return Ok(ResourcePage::default());
             }
             resources::list(&self.context, &caller, cursor).await
         };
-        let access = || AccessRecord::new(&caller, &correlation_id, LIST);
-        self.recorded(is_poll, access, listing).await
+        let access = || AccessRecord::new(&caller, &correlation_id, LIST_METHOD);
+        self.record_call(is_poll, access, listing).await
     }
 
     fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
@@ -186,11 +189,11 @@ impl ApplicationService for Application {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("read", uri = name, id = %correlation_id);
         let reading = async {
-            self.authorize_read(caller, READ)?;
+            self.authorize_read(caller, READ_METHOD)?;
             resources::read(&self.context, self.has_backlog(), caller, name).await
         };
-        let access = || access_of(&request, READ);
-        self.recorded(request.is_poll, access, reading.instrument(span)).await
+        let access = || request_access(&request, READ_METHOD);
+        self.record_call(request.is_poll, access, reading.instrument(span)).await
     }
 
     fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
@@ -201,10 +204,11 @@ impl ApplicationService for Application {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("prompt", name, id = %correlation_id);
         let making = async {
-            self.authorize_read(caller, PROMPT)?;
+            self.authorize_read(caller, PROMPT_METHOD)?;
             prompts::get(&self.context, self.has_backlog(), request.clone()).await
         };
-        self.recorded(false, || access_of(&request, PROMPT), making.instrument(span)).await
+        self.record_call(false, || request_access(&request, PROMPT_METHOD), making.instrument(span))
+            .await
     }
 
     async fn complete(
@@ -214,13 +218,13 @@ impl ApplicationService for Application {
         begun: CompletionRequest,
     ) -> Result<CompletionValues> {
         let completing = async {
-            self.authorize_read(caller, COMPLETE)?;
+            self.authorize_read(caller, COMPLETE_METHOD)?;
             if !self.has_backlog() {
                 return Ok(CompletionValues::default());
             }
             resources::complete(&self.context, caller, &begun).await
         };
-        self.recorded(false, || AccessRecord::new(caller, id, COMPLETE), completing).await
+        self.record_call(false, || AccessRecord::new(caller, id, COMPLETE_METHOD), completing).await
     }
 
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {

@@ -102,18 +102,18 @@ fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
 
 /// The schema of a tool's answers. It allows additional keys: a later version may add some.
 fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
-    fn lean(value: &mut Value) {
+    fn remove_closed_keys(value: &mut Value) {
         match value {
             Value::Object(object) => {
                 object.remove("additionalProperties");
-                object.values_mut().for_each(lean);
+                object.values_mut().for_each(remove_closed_keys);
             }
-            Value::Array(items) => items.iter_mut().for_each(lean),
+            Value::Array(items) => items.iter_mut().for_each(remove_closed_keys),
             _ => {}
         }
     }
     let mut schema = schema::<T>();
-    schema.values_mut().for_each(lean);
+    schema.values_mut().for_each(remove_closed_keys);
     schema.remove("additionalProperties");
     schema
 }
@@ -127,12 +127,12 @@ pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolReply> {
 }
 
 /// The tools of the slices that the settings name.
-pub(crate) fn tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
+pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     let wanted = Toolset::ALL.into_iter().filter(|slice| ports.settings.toolsets.contains(slice));
-    wanted.flat_map(|slice| of(slice, ports)).collect()
+    wanted.flat_map(|slice| toolset_tools(slice, ports)).collect()
 }
 
-fn of(slice: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
+fn toolset_tools(slice: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     match slice {
         Toolset::Sections => vec![
             Box::new(sections::get_instructions::GetInstructions),
@@ -148,18 +148,18 @@ fn of(slice: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
             ]
         }
         Toolset::Knowledge => vec![
-            Box::new(knowledge::sync::SyncTool { takes_over: ports.tree.is_some() }),
+            Box::new(knowledge::sync::SyncTool { imports_files: ports.tree.is_some() }),
             Box::new(knowledge::search::SearchTool),
             Box::new(knowledge::show::ShowTool),
             Box::new(knowledge::show_graph::GraphTool),
-            Box::new(knowledge::context::ContextPack),
+            Box::new(knowledge::context::ContextTool),
             Box::new(knowledge::tags::TagsTool),
         ],
     }
 }
 
 /// Maximum characters of a reason; the rest would repeat the caller's own text.
-const REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// Decodes the arguments of a call. An optional argument may be absent but not null, so `Option`
 /// fields never see a null.
@@ -170,12 +170,12 @@ pub(crate) fn decode<T: DeserializeOwned>(call: &mut ToolCall, spec: &ToolSpec) 
     // Straight from the values: following the path costs an allocation at every step.
     match T::deserialize(&arguments) {
         Ok(decoded) if !has_null => Ok(decoded),
-        _ => Err(explain::<T>(arguments, spec)),
+        _ => Err(invalid_arguments::<T>(arguments, spec)),
     }
 }
 
-fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
-    let mut faults = shape_faults(&arguments, spec);
+fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
+    let mut faults = schema_violations(&arguments, spec);
     // Each round takes out the argument that is to blame; what is missing was told above.
     while let Err(error) = serde_path_to_error::deserialize::<_, T>(&arguments) {
         let path = error.path().to_string();
@@ -187,7 +187,7 @@ fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error 
             break;
         }
         if !faults.iter().any(|(field, _)| *field == name) {
-            let reason: String = error.inner().to_string().chars().take(REASON).collect();
+            let reason: String = error.inner().to_string().chars().take(MAX_REASON_CHARS).collect();
             faults.push((path, reason));
         }
     }
@@ -201,7 +201,7 @@ fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error 
 }
 
 /// Unknown, missing and null arguments, by the published schema.
-fn shape_faults(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
+fn schema_violations(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     let (Some(given), Some(properties)) =
         (arguments.as_object(), spec.input_schema.get("properties").and_then(Value::as_object))
@@ -214,7 +214,7 @@ fn shape_faults(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
     let required: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, value) in given {
         if !known.contains(&name.as_str()) {
-            let name: String = name.chars().take(REASON).collect();
+            let name: String = name.chars().take(MAX_REASON_CHARS).collect();
             faults.push((name, format!("unknown argument; {} takes {accepted}", spec.name)));
         } else if value.is_null() && !required.contains(&name.as_str()) {
             faults.push((name.clone(), "null is not a value; leave the argument out".to_owned()));

@@ -38,7 +38,7 @@ pub(crate) fn act(
         correlation_id: call.correlation_id.clone(),
         at: context.ports.clock.now(),
         audited: context.audit.clone(),
-        idempotency_key: context.once.clone(),
+        idempotency_key: context.idempotency_key.clone(),
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn edit<T: Send + 'static>(
         reads,
         decide: Box::new(move |snapshot| {
             let (changes, found) = decide(snapshot)?;
-            let decision = (found, named(&changes));
+            let decision = (found, list_changed(&changes));
             *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
             Ok(changes)
         }),
@@ -81,7 +81,7 @@ pub(crate) async fn edit<T: Send + 'static>(
 }
 
 /// The first documents of these changes, for the log.
-fn named(changes: &[DocumentChange]) -> String {
+fn list_changed(changes: &[DocumentChange]) -> String {
     const MAX_NAMED: usize = 8;
     let ids: Vec<String> = changes.iter().take(MAX_NAMED).map(|c| c.id().to_string()).collect();
     match changes.len().saturating_sub(MAX_NAMED) {

@@ -31,7 +31,7 @@ pub struct CopyReport {
 }
 
 impl CopyReport {
-    fn count(&mut self, record: &ArchiveRecord) {
+    fn count_record(&mut self, record: &ArchiveRecord) {
         match record {
             ArchiveRecord::Document(record) => {
                 self.documents += 1;
@@ -68,20 +68,20 @@ async fn copy_records(
     let mut copied = CopyReport::default();
     let mut last = None;
     loop {
-        let records = source.next().await.map_err(|error| after(error, last.as_ref()))?;
+        let records = source.next().await.map_err(|error| error_after(error, last.as_ref()))?;
         let (Some(first), Some(end)) = (records.first(), records.last()) else { break };
         let (first, end) = (first.key(), end.key());
         let documents = copied.documents;
         for record in &records {
-            copied.count(record);
+            copied.count_record(record);
         }
-        writer.put(records).await.map_err(|error| within(error, &first, &end))?;
+        writer.put(records).await.map_err(|error| error_between(error, &first, &end))?;
         if copied.documents > documents {
             progress(copied.documents, total);
         }
         last = Some(end);
     }
-    writer.finish().await.map_err(|error| at(error, "at the end"))?;
+    writer.finish().await.map_err(|error| error_at(error, "at the end"))?;
     Ok(copied)
 }
 
@@ -139,7 +139,7 @@ pub async fn verify(
     b: &dyn Archive,
     progress: TransferProgress<'_>,
 ) -> Result<VerifyReport> {
-    let (mut here, mut there) = (Cursor::new(a).await?, Cursor::new(b).await?);
+    let (mut here, mut there) = (RecordCursor::new(a).await?, RecordCursor::new(b).await?);
     let mut verified = VerifyReport::default();
     let (mut left, mut right) = (here.next().await?, there.next().await?);
     loop {
@@ -168,7 +168,7 @@ impl VerifyReport {
     fn add(&mut self, here: Option<&ArchiveRecord>, there: Option<&ArchiveRecord>) {
         let Some(record) = here.or(there) else { return };
         let what = match (here, there) {
-            (Some(here), Some(there)) => differences(here, there),
+            (Some(here), Some(there)) => record_differences(here, there),
             // A kind without a high-water mark is the same as one whose mark is 0.
             _ if matches!(record, ArchiveRecord::HighWaterMark(mark) if mark.number == 0) => {
                 Vec::new()
@@ -190,7 +190,7 @@ impl VerifyReport {
     }
 }
 
-fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKind> {
+fn record_differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKind> {
     match (here, there) {
         (ArchiveRecord::Document(here), ArchiveRecord::Document(there)) => {
             let [a, b] = [&here.document, &there.document];
@@ -210,14 +210,14 @@ fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKin
 }
 
 /// Returns the records of a reader one by one.
-struct Cursor {
+struct RecordCursor {
     reader: Box<dyn RecordReader>,
     batch: std::vec::IntoIter<ArchiveRecord>,
     documents: u64,
     last: Option<RecordKey>,
 }
 
-impl Cursor {
+impl RecordCursor {
     async fn new(archive: &dyn Archive) -> Result<Self> {
         let (reader, batch) = (archive.read().await?, Vec::new().into_iter());
         Ok(Self { reader, batch, documents: 0, last: None })
@@ -226,7 +226,7 @@ impl Cursor {
     async fn next(&mut self) -> Result<Option<ArchiveRecord>> {
         if self.batch.as_slice().is_empty() {
             let next = self.reader.next().await;
-            let records = next.map_err(|error| after(error, self.last.as_ref()))?;
+            let records = next.map_err(|error| error_after(error, self.last.as_ref()))?;
             self.last = records.last().map(ArchiveRecord::key).or(self.last.take());
             self.batch = records.into_iter();
         }
@@ -236,21 +236,21 @@ impl Cursor {
     }
 }
 
-fn after(error: StoreError, last: Option<&RecordKey>) -> Error {
+fn error_after(error: StoreError, last: Option<&RecordKey>) -> Error {
     match last {
-        Some(last) => at(error, &format!("after {last}")),
-        None => at(error, "at the first document"),
+        Some(last) => error_at(error, &format!("after {last}")),
+        None => error_at(error, "at the first document"),
     }
 }
 
-fn within(error: StoreError, first: &RecordKey, last: &RecordKey) -> Error {
+fn error_between(error: StoreError, first: &RecordKey, last: &RecordKey) -> Error {
     if first == last {
-        return at(error, &format!("at {first}"));
+        return error_at(error, &format!("at {first}"));
     }
-    at(error, &format!("between {first} and {last}"))
+    error_at(error, &format!("between {first} and {last}"))
 }
 
-fn at(error: StoreError, place: &str) -> Error {
+fn error_at(error: StoreError, place: &str) -> Error {
     let mut error = Error::from(error);
     error.message = format!("{} ({place})", error.message);
     error

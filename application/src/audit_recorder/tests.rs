@@ -49,8 +49,8 @@ async fn when_no_row_is_taken_callers_are_refused_until_one_is() {
     let log = Arc::new(Moody::default());
     let recorder = AuditRecorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
     let (mut kept, mut refused) = (0, 0);
-    for number in 0..MAX_PENDING + 10 {
-        match recorder.add(row(number)).await {
+    for number in 0..MAX_PENDING_ROWS + 10 {
+        match recorder.add_event(row(number)).await {
             Ok(()) => kept += 1,
             Err(error) => {
                 assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -58,9 +58,9 @@ async fn when_no_row_is_taken_callers_are_refused_until_one_is() {
             }
         }
     }
-    assert_eq!((kept, refused), (MAX_PENDING, 10));
+    assert_eq!((kept, refused), (MAX_PENDING_ROWS, 10));
     log.takes.store(true, Ordering::Relaxed);
-    recorder.add(row(0)).await.unwrap();
+    recorder.add_event(row(0)).await.unwrap();
     recorder.flush().await.unwrap();
-    assert_eq!(log.newest().await.unwrap().number, MAX_PENDING as u64 + 1);
+    assert_eq!(log.newest().await.unwrap().number, MAX_PENDING_ROWS as u64 + 1);
 }

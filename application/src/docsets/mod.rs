@@ -23,23 +23,23 @@ use serde_json::Value;
 
 use crate::ApplicationPorts;
 use crate::transaction::get_one;
-use list_docsets::loaded;
+use list_docsets::render_list;
 
 /// Cached projects; a full cache is cleared.
 const MAX_PROJECTS: usize = 1_000;
 /// The remedy in each error about the file.
-const NEXT: &str = "the next call reads it (a database reads it with `reqlore docsets \
+const RELOAD_HINT: &str = "the next call reads it (a database reads it with `reqlore docsets \
                     import FILE`)";
-const MAX_FAULTS: usize = 5;
+const MAX_DIAGNOSTICS: usize = 5;
 
 #[derive(Debug)]
 pub(crate) struct ConfigCache {
     id: DocumentId,
-    known: Mutex<HashMap<ProjectKey, (Version, Outcome)>>,
+    cached: Mutex<HashMap<ProjectKey, (Version, ConfigOutcome)>>,
 }
 
 /// A configuration that can be used, or why it can't.
-type Outcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
+type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
 
 /// A configuration, and the answer that is made of it once.
 #[derive(Debug)]
@@ -51,14 +51,14 @@ pub(crate) struct LoadedConfig {
 
 impl Default for ConfigCache {
     fn default() -> Self {
-        Self { id: DocumentId::docsets(), known: Mutex::default() }
+        Self { id: DocumentId::docsets(), cached: Mutex::default() }
     }
 }
 
 impl ConfigCache {
     /// The current configuration. Each call reads its version; the file is read after a change
     /// only.
-    pub(crate) async fn load(
+    pub(crate) async fn current_config(
         &self,
         ports: &ApplicationPorts,
         caller: &Caller,
@@ -68,18 +68,18 @@ impl ConfigCache {
         let Some(version) = versions.into_iter().next().flatten() else {
             return Err(not_configured(&ports.projects.folder(&project).await?, caller));
         };
-        let known = self.lock().get(&project).filter(|(known, _)| *known == version).cloned();
+        let known = self.lock_cache().get(&project).filter(|(known, _)| *known == version).cloned();
         match known {
-            Some((_, outcome)) => outcome.map_err(|message| unusable(&message)),
-            None => self.read(ports, caller, project).await,
+            Some((_, outcome)) => outcome.map_err(|message| unusable_config(&message)),
+            None => self.read_config(ports, caller, project).await,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, Outcome)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, ConfigOutcome)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn read(
+    async fn read_config(
         &self,
         ports: &ApplicationPorts,
         caller: &Caller,
@@ -89,33 +89,36 @@ impl ConfigCache {
         let Some(document) = get_one(&*ports.documents, &project, &self.id).await? else {
             return Err(not_configured(&folder, caller));
         };
-        let outcome: Outcome = match document.text() {
-            Err(fault) => Err(format!("{FILE}: {fault}; {NEXT}.").into()),
+        let outcome: ConfigOutcome = match document.text() {
+            Err(fault) => Err(format!("{FILE}: {fault}; {RELOAD_HINT}.").into()),
             Ok(text) => match DocsetConfig::read(text, &folder) {
-                Err(faults) => Err(format!("{}\nMend the file; {NEXT}.", told(&faults)).into()),
-                Ok(configuration) => loaded(configuration).map(Arc::new).map(Ok)?,
+                Err(faults) => {
+                    Err(format!("{}\nMend the file; {RELOAD_HINT}.", first_diagnostics(&faults))
+                        .into())
+                }
+                Ok(configuration) => render_list(configuration).map(Arc::new).map(Ok)?,
             },
         };
-        let mut known = self.lock();
+        let mut known = self.lock_cache();
         if known.len() >= MAX_PROJECTS && !known.contains_key(&project) {
             known.clear();
         }
         known.insert(project, (document.version, outcome.clone()));
         drop(known);
-        outcome.map_err(|message| unusable(&message))
+        outcome.map_err(|message| unusable_config(&message))
     }
 }
 
 /// The first faults, a line each.
-fn told(faults: &[Diagnostic]) -> String {
-    let mut lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(located).collect();
-    if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
+fn first_diagnostics(faults: &[Diagnostic]) -> String {
+    let mut lines: Vec<String> = faults.iter().take(MAX_DIAGNOSTICS).map(located).collect();
+    if let Some(more) = faults.len().checked_sub(MAX_DIAGNOSTICS).filter(|more| *more > 0) {
         lines.push(format!("({more} more; `reqlore check` lists them all.)"));
     }
     lines.join("\n")
 }
 
-fn unusable(message: &str) -> Error {
+fn unusable_config(message: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(FILE)
 }
 
@@ -131,7 +134,7 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
     };
     let message = format!(
         "No docsets are configured: there is no {FILE} in {place}. Create {file}, for instance \
-         with:\n\n{MINIMAL}\nand put the documentation into .knowledge/docs/react-18.2/; {NEXT}."
+         with:\n\n{MINIMAL}\nand put the documentation into .knowledge/docs/react-18.2/; {RELOAD_HINT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)
 }

@@ -31,7 +31,7 @@ struct Arguments {
 
 // The schema of the data, which is built by hand below. (A doc comment would become part of it.)
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct DocsetLocation {
     docset: String,
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
@@ -46,7 +46,7 @@ struct Answer {
 #[async_trait]
 impl Tool for SearchDocs {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, DocsetLocation>(
             "search_docs",
             "Locate documentation",
             "Returns the folder of a library's documentation on this machine and how to search it \
@@ -63,10 +63,10 @@ impl Tool for SearchDocs {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
+        let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
         let Some(docset) = configuration.find(arguments.docset.as_str()) else {
-            return Err(not_found(configuration, arguments.docset.as_str()));
+            return Err(unknown_docset(configuration, arguments.docset.as_str()));
         };
         let exists = context.ports.projects.has_folder(&docset.local_path).await;
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
@@ -78,18 +78,18 @@ impl Tool for SearchDocs {
         data.insert("docset".to_owned(), name.into());
         data.insert("version".to_owned(), docset.version.as_deref().into());
         data.insert("local_path".to_owned(), docset.local_path.as_str().into());
-        data.insert("keywords".to_owned(), words(keywords.into_vec()));
-        data.insert("generalized_keywords".to_owned(), words(generalized.into_vec()));
+        data.insert("keywords".to_owned(), keyword_values(keywords.into_vec()));
+        data.insert("generalized_keywords".to_owned(), keyword_values(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
         Ok(ToolReply { text: vec![text], data: Arc::new(Value::Object(data)) })
     }
 }
 
-fn words(words: Vec<Keyword>) -> Value {
+fn keyword_values(words: Vec<Keyword>) -> Value {
     words.into_iter().map(Keyword::into_string).collect()
 }
 
-fn not_found(configuration: &DocsetConfig, name: &str) -> Error {
+fn unknown_docset(configuration: &DocsetConfig, name: &str) -> Error {
     let docsets = &configuration.docsets;
     let meant = configuration.nearest(name).map(|meant| format!(" Did you mean {meant:?}?"));
     let names: Vec<&str> =

@@ -8,7 +8,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
 
 /// Rows read at a time.
-const PART: usize = 1_000;
+const BATCH_ROWS: usize = 1_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
@@ -21,7 +21,7 @@ pub struct AuditQuery {
 
 impl AuditQuery {
     /// A row that this version cannot read has no user and no action.
-    fn includes(&self, row: &AuditRow) -> bool {
+    fn matches_row(&self, row: &AuditRow) -> bool {
         if self.user.is_none() && self.action.is_none() {
             return true;
         }
@@ -36,14 +36,14 @@ pub async fn list(log: &dyn AuditLog, wanted: &AuditQuery) -> Result<Vec<AuditRo
     let mut found = Vec::new();
     let mut end = log.newest().await?.number + 1;
     while end > 1 && found.len() < wanted.last {
-        let from = end.saturating_sub(PART as u64).max(1);
-        let mut part = log.rows(from, PART).await?;
+        let from = end.saturating_sub(BATCH_ROWS as u64).max(1);
+        let mut part = log.rows(from, BATCH_ROWS).await?;
         // After pruning, the storage returns later rows in place of the first.
         part.retain(|row| row.number < end);
         if part.is_empty() {
             break;
         }
-        found.extend(part.into_iter().rev().filter(|row| wanted.includes(row)));
+        found.extend(part.into_iter().rev().filter(|row| wanted.matches_row(row)));
         end = from;
     }
     found.truncate(wanted.last);
@@ -88,7 +88,7 @@ pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<Audi
         noted.filter(|noted| noted.number == 0).map(|noted| noted.hash == RowHash::FIRST);
     let mut broken = None;
     while broken.is_none() {
-        let part = log.rows(newest.number + 1, PART).await?;
+        let part = log.rows(newest.number + 1, BATCH_ROWS).await?;
         let Some(last) = part.last().map(AuditRow::head) else { break };
         if let Err(found) = verifier.next(&part) {
             broken = Some(found);

@@ -23,12 +23,12 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::audit_recorder::AuditRecorder;
 
 /// Cached tokens; a full cache is cleared.
-const MAX_KNOWN: usize = 10_000;
+const MAX_CACHED_TOKENS: usize = 10_000;
 /// Refused logins with a row of their own, per minute; the others are counted.
-const MAX_REFUSED: u64 = 100;
+const MAX_GUESS_ROWS: u64 = 100;
 /// Rows per minute of one token that is no longer valid.
-const MAX_SHOWN: u32 = 5;
-const LOGIN: &str = "login";
+const MAX_ROWS_PER_TOKEN: u32 = 5;
+const LOGIN_ACTION: &str = "login";
 
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct TokenAuthenticator {
@@ -38,23 +38,23 @@ pub struct TokenAuthenticator {
     recorder: Arc<AuditRecorder>,
     /// The most that this server allows.
     max_access: Access,
-    state: Mutex<State>,
+    state: Mutex<AuthenticationState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AuthenticationState {
     epoch: u64,
-    known: HashMap<TokenId, Known>,
+    cached: HashMap<TokenId, CachedToken>,
     /// Uses of tokens that are not saved yet.
-    used: HashMap<TokenId, Timestamp>,
+    unsaved_uses: HashMap<TokenId, Timestamp>,
     /// Refused guesses in this minute.
-    refused: u64,
+    refused_guesses: u64,
     /// Uses of invalid tokens in this minute.
-    shown: HashMap<TokenId, u32>,
+    invalid_uses: HashMap<TokenId, u32>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedToken {
     owner: Arc<TokenOwner>,
     /// The caller of a request that names no project.
     caller: Arc<Caller>,
@@ -72,37 +72,37 @@ impl TokenAuthenticator {
         Self { identities, projects, clock, recorder, max_access, state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, AuthenticationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn known(&self, id: &TokenId) -> StoreResult<Option<Known>> {
+    async fn find_token(&self, id: &TokenId) -> StoreResult<Option<CachedToken>> {
         let epoch = self.identities.epoch().await?;
         {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if state.epoch != epoch {
                 state.epoch = epoch;
-                state.known.clear();
+                state.cached.clear();
             }
-            if let Some(known) = state.known.get(id) {
+            if let Some(known) = state.cached.get(id) {
                 return Ok(Some(known.clone()));
             }
         }
         let Some(owner) = self.identities.token_owner(id).await? else { return Ok(None) };
-        let caller = Arc::new(self.caller(&owner));
-        let known = Known { owner: Arc::new(owner), caller };
-        let mut state = self.state();
+        let caller = Arc::new(self.default_caller(&owner));
+        let known = CachedToken { owner: Arc::new(owner), caller };
+        let mut state = self.lock_state();
         // A lookup during a change is not cached, because it may be older than the change.
         if state.epoch == epoch {
-            if state.known.len() >= MAX_KNOWN {
-                state.known.clear();
+            if state.cached.len() >= MAX_CACHED_TOKENS {
+                state.cached.clear();
             }
-            state.known.insert(id.clone(), known.clone());
+            state.cached.insert(id.clone(), known.clone());
         }
         Ok(Some(known))
     }
 
-    fn caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
+    fn default_caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
         let reach = match &token.projects[..] {
             [] => ProjectScope::Configured,
             projects => ProjectScope::Only(projects.to_vec()),
@@ -137,7 +137,7 @@ impl TokenAuthenticator {
         denial: TokenError,
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, .. } = credentials;
-        if denial == TokenError::Missing || !self.state().wants(id, denial) {
+        if denial == TokenError::Missing || !self.lock_state().count_refusal(id, denial) {
             return Ok(());
         }
         let (reason, token) = (denial.name(), id.map(TokenId::as_str));
@@ -149,9 +149,9 @@ impl TokenAuthenticator {
         let entry = AuditEvent {
             token: id.cloned(),
             correlation_id: (*correlation_id).to_owned(),
-            ..AuditEvent::refused(LOGIN, reason, format!("from {address}"), self.clock.now())
+            ..AuditEvent::refused(LOGIN_ACTION, reason, format!("from {address}"), self.clock.now())
         };
-        self.recorder.add(entry).await
+        self.recorder.add_event(entry).await
     }
 
     /// Logs and audits a request for a project outside the caller's scope.
@@ -170,53 +170,58 @@ impl TokenAuthenticator {
             token: caller.token.clone(),
             targets: vec![AuditTarget::read(name)],
             correlation_id: (*correlation_id).to_owned(),
-            ..AuditEvent::refused(LOGIN, kind.name(), format!("from {address}"), self.clock.now())
+            ..AuditEvent::refused(
+                LOGIN_ACTION,
+                kind.name(),
+                format!("from {address}"),
+                self.clock.now(),
+            )
         };
-        self.recorder.add(entry).await
+        self.recorder.add_event(entry).await
     }
 
     /// Saves the last uses of tokens, and audits the number of refused logins without a row. Call
     /// it once a minute.
-    pub(crate) async fn save_uses(&self) -> StoreResult<()> {
+    pub(crate) async fn save_token_uses(&self) -> StoreResult<()> {
         let (used, refused) = {
-            let mut state = self.state();
-            state.shown.clear();
-            (std::mem::take(&mut state.used), std::mem::take(&mut state.refused))
+            let mut state = self.lock_state();
+            state.invalid_uses.clear();
+            (std::mem::take(&mut state.unsaved_uses), std::mem::take(&mut state.refused_guesses))
         };
-        if refused > MAX_REFUSED {
-            let more = format!("{} more logins were refused", refused - MAX_REFUSED);
+        if refused > MAX_GUESS_ROWS {
+            let more = format!("{} more logins were refused", refused - MAX_GUESS_ROWS);
             tracing::warn!(more, "a flood of logins");
-            let entry = AuditEvent::refused(LOGIN, "many", more, self.clock.now());
+            let entry = AuditEvent::refused(LOGIN_ACTION, "many", more, self.clock.now());
             // The next batch tries again.
-            let _ = self.recorder.add(entry).await;
+            let _ = self.recorder.add_event(entry).await;
         }
         if used.is_empty() {
             return Ok(());
         }
         let noted = self.identities.record_use(used.clone().into_iter().collect()).await;
         if noted.is_err() {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             for (id, at) in used {
-                state.used.entry(id).or_insert(at);
+                state.unsaved_uses.entry(id).or_insert(at);
             }
         }
         noted
     }
 }
 
-impl State {
+impl AuthenticationState {
     /// Decides whether a refusal gets a row. A flood of guesses never hides uses of an invalid
     /// token with its true secret.
-    fn wants(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
+    fn count_refusal(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
         use TokenError::{Malformed, Missing, Unknown, Wrong};
         let is_guess = matches!(denial, Missing | Malformed | Unknown | Wrong);
         let Some(id) = id.filter(|_| !is_guess) else {
-            self.refused += 1;
-            return self.refused <= MAX_REFUSED;
+            self.refused_guesses += 1;
+            return self.refused_guesses <= MAX_GUESS_ROWS;
         };
-        let shown = self.shown.entry(id.clone()).or_default();
+        let shown = self.invalid_uses.entry(id.clone()).or_default();
         *shown += 1;
-        *shown <= MAX_SHOWN
+        *shown <= MAX_ROWS_PER_TOKEN
     }
 }
 
@@ -236,16 +241,16 @@ impl Authenticator for TokenAuthenticator {
             return refuse(None, TokenError::Malformed).await;
         };
         let failed = |error: StoreError| AuthenticationError::Failed(error.into());
-        let known = self.known(&presented.id).await.map_err(failed)?;
+        let known = self.find_token(&presented.id).await.map_err(failed)?;
         let owner = known.as_ref().map(|known| &*known.owner);
         let now = self.clock.now();
         if let Err(denial) = token::verify_token(owner, &presented.digest(), now) {
             return refuse(Some(&presented.id), denial).await;
         }
-        let Some(Known { caller, .. }) = known else {
+        let Some(CachedToken { caller, .. }) = known else {
             return refuse(Some(&presented.id), TokenError::Unknown).await;
         };
-        self.state().used.insert(presented.id, now);
+        self.lock_state().unsaved_uses.insert(presented.id, now);
         let Some(project) = credentials.project else { return Ok(caller) };
         match self.with_project(&caller, project) {
             Ok(caller) => Ok(caller),

@@ -15,7 +15,7 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use super::user_admin::{ReadSet, UserAdmin, no_user};
+use super::user_admin::{IdentityReadSet, UserAdmin, unknown_user};
 
 #[derive(Debug, Clone)]
 pub struct TokenRequest {
@@ -37,9 +37,9 @@ pub struct IssuedToken {
 
 pub async fn create(of: &UserAdmin, wanted: TokenRequest) -> Result<IssuedToken> {
     let TokenRequest { user, scope, projects, lifetime } = wanted;
-    let projects = configured(of, projects)?;
+    let projects = check_projects(of, projects)?;
     let now = of.clock.now();
-    let presented = new(of)?;
+    let presented = generate_token(of)?;
     let token = Token {
         id: presented.id.clone(),
         user,
@@ -52,32 +52,34 @@ pub async fn create(of: &UserAdmin, wanted: TokenRequest) -> Result<IssuedToken>
         successor: None,
         last_used_at: None,
     };
-    let reads = ReadSet { users: vec![token.user.clone()], tokens: vec![token.id.clone()] };
+    let reads = IdentityReadSet { users: vec![token.user.clone()], tokens: vec![token.id.clone()] };
     let decide = move |users: &[Option<User>], tokens: &[Option<Token>]| {
-        let user = users.first().cloned().flatten().ok_or_else(|| no_user(&token.user))?;
+        let user = users.first().cloned().flatten().ok_or_else(|| unknown_user(&token.user))?;
         check_enabled(&user)?;
-        check_free(tokens.first())?;
+        check_unused(tokens.first())?;
         // With the stored case of the name.
         let token = Token { user: user.name.clone(), ..token.clone() };
         let issued = IssuedToken { presented: presented.clone(), token: token.clone(), user };
         Ok((vec![IdentityChange::Token(token)], issued))
     };
-    of.change("token/create", now, reads, decide).await
+    of.commit_changes("token/create", now, reads, decide).await
 }
 
 /// Makes a successor of a valid token with the same user, scope, projects and lifetime. The old
 /// token stays valid for `overlap`.
 pub async fn rotate(of: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> Result<IssuedToken> {
     let now = of.clock.now();
-    let presented = new(of)?;
+    let presented = generate_token(of)?;
     // The user of a token never changes, so it may be read before the commit.
-    let known = of.identities.token_owner(&id).await?.ok_or_else(|| no_token(&id))?;
-    let reads =
-        ReadSet { users: vec![known.user.name], tokens: vec![id.clone(), presented.id.clone()] };
+    let known = of.identities.token_owner(&id).await?.ok_or_else(|| unknown_token(&id))?;
+    let reads = IdentityReadSet {
+        users: vec![known.user.name],
+        tokens: vec![id.clone(), presented.id.clone()],
+    };
     let decide = move |users: &[Option<User>], tokens: &[Option<Token>]| {
-        let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
-        let user = users.first().cloned().flatten().ok_or_else(|| no_user(&token.user))?;
-        check_free(tokens.get(1))?;
+        let token = tokens.first().cloned().flatten().ok_or_else(|| unknown_token(&id))?;
+        let user = users.first().cloned().flatten().ok_or_else(|| unknown_user(&token.user))?;
+        check_unused(tokens.get(1))?;
         let owner = TokenOwner { token, user };
         check_can_rotate(&owner, now)?;
         let TokenOwner { token: old, user } = owner;
@@ -98,7 +100,7 @@ pub async fn rotate(of: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> Resu
         let issued = IssuedToken { presented: presented.clone(), token: token.clone(), user };
         Ok((vec![IdentityChange::Token(retired), IdentityChange::Token(token)], issued))
     };
-    of.change("token/rotate", now, reads, decide).await
+    of.commit_changes("token/rotate", now, reads, decide).await
 }
 
 fn check_can_rotate(owner: &TokenOwner, now: Timestamp) -> Result<()> {
@@ -108,9 +110,9 @@ fn check_can_rotate(owner: &TokenOwner, now: Timestamp) -> Result<()> {
         let message = format!(
             "token {id} was rotated already; its successor is {successor}: rotate that one"
         );
-        return Err(refused(id, message));
+        return Err(refused_error(id, message));
     }
-    match state(token, Some(user), now) {
+    match token_state(token, Some(user), now) {
         TokenState::Active => Ok(()),
         TokenState::Denied(TokenError::Disabled) => check_enabled(user),
         TokenState::Denied(why) => {
@@ -120,7 +122,7 @@ fn check_can_rotate(owner: &TokenOwner, now: Timestamp) -> Result<()> {
                 why.name(),
                 user.name
             );
-            Err(refused(id, message))
+            Err(refused_error(id, message))
         }
     }
 }
@@ -134,9 +136,9 @@ pub struct RevokedToken {
 /// Revokes a token from the next request on.
 pub async fn revoke(of: &UserAdmin, id: TokenId) -> Result<RevokedToken> {
     let now = of.clock.now();
-    let reads = ReadSet { tokens: vec![id.clone()], ..ReadSet::default() };
+    let reads = IdentityReadSet { tokens: vec![id.clone()], ..IdentityReadSet::default() };
     let decide = move |_: &_, tokens: &[Option<Token>]| {
-        let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
+        let token = tokens.first().cloned().flatten().ok_or_else(|| unknown_token(&id))?;
         if token.revoked_at.is_some() {
             return Ok((Vec::new(), RevokedToken { token, unchanged: true }));
         }
@@ -144,7 +146,7 @@ pub async fn revoke(of: &UserAdmin, id: TokenId) -> Result<RevokedToken> {
         let changes = vec![IdentityChange::Token(token.clone())];
         Ok((changes, RevokedToken { token, unchanged: false }))
     };
-    of.change("token/revoke", now, reads, decide).await
+    of.commit_changes("token/revoke", now, reads, decide).await
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,20 +178,20 @@ pub async fn list(of: &UserAdmin) -> Result<Vec<TokenSummary>> {
         users.into_iter().map(|user| (user.name.key(), user)).collect();
     let now = of.clock.now();
     let listed = tokens.into_iter().map(|token| {
-        let state = state(&token, users.get(&token.user.key()), now);
+        let state = token_state(&token, users.get(&token.user.key()), now);
         TokenSummary { token, state }
     });
     Ok(listed.collect())
 }
 
 /// The answer of a server to this token.
-fn state(token: &Token, user: Option<&User>, now: Timestamp) -> TokenState {
+fn token_state(token: &Token, user: Option<&User>, now: Timestamp) -> TokenState {
     let owner = user.map(|user| TokenOwner { token: token.clone(), user: user.clone() });
     verify_token(owner.as_ref(), &token.digest, now)
         .map_or_else(TokenState::Denied, |()| TokenState::Active)
 }
 
-fn new(of: &UserAdmin) -> Result<PresentedToken> {
+fn generate_token(of: &UserAdmin) -> Result<PresentedToken> {
     let (id, secret) = (of.ids.letters(ID_LETTERS)?, of.ids.letters(SECRET_LETTERS)?);
     PresentedToken::new(&id, &secret).ok_or_else(|| {
         Error::new(ErrorKind::Internal, "No token could be made of what chance gave.")
@@ -197,7 +199,7 @@ fn new(of: &UserAdmin) -> Result<PresentedToken> {
 }
 
 /// The projects, each once and in the given order. All must be configured.
-fn configured(of: &UserAdmin, projects: Vec<ProjectKey>) -> Result<Vec<ProjectKey>> {
+fn check_projects(of: &UserAdmin, projects: Vec<ProjectKey>) -> Result<Vec<ProjectKey>> {
     let mut found: Vec<ProjectKey> = Vec::new();
     for project in projects {
         if !of.projects.contains(&project) {
@@ -229,21 +231,21 @@ fn check_enabled(user: &User) -> Result<()> {
 }
 
 /// Rejects an id that is in use. Random ids are never equal in practice.
-fn check_free(token: Option<&Option<Token>>) -> Result<()> {
+fn check_unused(token: Option<&Option<Token>>) -> Result<()> {
     match token {
         Some(Some(there)) => {
-            Err(refused(&there.id, "the id that chance gave is taken; try again".to_owned()))
+            Err(refused_error(&there.id, "the id that chance gave is taken; try again".to_owned()))
         }
         _ => Ok(()),
     }
 }
 
-fn no_token(id: &TokenId) -> Error {
+fn unknown_token(id: &TokenId) -> Error {
     let message = format!("there is no token {id}; `reqlore token list` shows all with their ids");
     Error::new(ErrorKind::NotFound, message).field("id").reference(id.as_str())
 }
 
-fn refused(id: &TokenId, message: String) -> Error {
+fn refused_error(id: &TokenId, message: String) -> Error {
     Error::new(ErrorKind::Refused, message).field("id").reference(id.as_str())
 }
 

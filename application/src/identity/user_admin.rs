@@ -31,13 +31,13 @@ pub(super) type AdminDecision<T> = Result<(Vec<IdentityChange>, T)>;
 
 /// The users and tokens that a decision reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ReadSet {
+pub(super) struct IdentityReadSet {
     pub(super) users: Vec<UserName>,
     pub(super) tokens: Vec<TokenId>,
 }
 
 impl UserAdmin {
-    fn act(&self, action: &'static str, now: Timestamp) -> WriteContext {
+    fn write_context(&self, action: &'static str, now: Timestamp) -> WriteContext {
         WriteContext {
             caller: Arc::clone(&self.caller),
             tool: action,
@@ -51,11 +51,11 @@ impl UserAdmin {
 
     /// Commits the changes that `decide` returns on the newest state, and returns its result.
     /// `decide` may run again; the last run is valid.
-    pub(super) async fn change<T: Send + 'static>(
+    pub(super) async fn commit_changes<T: Send + 'static>(
         &self,
         action: &'static str,
         now: Timestamp,
-        reads: ReadSet,
+        reads: IdentityReadSet,
         mut decide: impl FnMut(&[Option<User>], &[Option<Token>]) -> AdminDecision<T> + Send + 'static,
     ) -> Result<T> {
         let found: Arc<Mutex<Option<T>>> = Arc::default();
@@ -68,7 +68,7 @@ impl UserAdmin {
                 *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
                 Ok(changes)
             }),
-            act: self.act(action, now),
+            act: self.write_context(action, now),
         };
         self.identities.commit_identities(commit).await?;
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -78,7 +78,7 @@ impl UserAdmin {
     }
 }
 
-pub(super) fn no_user(name: &UserName) -> Error {
+pub(super) fn unknown_user(name: &UserName) -> Error {
     let message = format!(
         "there is no user {name}; `reqlore user list` shows all, `reqlore user add {name} --role \
          ROLE` adds this one"
@@ -96,15 +96,15 @@ pub struct UserChange {
 pub async fn add(to: &UserAdmin, name: UserName, role: Role) -> Result<User> {
     let now = to.clock.now();
     let user = User { name: name.clone(), role, created_at: now, disabled_at: None };
-    let reads = ReadSet { users: vec![name], ..ReadSet::default() };
+    let reads = IdentityReadSet { users: vec![name], ..IdentityReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| match users {
-        [Some(there)] => Err(is_there(there)),
+        [Some(there)] => Err(user_exists(there)),
         _ => Ok((vec![IdentityChange::User(user.clone())], user.clone())),
     };
-    to.change("user/add", now, reads, decide).await
+    to.commit_changes("user/add", now, reads, decide).await
 }
 
-fn is_there(user: &User) -> Error {
+fn user_exists(user: &User) -> Error {
     let User { name, role, .. } = user;
     let state = if user.disabled_at.is_some() { " and is disabled" } else { "" };
     let message = format!(
@@ -122,30 +122,30 @@ pub async fn list(of: &UserAdmin) -> Result<Vec<User>> {
 
 /// Gives a user another role. Their tokens follow.
 pub async fn set_role(of: &UserAdmin, name: UserName, role: Role) -> Result<UserChange> {
-    change(of, "user/set-role", name, move |user| User { role, ..user }).await
+    change_user(of, "user/set-role", name, move |user| User { role, ..user }).await
 }
 
 /// Disables a user, which invalidates all their tokens.
 pub async fn disable(of: &UserAdmin, name: UserName) -> Result<UserChange> {
     let now = of.clock.now();
     let disabled = move |user: User| User { disabled_at: user.disabled_at.or(Some(now)), ..user };
-    change(of, "user/disable", name, disabled).await
+    change_user(of, "user/disable", name, disabled).await
 }
 
-async fn change(
+async fn change_user(
     of: &UserAdmin,
     action: &'static str,
     name: UserName,
     changed: impl Fn(User) -> User + Send + 'static,
 ) -> Result<UserChange> {
-    let reads = ReadSet { users: vec![name.clone()], ..ReadSet::default() };
+    let reads = IdentityReadSet { users: vec![name.clone()], ..IdentityReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| {
-        let there = users.first().cloned().flatten().ok_or_else(|| no_user(&name))?;
+        let there = users.first().cloned().flatten().ok_or_else(|| unknown_user(&name))?;
         let user = changed(there.clone());
         if user == there {
             return Ok((Vec::new(), UserChange { user, unchanged: true }));
         }
         Ok((vec![IdentityChange::User(user.clone())], UserChange { user, unchanged: false }))
     };
-    of.change(action, of.clock.now(), reads, decide).await
+    of.commit_changes(action, of.clock.now(), reads, decide).await
 }

@@ -18,7 +18,7 @@ use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Budget, MaxTokens, Repo, lookup};
+use super::{MaxTokens, Repo, TokenBudget, lookup_entities};
 use crate::ToolContext;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::tool::decode;
@@ -26,7 +26,7 @@ use crate::tool::decode;
 // The arguments of the three tools. (A doc comment would become part of the schema.)
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct EntityArguments {
     /// Entity ID, or path below .ixchel.
     id: BoundedString<1_000>,
     /// Path in the repository.
@@ -38,24 +38,24 @@ pub(super) struct Arguments {
 pub(super) struct EntityRequest {
     pub(super) project: ProjectKey,
     pub(super) node: EntityNode,
-    pub(super) budget: Budget,
+    pub(super) budget: TokenBudget,
 }
 
 impl EntityRequest {
-    pub(super) async fn read(
+    pub(super) async fn decode(
         context: &ToolContext,
         spec: &ToolSpec,
         call: &mut ToolCall,
     ) -> Result<Self> {
-        let Arguments { id, repo, max_tokens } = decode(call, spec)?;
-        let project = super::project(context, &call.caller, repo.as_ref()).await?;
-        let node = find(context, &project, id.as_str()).await?;
-        Ok(Self { project, node, budget: Budget::new(max_tokens) })
+        let EntityArguments { id, repo, max_tokens } = decode(call, spec)?;
+        let project = super::resolve_project(context, &call.caller, repo.as_ref()).await?;
+        let node = find_entity(context, &project, id.as_str()).await?;
+        Ok(Self { project, node, budget: TokenBudget::new(max_tokens) })
     }
 }
 
-async fn find(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<EntityNode> {
-    let nodes = lookup(context, project, &[id.to_owned()]).await?;
+async fn find_entity(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<EntityNode> {
+    let nodes = lookup_entities(context, project, &[id.to_owned()]).await?;
     match EntityLookup::among(id, nodes.first().map_or(&[], Vec::as_slice)) {
         EntityLookup::One(node) => Ok(node.clone()),
         EntityLookup::Several(names) => {
@@ -70,12 +70,12 @@ async fn find(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<E
         EntityLookup::Nothing => {
             let known =
                 context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
-            Err(unknown(id, &known.inventory.similar(id)))
+            Err(unknown_entity(id, &known.inventory.similar(id)))
         }
     }
 }
 
-fn unknown(id: &str, similar: &[&str]) -> Error {
+fn unknown_entity(id: &str, similar: &[&str]) -> Error {
     let meant = match similar {
         [] => String::new(),
         similar => format!(" Did you mean {}?", similar.join(" or ")),
@@ -94,7 +94,7 @@ pub(super) struct LinkedEntities {
 }
 
 impl LinkedEntities {
-    pub(super) async fn of(
+    pub(super) async fn read_targets(
         context: &ToolContext,
         project: &ProjectKey,
         node: &EntityNode,
@@ -111,7 +111,7 @@ impl LinkedEntities {
         let targets: Vec<String> = targets.into_iter().filter(|t| !is_item(t)).collect();
         let nodes = match targets.as_slice() {
             [] => Vec::new(),
-            targets => lookup(context, project, targets).await?,
+            targets => lookup_entities(context, project, targets).await?,
         };
         Ok(Self { entities: targets.into_iter().zip(nodes).collect(), items })
     }
@@ -121,20 +121,21 @@ impl LinkedEntities {
         knowledge::outgoing(&node.entity, |target| EntityLookup::among(target, nodes(target)))
     }
 
-    fn item(&self, edge: &LinkEnd<'_>) -> Option<&DocumentMeta> {
+    fn linked_item(&self, edge: &LinkEnd<'_>) -> Option<&DocumentMeta> {
         self.items.get(&Reference::parse(edge.id)?.to_string()).map(|head| &**head)
     }
 
-    pub(super) fn title<'a>(&'a self, edge: &LinkEnd<'a>) -> Option<&'a str> {
+    pub(super) fn target_title<'a>(&'a self, edge: &LinkEnd<'a>) -> Option<&'a str> {
         let entity = edge.node.map(|node| node.entity.title.as_str());
-        entity.or_else(|| Some(&*self.item(edge)?.item.as_ref()?.title))
+        entity.or_else(|| Some(&*self.linked_item(edge)?.item.as_ref()?.title))
     }
 
     /// The items that links lead to, each once, in the order of the links.
     pub(super) fn linked_items(&self, outgoing: &[OutgoingLinks<'_>]) -> Vec<&DocumentMeta> {
         let mut heads: Vec<&DocumentMeta> = Vec::new();
         for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
-            if let Some(head) = self.item(edge).filter(|head| heads.iter().all(|h| h.id != head.id))
+            if let Some(head) =
+                self.linked_item(edge).filter(|head| heads.iter().all(|h| h.id != head.id))
             {
                 heads.push(head);
             }
@@ -147,14 +148,16 @@ impl LinkedEntities {
 pub(super) struct EntityBacklinks(Vec<Arc<DocumentMeta>>);
 
 impl EntityBacklinks {
-    pub(super) async fn of(
+    pub(super) async fn read_sources(
         context: &ToolContext,
         project: &ProjectKey,
         node: &EntityNode,
     ) -> Result<Self> {
         let kinds = [DocumentKind::Entity].into_iter().chain(DocumentKind::ITEMS).collect();
-        let links =
-            BacklinkQuery { kinds, targets: names(node).into_iter().map(str::to_owned).collect() };
+        let links = BacklinkQuery {
+            kinds,
+            targets: entity_names(node).into_iter().map(str::to_owned).collect(),
+        };
         let mut heads: Vec<Arc<DocumentMeta>> = Vec::new();
         for head in context.ports.documents.backlinks(project, &links).await?.into_iter().flatten()
         {
@@ -168,10 +171,10 @@ impl EntityBacklinks {
 
     /// Id and title of the sources of each relation, by id.
     pub(super) fn by_relation(&self, node: &EntityNode) -> BTreeMap<&str, Vec<(String, &str)>> {
-        let names = names(node);
+        let names = entity_names(node);
         let mut relations: BTreeMap<&str, Vec<(String, &str)>> = BTreeMap::new();
         for head in &self.0 {
-            let Some(source) = source(head) else { continue };
+            let Some(source) = backlink_source(head) else { continue };
             let links = head.links().into_iter().filter(|(_, target)| names.contains(&&**target));
             for (relation, _) in links {
                 let sources = relations.entry(relation).or_default();
@@ -188,13 +191,13 @@ impl EntityBacklinks {
 }
 
 /// The names by which links may call an entity.
-fn names(node: &EntityNode) -> Vec<&str> {
+fn entity_names(node: &EntityNode) -> Vec<&str> {
     let mut names = vec![node.entity.id.as_str(), node.name.as_str()];
     names.dedup();
     names
 }
 
-fn source(head: &DocumentMeta) -> Option<(String, &str)> {
+fn backlink_source(head: &DocumentMeta) -> Option<(String, &str)> {
     if let Some(entity) = &head.entity {
         return Some((entity.id.clone(), &entity.title));
     }

@@ -25,7 +25,7 @@ use crate::tool;
 type Repo = BoundedString<1_000>;
 
 /// The project that `repo` names, or the caller's own.
-async fn project(
+async fn resolve_project(
     context: &ToolContext,
     caller: &Caller,
     repo: Option<&Repo>,
@@ -34,7 +34,7 @@ async fn project(
 }
 
 /// The entities that each of these words names, in their order.
-async fn lookup(
+async fn lookup_entities(
     context: &ToolContext,
     project: &ProjectKey,
     words: &[String],
@@ -47,7 +47,7 @@ async fn lookup(
 }
 
 /// Pretty JSON as text, and the same as data.
-fn reply(answer: &impl Serialize) -> Result<ToolReply> {
+fn json_reply(answer: &impl Serialize) -> Result<ToolReply> {
     let text = serde_json::to_string_pretty(answer).map_err(|error| {
         Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
     })?;
@@ -59,31 +59,31 @@ type MaxTokens = BoundedInt<1, 262_144>;
 
 /// The rest of `max_tokens` while an answer is built, and the parts that were cut.
 #[derive(Debug)]
-struct Budget {
+struct TokenBudget {
     /// In characters.
-    left: usize,
-    cut: Vec<String>,
+    remaining: usize,
+    notes: Vec<String>,
 }
 
-const CHARACTERS_A_TOKEN: usize = 4;
+const CHARACTERS_PER_TOKEN: usize = 4;
 /// About a mebibyte of text.
 const DEFAULT_TOKENS: usize = 262_144;
 
-impl Budget {
+impl TokenBudget {
     fn new(max_tokens: Option<MaxTokens>) -> Self {
         let tokens = max_tokens.map_or(DEFAULT_TOKENS, MaxTokens::get);
-        Self { left: tokens * CHARACTERS_A_TOKEN, cut: Vec::new() }
+        Self { remaining: tokens * CHARACTERS_PER_TOKEN, notes: Vec::new() }
     }
 
     /// As much of a text as fits, cut at the end of a line or else of a word.
-    fn cut<'a>(&mut self, what: &str, text: &'a str) -> &'a str {
+    fn cut_text<'a>(&mut self, what: &str, text: &'a str) -> &'a str {
         // Bytes are never fewer than characters.
-        if text.len() <= self.left {
-            self.left -= text.len();
+        if text.len() <= self.remaining {
+            self.remaining -= text.len();
             return text;
         }
-        let Some((end, _)) = text.char_indices().nth(self.left) else {
-            self.left -= text.chars().count();
+        let Some((end, _)) = text.char_indices().nth(self.remaining) else {
+            self.remaining -= text.chars().count();
             return text;
         };
         let head = &text[..end];
@@ -91,47 +91,47 @@ impl Budget {
         let end = line.or_else(|| head.rfind(char::is_whitespace)).unwrap_or(end);
         let kept_text = text[..end].trim_end();
         let (kept, all) = (kept_text.chars().count(), text.chars().count());
-        self.cut.push(format!("{what}: the first {kept} of {all} characters"));
-        self.left = 0;
+        self.notes.push(format!("{what}: the first {kept} of {all} characters"));
+        self.remaining = 0;
         kept_text
     }
 
     /// Takes as many leading items as fit by their size as JSON.
-    fn keep<T: Serialize>(&mut self, what: &str, items: &mut Vec<T>) {
+    fn keep_fitting<T: Serialize>(&mut self, what: &str, items: &mut Vec<T>) {
         let all = items.len();
         let mut kept = 0;
         for item in &*items {
             let size = serde_json::to_string(item).map_or(0, |json| json.chars().count());
-            if size > self.left {
+            if size > self.remaining {
                 break;
             }
-            self.left -= size;
+            self.remaining -= size;
             kept += 1;
         }
         if kept < all {
             items.truncate(kept);
-            self.left = 0;
-            self.cut.push(format!("{what}: the first {kept} of {all}"));
+            self.remaining = 0;
+            self.notes.push(format!("{what}: the first {kept} of {all}"));
         }
     }
 
     /// Notes a part that is left out for another reason.
-    fn note(&mut self, what: String) {
-        self.cut.push(what);
+    fn add_note(&mut self, what: String) {
+        self.notes.push(what);
     }
 
     fn is_spent(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
-    fn into_cut(self) -> Cut {
-        Cut { truncated: !self.cut.is_empty(), cut: self.cut }
+    fn into_truncation(self) -> Truncation {
+        Truncation { truncated: !self.notes.is_empty(), cut: self.notes }
     }
 }
 
 // The end of each answer that has a budget. (A doc comment would become part of the schema.)
 #[derive(Serialize, JsonSchema)]
-struct Cut {
+struct Truncation {
     /// True if parts of the response were cut.
     truncated: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]

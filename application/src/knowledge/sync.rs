@@ -27,7 +27,7 @@ use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SyncTool {
     /// True if it imports files into a database. Clients see that in its spec.
-    pub(crate) takes_over: bool,
+    pub(crate) imports_files: bool,
 }
 
 /// The checkpoint of the search index that changes are counted from.
@@ -36,7 +36,7 @@ const MAX_WARNINGS: usize = 100;
 /// Documents and bytes of one commit. A call can be cancelled between two commits.
 const BATCH: (usize, usize) = (256, 4 * 1024 * 1024);
 /// Metadata read at a time.
-const PAGE: usize = 10_000;
+const PAGE_SIZE: usize = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct SyncReport {
     /// All .md files.
     scanned: usize,
     added: usize,
@@ -62,9 +62,9 @@ impl Tool for SyncTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             // It changes no document but by taking files over, and then only for who may write.
-            may_change: self.takes_over,
-            destructive: self.takes_over,
-            ..read_tool::<Arguments, Answer>(
+            may_change: self.imports_files,
+            destructive: self.imports_files,
+            ..read_tool::<Arguments, SyncReport>(
                 "ixchel_sync",
                 "Update the knowledge index",
                 "Updates the search index from .ixchel and counts changes since the last sync. \
@@ -81,34 +81,35 @@ impl Tool for SyncTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
+        let project =
+            super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
-        let mut missed = Missed::default();
+        let mut missed = SkippedFiles::default();
         // Who may not write sees what is in the storage.
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
             let reason = "the files of the project's root are taken over";
             // It takes several commits, and does the same when it is done again.
             let act = WriteContext { idempotency_key: None, ..act(context, &call, spec, reason) };
-            missed = import(ports, tree, &project, &act, observer).await?;
+            missed = import_files(ports, tree, &project, &act, observer).await?;
         }
         context.indexes.update_search(ports, &project, Refresh::Full, observer).await?;
         let known = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
         let inventory = &known.inventory;
         let versions = inventory.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
-        super::reply(&Answer {
+        super::json_reply(&SyncReport {
             scanned: inventory.len() + missed.files,
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: warnings(inventory, missed.warnings),
+            warnings: list_warnings(inventory, missed.warnings),
         })
     }
 }
 
 /// What is wrong in the storage, behind what could not be taken over.
-fn warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
+fn list_warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
     warnings.extend(inventory.faults().map(|(name, fault)| {
         let file = DocumentId::entity(name);
         match fault.line {
@@ -130,28 +131,28 @@ fn warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
 }
 
 #[derive(Debug, Default)]
-struct Missed {
+struct SkippedFiles {
     /// Number of files of which the storage has nothing.
     files: usize,
     warnings: Vec<String>,
 }
 
 /// Imports the entities of the tree. A file that cannot be read changes nothing and is a warning.
-async fn import(
+async fn import_files(
     ports: &ApplicationPorts,
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
     act: &WriteContext,
     observer: &dyn ProgressSink,
-) -> Result<Missed> {
+) -> Result<SkippedFiles> {
     tree.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
-    let (mut files, faults) = versions(tree, project).await?;
+    let (mut files, faults) = entity_versions(tree, project).await?;
     let warnings = faults.iter().map(|fault| format!("{fault}; it was not taken over")).collect();
-    let mut missed = Missed { files: 0, warnings };
+    let mut missed = SkippedFiles { files: 0, warnings };
     if files.is_empty() {
         return Ok(missed);
     }
-    let (kept, _) = versions(&*ports.documents, project).await?;
+    let (kept, _) = entity_versions(&*ports.documents, project).await?;
     let unread = |id: &DocumentId| files.get(id) == Some(&Version::UNREAD);
     missed.files = files.keys().filter(|id| unread(id) && !kept.contains_key(*id)).count();
     let mut differing: Vec<DocumentId> =
@@ -169,26 +170,26 @@ async fn import(
         let (mut changes, mut bytes) = (Vec::new(), 0);
         while changes.len() < BATCH.0 && bytes < BATCH.1 {
             let Some(id) = rest.next() else { break };
-            let change = change(tree, project, id).await?;
+            let change = read_change(tree, project, id).await?;
             if let Some(DocumentChange::Put { document }) = &change {
                 bytes += document.body.len();
             }
             changes.extend(change);
         }
-        take_over(ports, project, changes, act, &mut missed).await?;
+        commit_batch(ports, project, changes, act, &mut missed).await?;
         observer.progress(total - rest.len(), total, "taken over");
     }
     Ok(missed)
 }
 
 /// The version of every entity, and the faults of those that cannot be read.
-async fn versions(
+async fn entity_versions(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
 ) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
     let (mut versions, mut faults) = (BTreeMap::new(), Vec::new());
     let mut filter =
-        DocumentFilter { limit: Some(PAGE), ..DocumentFilter::all(DocumentKind::Entity) };
+        DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
     loop {
         let page = documents.find(project, &filter).await?;
         for head in &page.metadata {
@@ -203,7 +204,7 @@ async fn versions(
 }
 
 /// The change for a document that differs; none while its file cannot be read.
-async fn change(
+async fn read_change(
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
     id: DocumentId,
@@ -218,19 +219,19 @@ async fn change(
 }
 
 /// Commits all at once. If the storage refuses that, commits one by one and warns of the refused.
-async fn take_over(
+async fn commit_batch(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     changes: Vec<DocumentChange>,
     act: &WriteContext,
-    missed: &mut Missed,
+    missed: &mut SkippedFiles,
 ) -> Result<()> {
-    match commit(ports, project, changes.clone(), act).await {
+    match commit_changes(ports, project, changes.clone(), act).await {
         Err(error) if error.kind == ErrorKind::Refused => {}
         committed => return committed,
     }
     for change in changes {
-        match commit(ports, project, vec![change], act).await {
+        match commit_changes(ports, project, vec![change], act).await {
             Err(error) if error.kind == ErrorKind::Refused => {
                 missed.files += 1;
                 missed.warnings.push(format!("{}; it was not taken over", error.message));
@@ -241,7 +242,7 @@ async fn take_over(
     Ok(())
 }
 
-async fn commit(
+async fn commit_changes(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     changes: Vec<DocumentChange>,

@@ -31,18 +31,18 @@ struct Arguments {
 
 /// With untagged: items, else tags.
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct TagReport<'a> {
     total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Tag<'a>>", default)]
-    tags: Option<Vec<Tag<'a>>>,
+    #[schemars(with = "Vec<TagCount<'a>>", default)]
+    tags: Option<Vec<TagCount<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<UntaggedItem<'a>>", default)]
     items: Option<Vec<UntaggedItem<'a>>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Tag<'a> {
+struct TagCount<'a> {
     tag: &'a str,
     count: usize,
 }
@@ -58,7 +58,7 @@ struct UntaggedItem<'a> {
 #[async_trait]
 impl Tool for TagsTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<Arguments, TagReport<'_>>(
             "ixchel_tags",
             "List tags",
             "Lists the tags of the knowledge graph with their counts, or the untagged entities.",
@@ -72,7 +72,8 @@ impl Tool for TagsTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
+        let project =
+            super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let known =
             context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
@@ -80,21 +81,22 @@ impl Tool for TagsTool {
         if arguments.untagged {
             let names = known.inventory.untagged(kind);
             drop(known);
-            return untagged(context, &project, &names).await;
+            return untagged_reply(context, &project, &names).await;
         }
         let tags = known.inventory.tags(kind).into_iter();
-        let tags: Vec<Tag<'_>> = tags.map(|tag| Tag { tag: tag.tag, count: tag.count }).collect();
-        super::reply(&Answer { total: tags.len(), tags: Some(tags), items: None })
+        let tags: Vec<TagCount<'_>> =
+            tags.map(|tag| TagCount { tag: tag.tag, count: tag.count }).collect();
+        super::json_reply(&TagReport { total: tags.len(), tags: Some(tags), items: None })
     }
 }
 
 /// The entities of these documents, as far as they are still there.
-async fn untagged(
+async fn untagged_reply(
     context: &ToolContext,
     project: &ProjectKey,
     names: &[String],
 ) -> Result<ToolReply> {
-    let nodes = super::lookup(context, project, names).await?;
+    let nodes = super::lookup_entities(context, project, names).await?;
     let own =
         |(name, nodes): (&String, Vec<EntityNode>)| nodes.into_iter().find(|n| n.name == *name);
     let nodes: Vec<EntityNode> = names.iter().zip(nodes).filter_map(own).collect();
@@ -105,5 +107,5 @@ async fn untagged(
         path: DocumentId::entity(&*node.name).to_string(),
     });
     let items: Vec<UntaggedItem<'_>> = items.collect();
-    super::reply(&Answer { total: items.len(), tags: None, items: Some(items) })
+    super::json_reply(&TagReport { total: items.len(), tags: None, items: Some(items) })
 }

@@ -10,7 +10,7 @@ use reqlore_domain::search::DocumentProjection;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::Budget;
+use super::TokenBudget;
 use crate::test_support::TestApplication;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
@@ -204,8 +204,8 @@ async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
     assert_eq!(synced["scanned"], 1, "what it has nothing of: {synced}");
 }
 
-fn budget(characters: usize) -> Budget {
-    Budget { left: characters, cut: Vec::new() }
+fn budget(characters: usize) -> TokenBudget {
+    TokenBudget { remaining: characters, notes: Vec::new() }
 }
 
 #[test]
@@ -219,8 +219,8 @@ fn texts_are_cut_at_lines_or_words_and_it_is_said() {
         (0, "x", "", vec!["x: the first 0 of 1 characters"]),
     ] {
         let mut budget = budget(left);
-        assert_eq!(budget.cut("x", text), kept, "{left} {text}");
-        assert_eq!(budget.into_cut().cut, cut);
+        assert_eq!(budget.cut_text("x", text), kept, "{left} {text}");
+        assert_eq!(budget.into_truncation().cut, cut);
     }
 }
 
@@ -228,7 +228,7 @@ fn texts_are_cut_at_lines_or_words_and_it_is_said() {
 fn items_are_kept_as_long_as_they_fit() {
     let mut budget = budget(10);
     let mut items = vec!["abc", "def", "g"];
-    budget.keep("hits", &mut items);
+    budget.keep_fitting("hits", &mut items);
     assert_eq!(items, ["abc", "def"]);
-    assert_eq!(budget.into_cut().cut, ["hits: the first 2 of 3"]);
+    assert_eq!(budget.into_truncation().cut, ["hits: the first 2 of 3"]);
 }

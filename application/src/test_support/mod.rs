@@ -212,7 +212,7 @@ impl TestApplication {
         Arc::new(Caller { reach, project, ..Caller::local("tester", self.access) })
     }
 
-    fn asked(&self, name: &str, arguments: &Value) -> ResourceRequest {
+    fn resource_request(&self, name: &str, arguments: &Value) -> ResourceRequest {
         ResourceRequest {
             caller: self.caller(),
             correlation_id: "test".to_owned(),
@@ -223,7 +223,7 @@ impl TestApplication {
     }
 
     pub(crate) async fn read(&self, uri: &str) -> Result<ResourceContent> {
-        self.application().read(self.asked(uri, &Value::Null)).await
+        self.application().read(self.resource_request(uri, &Value::Null)).await
     }
 
     pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<ResourcePage> {
@@ -237,7 +237,7 @@ impl TestApplication {
     }
 
     pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<PromptContent> {
-        self.application().prompt(self.asked(name, &arguments)).await
+        self.application().prompt(self.resource_request(name, &arguments)).await
     }
 
     pub(crate) async fn complete(

@@ -57,10 +57,10 @@ pub(crate) struct TestTeam {
 impl TestTeam {
     /// With the projects `default` and `web`.
     pub(crate) fn new() -> Self {
-        Self::that_allows(Access::Write)
+        Self::with_max_access(Access::Write)
     }
 
-    pub(crate) fn that_allows(most: Access) -> Self {
+    pub(crate) fn with_max_access(most: Access) -> Self {
         let store = Arc::new(MemoryStore::default());
         let clock = Arc::new(ManualClock::new());
         let application = Application::new(ApplicationPorts {

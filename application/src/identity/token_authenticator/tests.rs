@@ -30,7 +30,7 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
         assert_eq!((caller.role, caller.access), (role, access), "{letter}");
         assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &ProjectScope::Configured));
     }
-    let read_only = TestTeam::that_allows(Access::Read);
+    let read_only = TestTeam::with_max_access(Access::Read);
     read_only.join('a', "ada", Role::Administrator, Access::Write).await;
     assert_eq!(read_only.login('a').await.unwrap().access, Access::Read);
 }
@@ -134,7 +134,7 @@ async fn refused_logins_are_on_record_with_the_id_alone() {
     for _ in 0..300 {
         let _ = team.login('z').await;
     }
-    team.authenticator.save_uses().await.unwrap();
+    team.authenticator.save_token_uses().await.unwrap();
     let rows = team.rows().await;
     assert!(rows.len() < 102, "a flood is no {} rows", rows.len());
     assert_eq!(rows.last().unwrap().reason, "202 more logins were refused");
