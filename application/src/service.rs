@@ -1,5 +1,4 @@
-//! The driving port of the application: finds the tool, prompt or resource of a request, authorizes
-//! the caller, and records the access.
+//! Implements the service port: authorizes each request, dispatches it and records the access.
 
 use std::sync::Arc;
 
@@ -24,74 +23,77 @@ const COMPLETE_METHOD: &str = "completion/complete";
 const READ_METHOD: &str = "resources/read";
 const PROMPT_METHOD: &str = "prompts/get";
 
-/// Similar names in the error for an unknown tool.
-const MAX_SIMILAR: usize = 3;
+const MAX_SIMILAR_TOOLS: usize = 3;
 
 impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
-        let mut names: Vec<&str> = self.tools(caller).iter().map(|spec| spec.name).collect();
-        let likeness = |known: &str| strsim::jaro_winkler(name, known);
-        names.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
-        names.truncate(MAX_SIMILAR);
-        let near = names.join(", ");
-        let message =
-            format!("Unknown tool {name:?}; near it are {near}, and tools/list names all");
+        // Only tools that the caller may use: the error must not reveal the others.
+        let mut tools: Vec<&ToolSpec> = self.tools(caller);
+        tools.sort_by(|a, b| {
+            let [a, b] = [a, b].map(|spec| strsim::jaro_winkler(name, spec.name));
+            b.total_cmp(&a)
+        });
+        tools.truncate(MAX_SIMILAR_TOOLS);
+        let similar: Vec<&str> = tools.iter().map(|spec| spec.name).collect();
+        let message = format!(
+            "Unknown tool {name:?}; similar tools: {}; tools/list returns all tools",
+            similar.join(", ")
+        );
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
 
     /// Finds the tool, authorizes the caller and calls it.
     async fn dispatch(&self, context: &mut ToolContext, call: ToolCall) -> Result<ToolReply> {
-        let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
-        let Some((spec, tool)) = found else {
+        let Some((spec, tool)) = self.tools.iter().find(|(spec, _)| spec.name == call.name) else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
         self.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
-        let once =
-            if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
-        let Some(once) = once else {
+        let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
+        let Some(key) = key else {
             return tool.call(context, spec, call).instrument(span).await;
         };
-        let _turn = self.context.key_locks.lock_key(&once.key).await;
-        if let Some(reply) =
-            idempotency::replay_response(&*ports.answers, &once, ports.clock.now()).await?
-        {
-            context.audit.as_ref().inspect(|audit| audit.mark_replayed());
+        let store = &*ports.answers;
+        // A retry waits for the first attempt, so that it finds the stored response.
+        let _key_guard = self.context.key_locks.lock_key(&key.key).await;
+        let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
+        if let Some(reply) = replayed {
+            if let Some(audit) = &context.audit {
+                audit.mark_replayed();
+            }
             return Ok(reply);
         }
-        context.idempotency_key = Some(once.clone());
+        context.idempotency_key = Some(key.clone());
         let outcome = tool.call(context, spec, call).instrument(span).await;
         match &outcome {
-            Ok(reply) => idempotency::save_response(&*ports.answers, &once, reply).await,
+            Ok(reply) => idempotency::save_response(store, &key, reply).await,
             // Another process may have done the same write first.
             Err(error) if error.kind == ErrorKind::Conflict => {
-                let earlier =
-                    idempotency::replay_response(&*ports.answers, &once, ports.clock.now()).await?;
-                return earlier.map_or(outcome, Ok);
+                let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
+                return replayed.map_or(outcome, Ok);
             }
             Err(_) => {}
         }
         outcome
     }
 
-    /// Checks that the caller may do `what`, which needs `access`.
+    /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
     ///
-    /// Role and scope are one [`Access`] here. The tools find the project of a call within the
-    /// caller's scope; this rejects callers without any project.
-    fn check_access(&self, caller: &Caller, access: Access, what: &str) -> Result<()> {
-        let forbidden = |reason: String| Err(Error::new(ErrorKind::Forbidden, reason));
+    /// A caller whose token has no project on this server is rejected too. Each tool checks the
+    /// project of its own call.
+    fn check_access(&self, caller: &Caller, access: Access, operation: &str) -> Result<()> {
         if !caller.may(access) {
-            let way_out = match (&caller.token, caller.role) {
-                (None, _) => "this server is read-only",
-                (Some(_), Role::Commenter) => "your role is commenter, which reads",
-                (Some(_), _) => {
-                    "your role may write, so your token is of scope read, or this server is \
-                     read-only"
-                }
+            let cause = match (&caller.token, caller.role) {
+                (None, _) => "the server is read-only",
+                (Some(_), Role::Commenter) => "the role commenter is read-only",
+                (Some(_), _) => "the token has read scope or the server is read-only",
             };
-            let name = &caller.name;
-            return forbidden(format!("{what} writes, and {name} may only read: {way_out}."));
+            let message = format!(
+                "{operation} is a write operation; {} has read access only: {cause}.",
+                caller.name
+            );
+            return Err(Error::new(ErrorKind::Forbidden, message));
         }
         if caller.reach == ProjectScope::Anywhere {
             return Ok(());
@@ -100,21 +102,21 @@ impl Application {
         if caller.reach.includes(project) && self.context.ports.projects.keys().contains(project) {
             return Ok(());
         }
-        let reason = "This token is only for projects that this server does not have (any more); \
-                      ask an administrator for another one.";
-        forbidden(reason.to_owned())
+        let message = "None of this token's projects exists on this server; ask an administrator \
+                       for a new token.";
+        Err(Error::new(ErrorKind::Forbidden, message))
     }
 
-    fn authorize_read(&self, caller: &Caller, what: &str) -> Result<()> {
-        self.check_access(caller, Access::Read, what)
+    fn authorize_read(&self, caller: &Caller, operation: &str) -> Result<()> {
+        self.check_access(caller, Access::Read, operation)
     }
 
-    /// Resources and prompts are the backlog's.
+    /// Resources and prompts belong to the toolset `backlog`.
     fn has_backlog(&self) -> bool {
         self.context.ports.settings.toolsets.contains(&Toolset::Backlog)
     }
 
-    /// Does `work` and records it. A poll is not recorded, because its first request was.
+    /// Awaits `work` and records its outcome. Polls are not recorded: their first request was.
     async fn record_call<'a, T>(
         &self,
         is_poll: bool,
@@ -145,24 +147,29 @@ impl ApplicationService for Application {
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         let recorder = &self.context.recorder;
         let audit = recorder.begin_call();
-        let targets = audit.as_ref().map(|_| audit_recorder::argument_targets(&call.arguments));
+        // Taken before the call, which consumes its arguments.
+        let targets = match &audit {
+            Some(_) => audit_recorder::argument_targets(&call.arguments),
+            None => Vec::new(),
+        };
         let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
         let outcome = self.dispatch(&mut context, call).await;
-        let access = || AccessRecord {
-            targets: targets.unwrap_or_default(),
-            ..AccessRecord::new(&caller, &id, &name)
-        };
+        let access = || AccessRecord { targets, ..AccessRecord::new(&caller, &id, &name) };
         recorder.end_call(audit.as_ref(), access, outcome).await
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
-        let admitted = self.authorize_read(caller, method);
-        let unknown = (method == UNKNOWN_METHOD).then_some(ErrorKind::InvalidArgument);
-        let error = unknown.or(admitted.as_ref().err().map(|error| error.kind));
+        let authorized = self.authorize_read(caller, method);
+        let error_kind = match &authorized {
+            _ if method == UNKNOWN_METHOD => Some(ErrorKind::InvalidArgument),
+            Ok(()) => None,
+            Err(error) => Some(error.kind),
+        };
         let access = AccessRecord::new(caller, id, method);
-        self.context.recorder.record_access(access, error).await.and(admitted)
+        self.context.recorder.record_access(access, error_kind).await?;
+        authorized
     }
 
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
@@ -182,7 +189,7 @@ impl ApplicationService for Application {
         if !self.has_backlog() {
             return Vec::new();
         }
-        resources::TEMPLATES.iter().map(|form| &form.spec).collect()
+        resources::TEMPLATES.iter().map(|template| &template.spec).collect()
     }
 
     async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
@@ -197,32 +204,39 @@ impl ApplicationService for Application {
     }
 
     fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
-        if self.has_backlog() { prompts::ALL.iter().map(|p| &p.spec).collect() } else { Vec::new() }
+        if !self.has_backlog() {
+            return Vec::new();
+        }
+        prompts::ALL.iter().map(|prompt| &prompt.spec).collect()
     }
 
     async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("prompt", name, id = %correlation_id);
-        let making = async {
+        let rendering = async {
             self.authorize_read(caller, PROMPT_METHOD)?;
             prompts::get(&self.context, self.has_backlog(), request.clone()).await
         };
-        self.record_call(false, || request_access(&request, PROMPT_METHOD), making.instrument(span))
-            .await
+        self.record_call(
+            false,
+            || request_access(&request, PROMPT_METHOD),
+            rendering.instrument(span),
+        )
+        .await
     }
 
     async fn complete(
         &self,
         caller: &Arc<Caller>,
         id: &str,
-        begun: CompletionRequest,
+        request: CompletionRequest,
     ) -> Result<CompletionValues> {
         let completing = async {
             self.authorize_read(caller, COMPLETE_METHOD)?;
             if !self.has_backlog() {
                 return Ok(CompletionValues::default());
             }
-            resources::complete(&self.context, caller, &begun).await
+            resources::complete(&self.context, caller, &request).await
         };
         self.record_call(false, || AccessRecord::new(caller, id, COMPLETE_METHOD), completing).await
     }

@@ -70,7 +70,7 @@ async fn find_entity(context: &ToolContext, project: &ProjectKey, id: &str) -> R
         EntityLookup::Nothing => {
             let known =
                 context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
-            Err(unknown_entity(id, &known.inventory.similar(id)))
+            Err(unknown_entity(id, &known.entity_index.similar(id)))
         }
     }
 }

@@ -94,30 +94,30 @@ impl Tool for SyncTool {
         }
         context.indexes.update_search(ports, &project, Refresh::Full, observer).await?;
         let known = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
-        let inventory = &known.inventory;
-        let versions = inventory.versions();
+        let entity_index = &known.entity_index;
+        let versions = entity_index.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
         super::json_reply(&SyncReport {
-            scanned: inventory.len() + missed.files,
+            scanned: entity_index.len() + missed.files,
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: list_warnings(inventory, missed.warnings),
+            warnings: list_warnings(entity_index, missed.warnings),
         })
     }
 }
 
 /// What is wrong in the storage, behind what could not be taken over.
-fn list_warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
-    warnings.extend(inventory.faults().map(|(name, fault)| {
+fn list_warnings(entity_index: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
+    warnings.extend(entity_index.faults().map(|(name, fault)| {
         let file = DocumentId::entity(name);
         match fault.line {
             Some(line) => format!("{file}:{line}: {}", fault.message),
             None => format!("{file}: {}", fault.message),
         }
     }));
-    for (id, names) in inventory.duplicates() {
+    for (id, names) in entity_index.duplicates() {
         let files: Vec<String> =
             names.iter().map(|name| DocumentId::entity(*name).to_string()).collect();
         warnings.push(format!("{} claim one id, {id}; give each its own", files.join(" and ")));

@@ -79,11 +79,11 @@ impl Tool for TagsTool {
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();
         if arguments.untagged {
-            let names = known.inventory.untagged(kind);
+            let names = known.entity_index.untagged(kind);
             drop(known);
             return untagged_reply(context, &project, &names).await;
         }
-        let tags = known.inventory.tags(kind).into_iter();
+        let tags = known.entity_index.tags(kind).into_iter();
         let tags: Vec<TagCount<'_>> =
             tags.map(|tag| TagCount { tag: tag.tag, count: tag.count }).collect();
         super::json_reply(&TagReport { total: tags.len(), tags: Some(tags), items: None })

@@ -128,7 +128,7 @@ async fn a_copy_is_the_same_and_is_counted() {
 async fn a_failure_names_the_document_and_leaves_the_target_incomplete() {
     let to = bounded(0, 3);
     let error = copied(&bounded(6, 6), &to, SILENT).await.unwrap_err();
-    let told = "disk: no space (between section s2 and section s3); the copy is not complete";
+    let told = "disk: no space (between section s2 and section s3); the copy is incomplete";
     assert!(error.message.starts_with(told), "{error}");
     let incomplete = to.target.read().await.err().unwrap();
     assert!(incomplete.to_string().contains("incomplete"), "{incomplete}");
