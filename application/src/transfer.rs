@@ -123,12 +123,12 @@ impl fmt::Display for TransferDifference {
         for (position, what) in self.what.iter().enumerate() {
             f.write_str(if position == 0 { "" } else { ", " })?;
             f.write_str(match what {
-                DifferenceKind::MissingThere => "missing there",
-                DifferenceKind::ExtraThere => "extra there",
-                DifferenceKind::OtherBytes => "other bytes",
-                DifferenceKind::OtherTime => "other time",
-                DifferenceKind::OtherPlace => "other place",
-                DifferenceKind::OtherNumber | DifferenceKind::Other => "other",
+                DifferenceKind::MissingThere => "missing in the copy",
+                DifferenceKind::ExtraThere => "only in the copy",
+                DifferenceKind::OtherBytes => "different content",
+                DifferenceKind::OtherTime => "different time",
+                DifferenceKind::OtherPlace => "different path",
+                DifferenceKind::OtherNumber | DifferenceKind::Other => "different",
             })?;
         }
         Ok(())

@@ -159,12 +159,12 @@ async fn every_kind_of_difference_is_named() {
     assert_eq!(
         told,
         [
-            "section z in /other: extra there",
-            "section a: missing there",
-            "section b: other time",
-            "section c: other bytes, other place",
-            "section d: other bytes, other time",
-            "section extra: extra there",
+            "section z in /other: only in the copy",
+            "section a: missing in the copy",
+            "section b: different time",
+            "section c: different content, different path",
+            "section d: different content, different time",
+            "section extra: only in the copy",
         ]
     );
     assert_eq!((verified.same, verified.different), (1, 6));
@@ -180,7 +180,8 @@ async fn other_numbers_are_differences() {
     let there = store([mark("default", 8), mark("none", 0), mark("same", 2)]).await;
     let verified = verify(&here, &there, SILENT).await.unwrap();
     let told: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
-    let named = ["next number of requirement in a: other", "next number of requirement: other"];
+    let named =
+        ["next number of requirement in a: different", "next number of requirement: different"];
     assert_eq!((told, verified.different), (named.map(str::to_owned).to_vec(), 2));
     let to = MemoryStore::default();
     copied(&here, &to, SILENT).await.unwrap();
@@ -230,14 +231,14 @@ async fn every_difference_between_teams_is_named() {
         verified.differences.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let expected = [
-        "user ada: missing there",
-        "user bert: extra there",
-        "user bob: other",
-        "token aaaaaaaaaaaa: missing there",
-        "token bbbbbbbbbbbb: other",
-        "row 2 of the audit: other",
-        "row 3 of the audit: missing there",
+        "user ada: missing in the copy",
+        "user bert: only in the copy",
+        "user bob: different",
+        "token aaaaaaaaaaaa: missing in the copy",
+        "token bbbbbbbbbbbb: different",
+        "row 2 of the audit: different",
+        "row 3 of the audit: missing in the copy",
     ];
     assert_eq!(told(&here, &there).await, expected);
-    assert!(told(&there, &here).await.contains(&"row 3 of the audit: extra there".to_owned()));
+    assert!(told(&there, &here).await.contains(&"row 3 of the audit: only in the copy".to_owned()));
 }
