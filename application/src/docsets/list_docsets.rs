@@ -60,15 +60,16 @@ impl Tool for ListDocsets {
     }
 }
 
-/// A configuration with its list, which is the same for every call.
+/// Renders the answer of `list_docsets`, which is the same for every call.
 pub(super) fn render_list(configuration: DocsetConfig) -> Result<LoadedConfig> {
     let answer = DocsetList { docsets: configuration.docsets.iter().map(docset_item).collect() };
-    let failed = |error: serde_json::Error| {
-        Error::new(ErrorKind::Internal, "The list could not be written.").caused_by(error)
-    };
-    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(failed)?;
-    let list_data = Arc::new(serde_json::to_value(&answer).map_err(failed)?);
+    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(serialization_error)?;
+    let list_data = Arc::new(serde_json::to_value(&answer).map_err(serialization_error)?);
     Ok(LoadedConfig { configuration, list_text, list_data })
+}
+
+fn serialization_error(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, "The list could not be serialized.").caused_by(error)
 }
 
 fn docset_item(docset: &Docset) -> DocsetItem<'_> {
