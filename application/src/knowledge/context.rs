@@ -55,30 +55,32 @@ impl Tool for ContextTool {
     ) -> Result<ToolReply> {
         let EntityRequest { project, node, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
-        let neighbours = LinkedEntities::read_targets(context, &project, &node).await?;
-        let mut sources = context_sources(&node, &neighbours);
+        let linked = LinkedEntities::read_targets(context, &project, &node).await?;
+        let mut sources = context_sources(&node, &linked);
         if sources.len() > MAX_ITEMS {
             budget.add_note(format!("items: the first {MAX_ITEMS} of {}", sources.len()));
             sources.truncate(MAX_ITEMS);
         }
         let all = sources.len();
         let mut items = Vec::with_capacity(all);
-        for (at, ContextSource { document: id, label: called, title }) in
-            sources.into_iter().enumerate()
-        {
+        for (position, source) in sources.into_iter().enumerate() {
+            let ContextSource { document: id, label, title } = source;
             if budget.is_spent() {
-                budget.add_note(format!("items: the first {at} of {all}"));
+                budget.add_note(format!("items: the first {position} of {all}"));
                 break;
             }
-            let found = get_one(&*context.ports.documents, &project, &id).await;
-            let document = found.ok().flatten();
-            let text = document.as_ref().and_then(|document| document.text().ok());
-            let Some(text) = text else {
-                budget.add_note(format!("{id}: it can't be read"));
+            // One unreadable document must not fail the call.
+            let document = get_one(&*context.ports.documents, &project, &id).await;
+            let Ok(Some(document)) = document else {
+                budget.add_note(format!("{id}: cannot be read"));
                 continue;
             };
-            let body = budget.cut_text(&called, knowledge::body(text)).to_owned();
-            items.push(ContextItem { id: called, title, body });
+            let Ok(text) = document.text() else {
+                budget.add_note(format!("{id}: cannot be read"));
+                continue;
+            };
+            let body = budget.cut_text(&label, knowledge::body(text)).to_owned();
+            items.push(ContextItem { id: label, title, body });
         }
         super::json_reply(&EntityContext {
             id: &node.entity.id,
@@ -94,21 +96,22 @@ struct ContextSource<'a> {
     title: &'a str,
 }
 
-/// An entity and what its links lead to, each once: itself, entities, items.
-fn context_sources<'a>(
-    node: &'a EntityNode,
-    neighbours: &'a LinkedEntities,
-) -> Vec<ContextSource<'a>> {
-    let outgoing = neighbours.outgoing(node);
-    let entities = knowledge::one_hop(node, &outgoing).into_iter().map(|node| ContextSource {
-        document: DocumentId::entity(&*node.name),
-        label: Cow::Borrowed(&node.entity.id),
-        title: &node.entity.title,
-    });
-    let items = neighbours.linked_items(&outgoing).into_iter().filter_map(|head| {
-        let item = head.item.as_deref()?;
-        let called = item.display_name(&head.id.name);
-        Some(ContextSource { document: head.id.clone(), label: called, title: &item.title })
-    });
-    entities.chain(items).collect()
+/// The entity, then the linked entities, then the linked items, each once.
+fn context_sources<'a>(node: &'a EntityNode, linked: &'a LinkedEntities) -> Vec<ContextSource<'a>> {
+    let outgoing = linked.outgoing(node);
+    let mut sources = Vec::new();
+    for node in knowledge::one_hop(node, &outgoing) {
+        sources.push(ContextSource {
+            document: DocumentId::entity(&*node.name),
+            label: Cow::Borrowed(&node.entity.id),
+            title: &node.entity.title,
+        });
+    }
+    for meta in linked.linked_items(&outgoing) {
+        if let Some(item) = &meta.item {
+            let (document, label) = (meta.id.clone(), item.display_name(&meta.id.name));
+            sources.push(ContextSource { document, label, title: &item.title });
+        }
+    }
+    sources
 }

@@ -45,7 +45,7 @@ struct SearchResults<'a> {
     /// Best first.
     hits: Vec<EntityHit<'a>>,
     total: usize,
-    /// What ranked: "words", "meaning:<model>".
+    /// Rankers: "words", "meaning:<model>".
     signals: &'a [String],
     /// Texts not embedded yet.
     pending: usize,
@@ -85,7 +85,9 @@ impl Tool for SearchTool {
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let mut documents = vec![DocumentKind::Entity];
-        documents.extend(arguments.sections.then_some(DocumentKind::Section));
+        if arguments.sections {
+            documents.push(DocumentKind::Section);
+        }
         let query = SearchQuery {
             text: arguments.query.into_string(),
             documents,
@@ -102,17 +104,17 @@ impl Tool for SearchTool {
 }
 
 fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolReply> {
-    let mut hits: Vec<EntityHit<'_>> = found
-        .hits
-        .iter()
-        .map(|hit| EntityHit {
+    let mut hits = Vec::with_capacity(found.hits.len());
+    for hit in &found.hits {
+        hits.push(EntityHit {
             id: &hit.reference,
             kind: &hit.kind,
             title: &hit.title,
+            // More digits would cost tokens without helping to compare hits.
             score: (f64::from(hit.score) * 10_000.0).round() / 10_000.0,
             snippet: &hit.snippet,
-        })
-        .collect();
+        });
+    }
     let mut budget = TokenBudget::new(max_tokens);
     budget.keep_fitting("hits", &mut hits);
     super::json_reply(&SearchResults {

@@ -53,7 +53,8 @@ impl Tool for ShowTool {
             EntityRequest::decode(context, spec, &mut call).await?;
         let id = DocumentId::entity(&*node.name);
         let Some(document) = get_one(&*context.ports.documents, &project, &id).await? else {
-            let message = format!("{id} was removed just now; ask again.");
+            // Another process may delete the file after the lookup.
+            let message = format!("{id} was just removed; repeat the request.");
             return Err(Error::new(ErrorKind::NotFound, message).reference(&*node.entity.id));
         };
         let raw = document.text().map_err(|fault| {

@@ -72,22 +72,23 @@ impl Tool for GraphTool {
     ) -> Result<ToolReply> {
         let EntityRequest { project, node, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
-        let neighbours = LinkedEntities::read_targets(context, &project, &node).await?;
+        let linked = LinkedEntities::read_targets(context, &project, &node).await?;
         let mut outgoing = Vec::new();
-        for links in neighbours.outgoing(&node) {
-            let mut targets: Vec<LinkTarget<'_>> = links
-                .targets
-                .iter()
-                .map(|edge| LinkTarget { id: edge.id, title: neighbours.target_title(edge) })
-                .collect();
+        for links in linked.outgoing(&node) {
+            let mut targets = Vec::with_capacity(links.targets.len());
+            for edge in &links.targets {
+                targets.push(LinkTarget { id: edge.id, title: linked.target_title(edge) });
+            }
             budget.keep_fitting(links.relation, &mut targets);
             outgoing.push(OutgoingLinks { rel: links.relation, targets });
         }
-        let linking = EntityBacklinks::read_sources(context, &project, &node).await?;
+        let backlinks = EntityBacklinks::read_sources(context, &project, &node).await?;
         let mut incoming = Vec::new();
-        for (rel, sources) in linking.by_relation(&node) {
-            let sources = sources.into_iter().map(|(id, title)| LinkSource { id, title });
-            let mut sources: Vec<LinkSource<'_>> = sources.collect();
+        for (rel, entries) in backlinks.by_relation(&node) {
+            let mut sources = Vec::with_capacity(entries.len());
+            for (id, title) in entries {
+                sources.push(LinkSource { id, title });
+            }
             budget.keep_fitting(&format!("incoming {rel}"), &mut sources);
             incoming.push(IncomingLinks { rel, sources });
         }
@@ -109,7 +110,7 @@ mod tests {
 
     // S4: AC-002.4
     #[tokio::test]
-    async fn links_into_the_backlog_have_the_titles_of_its_items() {
+    async fn graph_links_to_items_have_their_titles() {
         let testing = TestApplication::new();
         let text = "---\nid: dec-1d2c8f\ntitle: Files\nimplements: [REQ-48, iss-bbbbbb, REQ-049]\n\
                     ---\nFiles it is.\n";
@@ -126,6 +127,10 @@ mod tests {
         assert_eq!(graph["outgoing"], json!([{ "rel": "implements", "targets": targets }]));
         testing.write_item("REQ-048-ffffff", "---\ntitle: Twin\n---\n").await;
         let graph = testing.data("ixchel_graph", arguments).await;
-        assert_eq!(graph["outgoing"][0]["targets"][0]["title"], Value::Null, "which of them?");
+        assert_eq!(
+            graph["outgoing"][0]["targets"][0]["title"],
+            Value::Null,
+            "two items have this reference"
+        );
     }
 }
