@@ -63,7 +63,7 @@ pub(crate) fn own_program() -> Option<PathBuf> {
 /// This program as a stdio server of `root`, independent of all settings outside of `arguments`.
 pub(crate) fn isolated_server(own: &Path, arguments: &[String], root: &Path) -> Command {
     let mut command = Command::new(own);
-    for variable in settings::all().filter_map(|setting| setting.variable) {
+    for variable in settings::all_settings().filter_map(|setting| setting.variable) {
         command.env_remove(variable);
     }
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);

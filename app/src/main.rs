@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use commands::{Cli, Command, Configured};
+use commands::{Cli, Command, ConfiguredCommand};
 use composition::run;
 use config::Config;
 use exit::{CommandError, OK, USAGE};
@@ -66,7 +66,7 @@ fn configured(
     work(&config)
 }
 
-fn run_configured(config: &Config, command: &Configured) -> Result<u8, CommandError> {
+fn run_configured(config: &Config, command: &ConfiguredCommand) -> Result<u8, CommandError> {
     if command.targets_single_storage()
         && let Some(other) = config.unselected_database()
     {
@@ -77,16 +77,18 @@ fn run_configured(config: &Config, command: &Configured) -> Result<u8, CommandEr
         );
     }
     match command {
-        Configured::Serve => commands::serve::run(config),
-        Configured::Check(options) => commands::check::run(config, options),
-        Configured::Copy(options) => run(commands::transfer::copy(config, options))?,
-        Configured::Backup(options) => run(commands::transfer::backup(config, options))?,
-        Configured::Restore(options) => run(commands::transfer::restore(config, options))?,
-        Configured::Docsets(command) => commands::docsets::run(config, command),
+        ConfiguredCommand::Serve => commands::serve::run(config),
+        ConfiguredCommand::Check(options) => commands::check::run(config, options),
+        ConfiguredCommand::Copy(options) => run(commands::transfer::run_copy(config, options))?,
+        ConfiguredCommand::Backup(options) => run(commands::transfer::run_backup(config, options))?,
+        ConfiguredCommand::Restore(options) => {
+            run(commands::transfer::run_restore(config, options))?
+        }
+        ConfiguredCommand::Docsets(command) => commands::docsets::run(config, command),
         #[cfg(feature = "semantic")]
-        Configured::Model(command) => commands::model::run(config, command),
-        Configured::User(command) => run(commands::user::run(config, command))?,
-        Configured::Token(command) => run(commands::token::run(config, command))?,
-        Configured::Audit(command) => run(commands::audit::run(config, command))?,
+        ConfiguredCommand::Model(command) => commands::model::run(config, command),
+        ConfiguredCommand::User(command) => run(commands::user::run(config, command))?,
+        ConfiguredCommand::Token(command) => run(commands::token::run(config, command))?,
+        ConfiguredCommand::Audit(command) => run(commands::audit::run(config, command))?,
     }
 }

@@ -1,4 +1,4 @@
-//! The storage of documents, as settings and commands name it: `fs`, `sqlite:FILE`, `sled:DIR`.
+//! Storage arguments: `fs[:DIR]`, `sqlite[:FILE]`, `sled[:DIR]`.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -13,31 +13,31 @@ pub(crate) enum Storage {
     Sled(PathBuf),
 }
 
-/// The folder of this machine's own files, below the root.
+/// The local state directory, below the root.
 pub(crate) const LOCAL: &str = ".reqlore/local";
-/// The files that SQLite creates and removes next to a database end so.
-const DATABASE_COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Suffixes of the files that SQLite keeps next to a database.
+const SQLITE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 impl Storage {
-    /// Parses a setting or an argument. A relative path begins at `base`; without a path it is the
-    /// default one below the root.
+    /// Parses a setting or an argument. A relative path is relative to `base`; without a path the
+    /// default below the root is used.
     pub(crate) fn read(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
-        let (name, place) = text.split_once(':').unwrap_or((text, ""));
-        let place = |usual: &str| {
-            let place = if place.is_empty() { root.join(usual) } else { base.join(place) };
-            resolved(&place.components().collect::<PathBuf>())
+        let (name, path) = text.split_once(':').unwrap_or((text, ""));
+        // Links are resolved so that one place has one name, by which caches find it again.
+        let resolve = |default: &str| {
+            let path = if path.is_empty() { root.join(default) } else { base.join(path) };
+            resolved(&path.components().collect::<PathBuf>())
         };
         Ok(match name {
-            // One name for one place, so that caches are found again.
-            "fs" => Self::Fs(place(".")),
-            "sqlite" if DATABASE_COMPANIONS.iter().any(|end| text.ends_with(end)) => {
+            "fs" => Self::Fs(resolve(".")),
+            "sqlite" if SQLITE_FILE_SUFFIXES.iter().any(|suffix| text.ends_with(suffix)) => {
                 return Err(CommandError::usage(format!(
-                    "storage: {text:?} has the name of a file that SQLite keeps next to a \
-                     database; name another one"
+                    "storage: {text:?} is reserved for a file that SQLite keeps next to a \
+                     database; choose another name"
                 )));
             }
-            "sqlite" => Self::Sqlite(place(&format!("{LOCAL}/reqlore.db"))),
-            "sled" => Self::Sled(place(&format!("{LOCAL}/sled"))),
+            "sqlite" => Self::Sqlite(resolve(&format!("{LOCAL}/reqlore.db"))),
+            "sled" => Self::Sled(resolve(&format!("{LOCAL}/sled"))),
             other => {
                 return Err(CommandError::usage(format!(
                     "storage: {other:?} is not built into this version; use fs[:DIR], \
@@ -47,19 +47,23 @@ impl Storage {
         })
     }
 
-    /// Parses the value of a project's own file: a cloned repository must not choose a path outside
-    /// of itself.
-    pub(crate) fn of_project(text: &str, root: &Path, source: &str) -> Result<Self, CommandError> {
-        let place = Path::new(text.split_once(':').map_or("", |(_, place)| place));
-        let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    /// Parses the value of a project's own file, which must not choose a path outside the project.
+    pub(crate) fn parse_project_value(
+        text: &str,
+        root: &Path,
+        source: &str,
+    ) -> Result<Self, CommandError> {
+        let (_, path) = text.split_once(':').unwrap_or_default();
+        let mut parts = Path::new(path).components();
+        let is_inside = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let storage = Self::read(text, root, root)?;
-        // A link on the way leads out as well.
-        if place.components().all(stays) && storage.place().starts_with(root) {
+        // A symbolic link could also lead out of the project.
+        if is_inside && storage.place().starts_with(root) {
             return Ok(storage);
         }
         Err(CommandError::usage(format!(
             "storage: {text:?} ({source}) must be inside the project; use --storage or \
-             REQLORE_STORAGE, or name the file with --config"
+             REQLORE_STORAGE, or pass the file with --config"
         )))
     }
 
@@ -77,13 +81,13 @@ impl Storage {
         }
     }
 
-    /// True if it is in the folder that Git ignores.
+    /// True if it is in the local state directory, which Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
         self.place().starts_with(root.join(LOCAL))
     }
 }
 
-/// The path without links, as far as it exists.
+/// Resolves symbolic links in the existing part of a path.
 pub(crate) fn resolved(place: &Path) -> PathBuf {
     if let Ok(resolved) = place.canonicalize() {
         return resolved;
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storage_has_a_usual_place_and_may_carry_its_own() {
+    fn storage_path_default_and_explicit_are_parsed() {
         let read = |text| match Storage::read(text, Path::new("/root/p"), Path::new("/nowhere")) {
             Ok(storage) => storage.to_string(),
             Err(failure) => failure.message,
@@ -114,13 +118,13 @@ mod tests {
         assert_eq!(read("sqlite"), "sqlite:/root/p/.reqlore/local/reqlore.db");
         assert_eq!(read("sled:"), "sled:/root/p/.reqlore/local/sled");
         assert_eq!(read("sqlite:a/b.db"), "sqlite:/nowhere/a/b.db");
-        assert!(read("sqlite:a.db-wal").contains("name another one"));
+        assert!(read("sqlite:a.db-wal").contains("choose another name"));
         assert!(read("redis").contains("use fs[:DIR], sqlite[:FILE] or sled[:DIR]"));
     }
 
     #[test]
-    fn a_cloned_repository_chooses_no_place_outside_of_itself() {
-        let of = |text| Storage::of_project(text, Path::new("/nowhere/p"), "file");
+    fn storage_in_project_file_outside_project_is_refused() {
+        let of = |text| Storage::parse_project_value(text, Path::new("/nowhere/p"), "file");
         assert!(of("sqlite:data/x.db").is_ok());
         for outside in ["sqlite:/tmp/x.db", "sled:../x", "fs:/", "sqlite:a/../../x"] {
             let failure = of(outside).err();

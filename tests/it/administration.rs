@@ -107,7 +107,7 @@ fn audit_verify_admin_changes_names_user_and_chain() {
     let mut add = reqlore();
     add.env("REQLORE_AUDIT", "off").current_dir(scratch.path());
     assert_eq!(output(add.args("user add ann --role user".split(' '))).0, 0);
-    assert_eq!(moved(scratch.path(), "audit list"), "There are no such rows.\n");
+    assert_eq!(moved(scratch.path(), "audit list"), "No audit rows match.\n");
 }
 
 // Rulings 7: a running sled store belongs to its server

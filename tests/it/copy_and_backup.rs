@@ -103,7 +103,7 @@ fn copy_through_every_storage_preserves_everything() {
 
     let said = moved(place, "backup --storage fs:c c.jsonl");
     assert!(
-        said.ends_with(" to c.jsonl; verified: it was read back and its checksum is right.\n"),
+        said.ends_with(" to c.jsonl; verified: it was read back and its checksum matches.\n"),
         "{said}"
     );
     let said = moved(place, "restore --root d --storage fs c.jsonl");
@@ -111,7 +111,7 @@ fn copy_through_every_storage_preserves_everything() {
     assert_eq!(files(&place.join("d")), files(root));
     assert!(moved(place, "--root d token list").contains(token.id.as_str()));
     let whole = moved(place, "--root d audit verify");
-    assert!(whole.starts_with("The audit is intact: 2 rows."), "{whole}");
+    assert!(whole.starts_with("The audit log is intact: 2 rows."), "{whole}");
     for (storage, dump) in [("sqlite:a.db", "a.jsonl"), ("sled:b", "b.jsonl")] {
         moved(place, &format!("backup --storage {storage} {dump}"));
         assert_eq!(fs::read(place.join(dump)).unwrap(), fs::read(place.join("c.jsonl")).unwrap());

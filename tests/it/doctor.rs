@@ -192,7 +192,7 @@ fn wrong_settings_are_a_problem_and_do_not_stop_other_checks() {
         ("", &["--config", "none.toml"], "none.toml can't be read"),
         ("", &["--root", "/no/such/folder"], "root: /no/such/folder"),
         ("\"", &[], "reqlore.toml: line 1, column"),
-        (&"#".repeat(2 << 20), &[], "it is too long"),
+        (&"#".repeat(2 << 20), &[], "it is larger than 1 MiB"),
     ] {
         bed.write("project/reqlore.toml", file);
         bed.doctor(arguments).assert_problem("settings", message);

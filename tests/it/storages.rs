@@ -66,7 +66,7 @@ fn sqlite_two_servers_see_each_others_commits_at_once() {
     }
 }
 
-// Catalogue 130; Reliability P1: nothing is acknowledged that nobody will find again
+// Catalogue 130; Reliability P1: nothing is acknowledged that can't be found again
 #[test]
 fn database_removed_while_open_refuses_writes() {
     for (storage, file) in databases() {
@@ -188,5 +188,5 @@ fn docsets_import_writes_into_the_database() {
     let (code, said) = import("docsets:\n  react: [\n");
     assert_eq!(code, 1, "{said}");
     let (_, said) = import("docsets:\n  vue:\n");
-    assert!(said.contains("replacing another configuration"), "{said}");
+    assert!(said.contains("replacing the previous configuration"), "{said}");
 }

@@ -7,16 +7,16 @@ use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::Version;
 use serde_json::{Value, json};
 
-use super::{print, print_json, table};
+use super::{format_table, print, print_json};
 use crate::composition;
 use crate::config::Config;
 use crate::exit::{CommandError, REFUSED};
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// List the newest rows, the newest last
+pub(crate) enum AuditCommand {
+    /// List the latest rows, oldest first
     List {
-        /// How many
+        /// Number of rows
         #[arg(
             long,
             value_name = "COUNT",
@@ -34,10 +34,10 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Verify that no row was changed or removed; exits 1 if one was
+    /// Verify that no row was changed or removed; exits 1 otherwise
     Verify {
-        /// A row printed by an earlier `audit verify`, to prove that later ones were not removed
-        #[arg(long, value_name = "NUMBER:HASH", value_parser = head)]
+        /// A row printed by an earlier `audit verify`, to prove that it still exists
+        #[arg(long, value_name = "NUMBER:HASH", value_parser = parse_row)]
         expect: Option<ChainHead>,
         /// Print the result as JSON
         #[arg(long)]
@@ -45,33 +45,30 @@ pub(crate) enum Command {
     },
 }
 
-fn head(text: &str) -> Result<ChainHead, String> {
-    let read = text.split_once(':').and_then(|(number, hash)| {
-        Some(ChainHead {
-            number: number.parse().ok()?,
-            hash: RowHash::try_from(hash.to_owned()).ok()?,
-        })
-    });
-    read.ok_or_else(|| {
-        "write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned()
-    })
+fn parse_row(text: &str) -> Result<ChainHead, String> {
+    if let Some((number, hash)) = text.split_once(':')
+        && let (Ok(number), Ok(hash)) = (number.parse(), RowHash::try_from(hash.to_owned()))
+    {
+        return Ok(ChainHead { number, hash });
+    }
+    Err("write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned())
 }
 
-pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &Config, command: &AuditCommand) -> Result<u8, CommandError> {
     let log = composition::existing(config)?;
     match command {
-        Command::List { last, user, action, json } => {
-            let wanted =
+        AuditCommand::List { last, user, action, json } => {
+            let query =
                 AuditQuery { last: *last as usize, user: user.clone(), action: action.clone() };
-            let rows = audit_query::list(&*log, &wanted).await?;
-            if *json { print_json(&rows_json(&rows)) } else { print(&lines(&rows)) }
+            let rows = audit_query::list(&*log, &query).await?;
+            if *json { print_json(&rows_json(&rows)) } else { print(&rows_table(&rows)) }
         }
-        Command::Verify { expect, json } => {
+        AuditCommand::Verify { expect, json } => {
             let verified = audit_query::verify(&*log, *expect).await?;
             let printed = if *json {
-                print_json(&verdict_json(&verified))?
+                print_json(&verification_json(&verified))?
             } else {
-                print(&verdict(&verified, *expect))?
+                print(&verification_text(&verified, *expect))?
             };
             Ok(if verified.is_whole() { printed } else { REFUSED })
         }
@@ -96,31 +93,33 @@ fn rows_json(rows: &[AuditRow]) -> Value {
     json!({ "rows": all })
 }
 
-fn lines(rows: &[AuditRow]) -> String {
+fn rows_table(rows: &[AuditRow]) -> String {
     if rows.is_empty() {
-        return "There are no such rows.\n".to_owned();
+        return "No audit rows match.\n".to_owned();
     }
-    let line = |row: &AuditRow| {
+    let mut shown = Vec::new();
+    for row in rows {
         let Some(event) = row.entry() else {
             let about = "(a later version of reqlore wrote this row)";
-            return [&*row.number.to_string(), "", "", "", "", "", about].map(str::to_owned);
+            shown.push([&*row.number.to_string(), "", "", "", "", "", about].map(str::to_owned));
+            continue;
         };
         let AuditEvent { at, user, token, action, result, .. } = &event;
-        [
+        shown.push([
             row.number.to_string(),
             at.rfc3339(),
             if user.is_empty() { "-".to_owned() } else { user.clone() },
             token.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             action.clone(),
             result.clone(),
-            about(&event),
-        ]
-    };
-    table(["ROW", "TIME", "USER", "TOKEN", "ACTION", "RESULT", "ABOUT"], rows.iter().map(line))
+            event_summary(&event),
+        ]);
+    }
+    format_table(["ROW", "TIME", "USER", "TOKEN", "ACTION", "RESULT", "ABOUT"], shown)
 }
 
 /// The targets with the first digits of their versions, and the reason.
-fn about(event: &AuditEvent) -> String {
+fn event_summary(event: &AuditEvent) -> String {
     let mut parts = Vec::new();
     if let Some(key) = event.project.as_ref().filter(|key| !key.is_default()) {
         parts.push(format!("in {key}"));
@@ -128,7 +127,7 @@ fn about(event: &AuditEvent) -> String {
     for target in &event.targets {
         let mut part = target.name.clone();
         if target.is_changed() {
-            part += &format!(" {}>{}", short(target.before), short(target.after));
+            part += &format!(" {}>{}", short_version(target.before), short_version(target.after));
         }
         parts.push(part);
     }
@@ -138,18 +137,20 @@ fn about(event: &AuditEvent) -> String {
     parts.join("; ")
 }
 
-fn short(version: Option<Version>) -> String {
-    version
-        .map_or_else(|| "none".to_owned(), |version| version.to_string().chars().take(8).collect())
+fn short_version(version: Option<Version>) -> String {
+    match version {
+        None => "none".to_owned(),
+        Some(version) => version.to_string()[..8].to_owned(),
+    }
 }
 
-fn verdict(verified: &AuditVerification, expected: Option<ChainHead>) -> String {
+fn verification_text(verified: &AuditVerification, expected: Option<ChainHead>) -> String {
     let AuditVerification { rows, newest: ChainHead { number, hash }, broken, noted } = verified;
     let mut text = match broken {
-        None => format!("The audit is intact: {rows} rows.\n"),
+        None => format!("The audit log is intact: {rows} rows.\n"),
         Some(broken) => format!(
-            "The audit is broken: {broken}. The {rows} rows before are intact. The storage was \
-             changed without reqlore, or its disk fails; compare it with a backup.\n"
+            "The audit log is broken: {broken}. The {rows} rows before are intact. Another \
+             program changed the storage, or its disk fails; compare it with a backup.\n"
         ),
     };
     let expected = expected.map(|head| head.number).unwrap_or_default();
@@ -157,7 +158,7 @@ fn verdict(verified: &AuditVerification, expected: Option<ChainHead>) -> String 
         ExpectedRow::None => String::new(),
         ExpectedRow::Found => format!("Row {expected} is as expected.\n"),
         ExpectedRow::Pruned => {
-            format!("Row {expected} was too old and is deleted, so it proves nothing.\n")
+            format!("Row {expected} has expired, so it proves nothing.\n")
         }
         ExpectedRow::Missing => {
             format!("Row {expected} is not as expected: rows were removed or rewritten.\n")
@@ -165,14 +166,14 @@ fn verdict(verified: &AuditVerification, expected: Option<ChainHead>) -> String 
     };
     if verified.is_whole() {
         text += &format!(
-            "The newest row is {number}:{hash}\nKeep that somewhere else; `reqlore audit verify \
+            "The newest row is {number}:{hash}\nKeep this line elsewhere; `reqlore audit verify \
              --expect {number}:{hash}` then proves that no later row was removed.\n"
         );
     }
     text
 }
 
-fn verdict_json(verified: &AuditVerification) -> Value {
+fn verification_json(verified: &AuditVerification) -> Value {
     let AuditVerification { rows, newest, broken, noted } = verified;
     let expected = match noted {
         ExpectedRow::None => None,

@@ -12,19 +12,19 @@ use crate::config::Config;
 use crate::exit::{CommandError, OK, REFUSED};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct CheckOptions {
     /// Print the problems as JSON
     #[arg(long)]
     json: bool,
-    /// Give the younger of two items with the same reference a new one, and update its links
+    /// Give the newer of two items with the same reference a new one, and update its links
     #[arg(long)]
     fix: bool,
 }
 
-pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &Config, options: &CheckOptions) -> Result<u8, CommandError> {
     let ports = composition::ports(config)?;
     if options.fix && config.read_only {
-        return Err(CommandError::refused("--fix writes, which --read-only forbids"));
+        return Err(CommandError::refused("--fix changes files, which --read-only forbids"));
     }
     let caller = composition::caller(config);
     let done = composition::run(async {
@@ -43,22 +43,22 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError
                 "fixed": renumbered, "relinked": relinked, "refused": refused, "findings": found,
             }))?;
         } else {
-            print(&lines(&repairs, found, is_fine))?;
+            print(&report_text(&repairs, found, is_fine))?;
         }
     }
     findings.map_err(CommandError::refused)?;
     Ok(if is_fine { OK } else { REFUSED })
 }
 
-fn lines(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool) -> String {
+fn report_text(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool) -> String {
     let mut text = String::new();
     for RepairedLink { document, from, to } in &repairs.relinked {
-        text += &format!("{document}: the link to {from} now leads to {to}\n");
+        text += &format!("{document}: the link to {from} now points to {to}\n");
     }
     for RenumberedItem { document, from, to, relinked } in &repairs.renumbered {
         text += &format!("{document}: {from} is now {to}");
         if !relinked.is_empty() {
-            text += &format!("; links followed in {}", relinked.join(", "));
+            text += &format!("; links updated in {}", relinked.join(", "));
         }
         text += "\n";
     }

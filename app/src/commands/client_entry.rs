@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Parser;
 use serde_json::{Map, Value};
 
-use super::{Cli, Command, Configured};
+use super::{Cli, Command, ConfiguredCommand};
 use crate::client_environment::NAME;
 use crate::settings::{self, FILE_VARIABLE, Flags};
 
@@ -114,7 +114,7 @@ impl CommandEntry {
         if cli.print_config {
             return Err("--print-config does not serve".to_owned());
         }
-        if !matches!(cli.command, None | Some(Command::Configured(Configured::Serve))) {
+        if !matches!(cli.command, None | Some(Command::Configured(ConfiguredCommand::Serve))) {
             return Err("they name another command than `serve`".to_owned());
         }
         if cli.settings.transport.as_deref().is_some_and(|transport| transport != "stdio") {
@@ -134,7 +134,7 @@ impl CommandEntry {
             if name == FILE_VARIABLE {
                 return Some("--config");
             }
-            let setting = settings::all().find(|setting| setting.variable == Some(name));
+            let setting = settings::all_settings().find(|setting| setting.variable == Some(name));
             // This flag has no value, and does not decide where documents are.
             setting?.flag.filter(|flag| *flag != "--read-only")
         };

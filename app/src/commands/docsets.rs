@@ -1,4 +1,4 @@
-//! `reqlore docsets import`: puts the configuration of the docsets into the storage.
+//! `reqlore docsets import`: imports a docset configuration into the storage.
 
 use std::path::PathBuf;
 
@@ -11,14 +11,14 @@ use crate::config::Config;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Put the configuration of the docsets into the storage, replacing the present one
-    Import(Options),
+pub(crate) enum DocsetsCommand {
+    /// Import a docset configuration into the storage, replacing the current one
+    Import(ImportOptions),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// A configuration as in .knowledge/config.yaml
+pub(crate) struct ImportOptions {
+    /// A file in the format of .knowledge/config.yaml
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -27,8 +27,8 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
-    let Command::Import(Options { file, json }) = command;
+pub(crate) fn run(config: &Config, command: &DocsetsCommand) -> Result<u8, CommandError> {
+    let DocsetsCommand::Import(ImportOptions { file, json }) = command;
     let failed =
         |error| CommandError::refused(format!("{} can't be read: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(failed)?;
@@ -42,8 +42,8 @@ pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError
         }));
     }
     let done = match (unchanged, replaced) {
-        (true, _) => "the same as before",
-        (false, true) => "replacing another configuration",
+        (true, _) => "unchanged",
+        (false, true) => "replacing the previous configuration",
         (false, false) => "imported",
     };
     let end = if docsets == 1 { "" } else { "s" };

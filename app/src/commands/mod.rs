@@ -31,7 +31,7 @@ use crate::settings::Flags;
 ///
 ///   { "mcpServers": { "reqlore": { "command": "reqlore" } } }
 ///
-/// To see what it does: reqlore demo
+/// For a short demonstration: reqlore demo
 #[derive(Debug, Parser)]
 #[command(name = "reqlore", version, verbatim_doc_comment)]
 pub(crate) struct Cli {
@@ -48,54 +48,54 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Configure the AI assistants on this machine; shows each change before it is made
+    /// Configure the AI assistants on this machine (shows each change first)
     Init(init::Options),
     /// Check everything an assistant needs, and show the next step for each problem
     Doctor(doctor::Options),
     #[command(flatten)]
-    Configured(Configured),
-    /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
+    Configured(ConfiguredCommand),
+    /// Show a short session in a temporary project
     Demo,
-    /// Print the script with which a shell completes commands and flags
+    /// Print a shell completion script
     Completions {
-        /// The shell's language
+        /// The shell
         shell: Shell,
     },
 }
 
 /// Commands that need valid settings.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Configured {
-    /// Serve MCP clients (what `reqlore` alone does)
+pub(crate) enum ConfiguredCommand {
+    /// Serve MCP clients (the default)
     Serve,
     /// Report problems in the project's documents; exits 1 if there are any
-    Check(check::Options),
-    /// Copy everything from one storage to another, empty one
+    Check(check::CheckOptions),
+    /// Copy everything to another, empty storage
     Copy(transfer::CopyOptions),
     /// Write the whole storage to one file
     Backup(transfer::BackupOptions),
-    /// Fill an empty storage from a backup
+    /// Restore a backup into an empty storage
     Restore(transfer::RestoreOptions),
-    /// Add, list and disable the users of a server over http
+    /// Add, list and disable users of a server over HTTP
     #[command(subcommand)]
-    User(user::Command),
+    User(user::UserCommand),
     /// Create, list, revoke and rotate the tokens of users
     #[command(subcommand)]
-    Token(token::Command),
-    /// List audit rows, and verify that none was changed
+    Token(token::TokenCommand),
+    /// List and verify the audit log
     #[command(subcommand)]
-    Audit(audit::Command),
-    /// Import the configuration of the docsets into a database
+    Audit(audit::AuditCommand),
+    /// Import a docset configuration into a database
     #[command(subcommand)]
-    Docsets(docsets::Command),
+    Docsets(docsets::DocsetsCommand),
     /// Install, list and remove models of semantic search
     #[cfg(feature = "semantic")]
     #[command(subcommand)]
-    Model(model::Command),
+    Model(model::ModelCommand),
 }
 
-impl Configured {
-    /// True if the result is about one storage and misleads when another one is meant.
+impl ConfiguredCommand {
+    /// True if the result describes one storage, so that the wrong one would mislead.
     pub(crate) fn targets_single_storage(&self) -> bool {
         matches!(
             self,
@@ -129,22 +129,26 @@ pub(crate) fn print_completions(shell: Shell) -> Result<u8, CommandError> {
 
 /// Rows below their headings, each on one line. Control characters become spaces, because cells
 /// contain text of clients.
-fn table<const COLUMNS: usize>(
+fn format_table<const COLUMNS: usize>(
     headings: [&str; COLUMNS],
-    rows: impl Iterator<Item = [String; COLUMNS]>,
+    rows: Vec<[String; COLUMNS]>,
 ) -> String {
-    let mut rows: Vec<_> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
+    let mut lines = vec![headings.map(str::to_owned)];
+    lines.extend(rows);
     let mut widths = [0; COLUMNS];
-    for row in &mut rows {
+    for row in &mut lines {
         for (cell, width) in row.iter_mut().zip(&mut widths) {
             *cell = cell.replace(char::is_control, " ");
             *width = cell.chars().count().max(*width);
         }
     }
     let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+    for row in lines {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line += &format!("{cell:<width$}  ");
+        }
+        text += line.trim_end();
         text += "\n";
     }
     text
@@ -157,7 +161,7 @@ mod tests {
     #[test]
     fn table_keeps_each_row_on_one_line() {
         let rows = [["a", "x\n\x1b[2J"], ["bcd", ""]].map(|row| row.map(str::to_owned));
-        let shown = table(["N", "REASON"], rows.into_iter());
+        let shown = format_table(["N", "REASON"], rows.to_vec());
         assert_eq!(shown, "N    REASON\na    x  [2J\nbcd\n");
     }
 }

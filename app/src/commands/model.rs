@@ -1,4 +1,4 @@
-//! `reqlore model`: installs models of semantic search, which happens only on request.
+//! `reqlore model`: installs models of semantic search. Nothing is downloaded without it.
 
 use std::io::IsTerminal;
 
@@ -13,8 +13,8 @@ use crate::exit::CommandError;
 const DEFAULT: &str = "all-minilm-l6-v2";
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Install a model, which search then uses
+pub(crate) enum ModelCommand {
+    /// Install a model for search
     Install {
         /// The name, as `reqlore model list` shows it
         #[arg(default_value = DEFAULT)]
@@ -33,35 +33,30 @@ pub(crate) enum Command {
     Remove { name: String },
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &Config, command: &ModelCommand) -> Result<u8, CommandError> {
     match command {
-        Command::Install { name, from } => install(config, name, from.as_deref()),
-        Command::List { json } => list(config, *json),
-        Command::Remove { name } => remove(config, name),
+        ModelCommand::Install { name, from } => install_model(config, name, from.as_deref()),
+        ModelCommand::List { json } => list_models(config, *json),
+        ModelCommand::Remove { name } => remove_model(config, name),
     }
 }
 
-fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, CommandError> {
+fn install_model(config: &Config, name: &str, from: Option<&str>) -> Result<u8, CommandError> {
     if let Some((scheme, _)) = from.and_then(|from| from.split_once("://"))
         && !matches!(scheme, "http" | "https")
     {
         return Err(CommandError::usage(format!(
-            "--from: addresses begin with https:// or http://, not {scheme}://; or name a file or \
-             folder"
+            "--from: {scheme}:// is not supported; use https://, http://, a file or a folder"
         )));
     }
     let source = from.map_or(Source::Default, Source::parse);
-    let shows = std::io::stderr().is_terminal();
-    let mut show = |progress: Progress<'_>| {
-        if shows {
-            let Progress { file, done_bytes, total_bytes } = progress;
-            let of =
-                if total_bytes == 0 { String::new() } else { format!(" of {}", mib(total_bytes)) };
-            eprint!("\r{file}: {}{of} MiB\x1b[K", mib(done_bytes));
+    let is_terminal = std::io::stderr().is_terminal();
+    let installed = composition::model_store(config)?.install(name, &source, &mut |progress| {
+        if is_terminal {
+            print_progress(&progress);
         }
-    };
-    let installed = composition::model_store(config)?.install(name, &source, &mut show);
-    if shows {
+    });
+    if is_terminal {
         eprintln!();
     }
     let installed = installed.map_err(CommandError::refused)?;
@@ -73,19 +68,30 @@ fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Comman
     })
 }
 
-fn list(config: &Config, as_json: bool) -> Result<u8, CommandError> {
+fn print_progress(progress: &Progress<'_>) {
+    let Progress { file, done_bytes, total_bytes } = progress;
+    let total = match total_bytes {
+        0 => String::new(),
+        bytes => format!(" of {}", to_mib(*bytes)),
+    };
+    eprint!("\r{file}: {}{total} MiB\x1b[K", to_mib(*done_bytes));
+}
+
+fn list_models(config: &Config, as_json: bool) -> Result<u8, CommandError> {
     let listed = composition::model_store(config)?.list();
     if as_json {
-        let model = |model: &reqlore_models::Listed| {
+        let mut models = Vec::new();
+        for model in &listed {
             let (state, path) = match &model.state {
                 State::Absent => ("absent", None),
                 State::Partial { .. } => ("partial", None),
                 State::Installed { path } => ("installed", Some(path)),
             };
-            json!({ "name": model.name, "license": model.license, "bytes": model.bytes,
-                    "state": state, "path": path })
-        };
-        let models: Vec<_> = listed.iter().map(model).collect();
+            models.push(json!({
+                "name": model.name, "license": model.license, "bytes": model.bytes,
+                "state": state, "path": path,
+            }));
+        }
         return print_json(&json!({ "models": models }));
     }
     let mut text = String::new();
@@ -93,17 +99,17 @@ fn list(config: &Config, as_json: bool) -> Result<u8, CommandError> {
         let state = match model.state {
             State::Absent => "not installed".to_owned(),
             State::Partial { bytes } => {
-                format!("partly installed, {} MiB; install it again to continue", mib(bytes))
+                format!("partly installed, {} MiB; install it again to continue", to_mib(bytes))
             }
             State::Installed { path } => format!("installed in {}", path.display()),
         };
-        let (name, license, bytes) = (model.name, model.license, mib(model.bytes));
+        let (name, license, bytes) = (model.name, model.license, to_mib(model.bytes));
         text += &format!("{name:<24} {bytes:>4} MiB  {license:<12} {state}\n");
     }
     print(&text)
 }
 
-fn remove(config: &Config, name: &str) -> Result<u8, CommandError> {
+fn remove_model(config: &Config, name: &str) -> Result<u8, CommandError> {
     let removed = composition::model_store(config)?.remove(name);
     if removed.map_err(CommandError::refused)? {
         return print(&format!("{name} is removed.\n"));
@@ -111,6 +117,6 @@ fn remove(config: &Config, name: &str) -> Result<u8, CommandError> {
     Err(CommandError::refused(format!("{name} is not installed; nothing was removed")))
 }
 
-fn mib(bytes: u64) -> u64 {
+fn to_mib(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use reqlore_application::Application;
 use reqlore_application::identity::token_authenticator::TokenAuthenticator;
+use reqlore_domain::error::Error;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::IdentityRepository;
@@ -21,7 +22,6 @@ use crate::exit::{CommandError, OK};
 use crate::system::SystemClock;
 use crate::telemetry::LogFormat;
 
-/// Fits a terminal.
 const LIMITS_PER_LINE: usize = 3;
 const FIRST_USER: &str = "There are no users yet. On this host, with the same --root, --storage \
                           and --config:\n  reqlore user add NAME --role administrator\n  \
@@ -29,23 +29,23 @@ const FIRST_USER: &str = "There are no users yet. On this host, with the same --
 
 pub(crate) fn run(config: &Config) -> Result<u8, CommandError> {
     match &config.http {
-        None => over_stdio(config),
-        Some(http) => over_http(config, http),
+        None => serve_stdio(config),
+        Some(http) => serve_http(config, http),
     }
 }
 
-fn over_stdio(config: &Config) -> Result<u8, CommandError> {
+fn serve_stdio(config: &Config) -> Result<u8, CommandError> {
     let is_audited = config.audit == Some(true);
     let store = composition::store(config, &config.storage)?;
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
-    // Without an audit there is nothing to maintain, and no reason to wake up every second.
-    let upkeep = is_audited.then(|| application.maintenance(None, config.audit_keep_days));
+    // Without an audit log there is nothing to maintain, and no reason to wake up every second.
+    let maintenance = is_audited.then(|| application.maintenance(None, config.audit_keep_days));
     if std::io::stdin().is_terminal() {
-        explain(config);
+        print_terminal_hint(config);
     }
     let runtime = composition::runtime()?;
     let served = runtime.block_on(async {
-        let background = upkeep.map(|upkeep| BackgroundTasks::start(upkeep, None));
+        let background = maintenance.map(|tasks| BackgroundTasks::start(tasks, None));
         let mut transport = composition::stdio(config);
         transport.start()?;
         let served = transport.serve(Arc::new(application)).await;
@@ -61,7 +61,7 @@ fn over_stdio(config: &Config) -> Result<u8, CommandError> {
         .map_err(|error| CommandError::refused(format!("standard input and output: {error}")))
 }
 
-fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
+fn serve_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
     let store = composition::http_store(config)?;
     let counters = Arc::<TrafficCounters>::default();
@@ -76,27 +76,31 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let application = Application::new(ports);
     let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);
-    let upkeep = application.maintenance(Some(Arc::clone(&authenticator)), config.audit_keep_days);
-    let (is_ready, looked) = watch::channel(true);
+    let maintenance =
+        application.maintenance(Some(Arc::clone(&authenticator)), config.audit_keep_days);
+    let (is_ready, readiness) = watch::channel(true);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
-        let mut transport = bind(http, authenticator, looked, &metrics, counters)?;
-        let failed = |error| CommandError::refused(format!("http: {error}"));
+        let mut transport = bind_http(http, authenticator, readiness, &metrics, counters)?;
         // Before the address is printed: a signal may follow at once.
-        let address = transport.start().map_err(failed)?;
+        let address = transport.start().map_err(http_error)?;
         if let Some(address) = address {
-            welcome(config, http, address, &*store).await?;
+            print_startup_report(config, http, address, &*store).await?;
         }
-        let background = BackgroundTasks::start(upkeep, Some((store, is_ready)));
+        let background = BackgroundTasks::start(maintenance, Some((store, is_ready)));
         let served = transport.serve(metrics.service(Arc::new(application))).await;
         background.finish().await;
-        served.map_err(failed)
+        served.map_err(http_error)
     });
     runtime.shutdown_background();
     served.map(|()| OK)
 }
 
-fn bind(
+fn http_error(error: impl std::fmt::Display) -> CommandError {
+    CommandError::refused(format!("http: {error}"))
+}
+
+fn bind_http(
     http: &config::Http,
     authenticator: Arc<TokenAuthenticator>,
     is_ready: watch::Receiver<bool>,
@@ -116,34 +120,31 @@ fn bind(
         counters,
     };
     let bound = Http::bind(config);
-    let http = bound.map_err(|error| CommandError::refused(format!("http: {error}")))?;
+    let http = bound.map_err(http_error)?;
     Ok(Box::new(http))
 }
 
-/// Explains to a user at a terminal how to use the server.
-fn explain(config: &Config) {
+/// Tells a user at a terminal that this command is meant for MCP clients.
+fn print_terminal_hint(config: &Config) {
     eprintln!(
         "reqlore serves {} and waits for an MCP client on standard input (end with Ctrl-D).\n\
          AI assistants start it, with this configuration:\n\
          {}\n\
-         To see what it does: reqlore demo",
+         For a short demonstration: reqlore demo",
         config.root.display(),
         super::demo::SNIPPET,
     );
 }
 
 /// Prints the address, limits and next step for the operator; with JSON logs as one event.
-async fn welcome(
+async fn print_startup_report(
     config: &Config,
     http: &config::Http,
     address: SocketAddr,
     store: &dyn Store,
 ) -> Result<(), CommandError> {
-    let failed = |error: reqlore_domain::ports::documents::StoreError| {
-        CommandError::from(reqlore_domain::error::Error::from(error))
-    };
-    let users = store.users().await.map_err(failed)?;
-    let tokens = store.tokens().await.map_err(failed)?;
+    let users = store.users().await.map_err(Error::from)?;
+    let tokens = store.tokens().await.map_err(Error::from)?;
     let serves = format!(
         "reqlore serves {} from {} at http://{address}{}",
         config.root.display(),

@@ -13,29 +13,29 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::{print, print_json, table};
+use super::{format_table, print, print_json};
 use crate::composition;
 use crate::config::Config;
 use crate::exit::{CommandError, OK};
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Create a token and print it, only this once
-    Create(Create),
-    /// List all tokens, also invalid ones
+pub(crate) enum TokenCommand {
+    /// Create a token and print it once
+    Create(CreateOptions),
+    /// List all tokens, including expired and revoked ones
     List {
         /// Print them as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Reject a token from now on
+    /// Revoke a token at once
     Revoke {
-        /// As `reqlore token list` shows it
+        /// The ID from `reqlore token list`
         id: String,
     },
-    /// Replace a token by a new one of the same lifetime, and print it, only this once
+    /// Replace a token with a new one of the same lifetime, and print it once
     Rotate {
-        /// As `reqlore token list` shows it
+        /// The ID from `reqlore token list`
         id: String,
         /// How long the old token stays valid, at most 24h
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = TokenLifetime::of_overlap)]
@@ -47,14 +47,14 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Create {
+pub(crate) struct CreateOptions {
     /// The owner
     #[arg(long, value_name = "NAME", value_parser = UserName::parse)]
     user: UserName,
-    /// Access at most, also if the user's role allows more: read or write
-    #[arg(long, value_name = "SCOPE", default_value = "write", value_parser = scope)]
+    /// Maximum access, even if the user's role allows more: read or write
+    #[arg(long, value_name = "SCOPE", default_value = "write", value_parser = parse_scope)]
     scope: Access,
-    /// Keys of the projects it may use; the first is the default of calls that name none
+    /// Keys of the projects that it may use; the first is the default project
     /// [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     projects: Vec<String>,
@@ -71,56 +71,56 @@ pub(crate) struct Create {
     json: bool,
 }
 
-fn scope(text: &str) -> Result<Access, String> {
+fn parse_scope(text: &str) -> Result<Access, String> {
     let found = Access::ALL.into_iter().find(|access| access.name() == text);
     found.ok_or_else(|| "the scopes are read and write".to_owned())
 }
 
-pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
-    let of = composition::administration(config, false)?;
+pub(crate) async fn run(config: &Config, command: &TokenCommand) -> Result<u8, CommandError> {
+    let admin = composition::administration(config, false)?;
     match command {
-        Command::Create(Create { user, scope, projects, expires, json }) => {
+        TokenCommand::Create(CreateOptions { user, scope, projects, expires, json }) => {
             let projects = projects.iter().map(|key| ProjectKey::new(key.trim())).collect();
             let (user, scope, lifetime) = (user.clone(), *scope, *expires);
             let issued =
-                tokens::create(&of, TokenRequest { user, scope, projects, lifetime }).await?;
+                tokens::create(&admin, TokenRequest { user, scope, projects, lifetime }).await?;
             print_token(&issued, *json)?;
-            eprintln!("{}", about(&issued));
+            eprintln!("{}", token_summary(&issued));
             Ok(OK)
         }
-        Command::List { json } => {
-            let all = tokens::list(&of).await?;
-            if *json { print_json(&tokens_json(&all)) } else { print(&lines(&all)) }
+        TokenCommand::List { json } => {
+            let all = tokens::list(&admin).await?;
+            if *json { print_json(&tokens_json(&all)) } else { print(&tokens_table(&all)) }
         }
-        Command::Revoke { id } => {
-            let RevokedToken { token, unchanged } = tokens::revoke(&of, read(id)?).await?;
+        TokenCommand::Revoke { id } => {
+            let RevokedToken { token, unchanged } = tokens::revoke(&admin, parse_id(id)?).await?;
             let since = token.revoked_at.unwrap_or_default().rfc3339();
             print(&if unchanged {
                 format!("{} has been revoked since {since}.\n", token.id)
             } else {
-                format!("{} is revoked: it is no longer valid.\n", token.id)
+                format!("{} is revoked.\n", token.id)
             })
         }
-        Command::Rotate { id, overlap, json } => {
-            let id = read(id)?;
-            let issued = tokens::rotate(&of, id.clone(), *overlap).await?;
+        TokenCommand::Rotate { id, overlap, json } => {
+            let id = parse_id(id)?;
+            let issued = tokens::rotate(&admin, id.clone(), *overlap).await?;
             print_token(&issued, *json)?;
             let old = if *overlap == TokenLifetime::default() {
                 "is no longer valid".to_owned()
             } else {
                 format!("stays valid for at most {overlap}")
             };
-            eprintln!("{}\nThe old one, {id}, {old}.", about(&issued));
+            eprintln!("{}\nThe old token, {id}, {old}.", token_summary(&issued));
             Ok(OK)
         }
     }
 }
 
-fn read(id: &str) -> Result<TokenId, CommandError> {
+fn parse_id(id: &str) -> Result<TokenId, CommandError> {
     TokenId::parse(id).ok_or_else(|| {
         CommandError::usage(
-            "ID: must be the 12 letters and digits after reqlore_pat_ in the token; `reqlore token \
-             list` shows all",
+            "ID: must be the 12 letters and digits after reqlore_pat_; `reqlore token list` shows \
+             all",
         )
     })
 }
@@ -129,7 +129,7 @@ fn read(id: &str) -> Result<TokenId, CommandError> {
 fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> {
     let IssuedToken { presented, token, .. } = issued;
     let text = if as_json {
-        let mut shown = properties(token);
+        let mut shown = token_json(token);
         shown["token"] = json!(presented.reveal());
         format!("{shown:#}\n")
     } else {
@@ -138,21 +138,21 @@ fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> 
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
         CommandError::refused(format!(
-            "the token could not be printed, so it is lost: {error}; revoke it with `reqlore \
-             token revoke {}` and create another one",
+            "the token could not be printed and is lost: {error}; revoke it with `reqlore token \
+             revoke {}` and create another one",
             token.id
         ))
     })
 }
 
-fn about(issued: &IssuedToken) -> String {
+fn token_summary(issued: &IssuedToken) -> String {
     let IssuedToken { token, user: User { name, role, .. }, .. } = issued;
     let projects = match &token.projects[..] {
         [] => "all projects".to_owned(),
-        keys => format!("the projects {}", joined(keys)),
+        keys => format!("the projects {}", join_keys(keys)),
     };
     let narrowed = match (role, token.scope) {
-        (Role::Commenter, Access::Write) => " (a commenter's token only reads, whatever its scope)",
+        (Role::Commenter, Access::Write) => " (a commenter's token can only read)",
         _ => "",
     };
     format!(
@@ -164,11 +164,11 @@ fn about(issued: &IssuedToken) -> String {
     )
 }
 
-fn joined(projects: &[ProjectKey]) -> String {
+fn join_keys(projects: &[ProjectKey]) -> String {
     projects.iter().map(ProjectKey::as_str).collect::<Vec<_>>().join(",")
 }
 
-fn properties(token: &Token) -> Value {
+fn token_json(token: &Token) -> Value {
     json!({
         "id": token.id,
         "user": token.user,
@@ -180,26 +180,29 @@ fn properties(token: &Token) -> Value {
 }
 
 fn tokens_json(all: &[TokenSummary]) -> Value {
-    let listed = |TokenSummary { token, state }: &TokenSummary| {
-        let mut shown = properties(token);
+    let mut tokens = Vec::new();
+    for TokenSummary { token, state } in all {
+        let mut shown = token_json(token);
         shown["last_used_at"] = json!(token.last_used_at.map(Timestamp::rfc3339));
         shown["state"] = json!(state.name());
         shown["successor"] = json!(token.successor);
-        shown
-    };
-    let tokens: Vec<Value> = all.iter().map(listed).collect();
+        tokens.push(shown);
+    }
     json!({ "tokens": tokens })
 }
 
-fn lines(all: &[TokenSummary]) -> String {
+fn tokens_table(all: &[TokenSummary]) -> String {
     if all.is_empty() {
-        return "There is no token; reqlore token create --user NAME creates one.\n".to_owned();
+        return "There are no tokens. Create one with `reqlore token create --user NAME`.\n"
+            .to_owned();
     }
-    let line = |TokenSummary { token, state }: &TokenSummary| {
-        let projects = if token.projects.is_empty() { "all" } else { &joined(&token.projects) };
+    let headings = ["ID", "USER", "SCOPE", "PROJECTS", "CREATED", "EXPIRES", "LAST USED", "STATE"];
+    let mut rows = Vec::new();
+    for TokenSummary { token, state } in all {
+        let projects = if token.projects.is_empty() { "all" } else { &join_keys(&token.projects) };
         let used = token.last_used_at.map_or_else(|| "never".to_owned(), Timestamp::rfc3339);
-        let successor = token.successor.as_ref().map(|id| format!(", followed by {id}"));
-        [
+        let successor = token.successor.as_ref().map(|id| format!(", replaced by {id}"));
+        rows.push([
             token.id.to_string(),
             token.user.to_string(),
             token.scope.name().to_owned(),
@@ -208,8 +211,7 @@ fn lines(all: &[TokenSummary]) -> String {
             token.expires_at.rfc3339(),
             used,
             state.name().replace('_', " ") + &successor.unwrap_or_default(),
-        ]
-    };
-    let headings = ["ID", "USER", "SCOPE", "PROJECTS", "CREATED", "EXPIRES", "LAST USED", "STATE"];
-    table(headings, all.iter().map(line))
+        ]);
+    }
+    format_table(headings, rows)
 }

@@ -29,7 +29,7 @@ pub(crate) struct CopyOptions {
     )]
     from: String,
 
-    /// The target in the same form; it must be empty
+    /// The target, written like the source; it must be empty
     #[arg(long, value_name = "STORAGE")]
     to: String,
 
@@ -64,7 +64,7 @@ pub(crate) struct RestoreOptions {
     json: bool,
 }
 
-pub(crate) async fn copy(config: &Config, options: &CopyOptions) -> Result<u8, CommandError> {
+pub(crate) async fn run_copy(config: &Config, options: &CopyOptions) -> Result<u8, CommandError> {
     let from = Storage::read(&options.from, &config.root, &config.working_directory)?;
     let to = Storage::read(&options.to, &config.root, &config.working_directory)?;
     if from == to {
@@ -75,32 +75,33 @@ pub(crate) async fn copy(config: &Config, options: &CopyOptions) -> Result<u8, C
         (&from, &to, config.projects.keys().next())
     {
         return Err(CommandError::refused(format!(
-            "the project {project} has the same folder on both sides; use --config with a file \
-             that has no [projects]"
+            "project {project} has the same folder on both sides; use --config with a file without \
+             [projects]"
         )));
     }
     let source = existing_source(config, &from)?;
-    let reader = read(&*source).await?;
+    let reader = open_reader(&*source).await?;
     let target = composition::store(config, &to)?;
-    let copied = write(reader, &*target).await?;
+    let copied = copy_into(reader, &*target).await?;
     let mut verified = None;
     if options.verify {
-        verified = Some(verify(&*source, &*target).await?);
+        verified = Some(compare_storages(&*source, &*target).await?);
     }
-    let report = Report { from: from.to_string(), to: to.to_string(), copied, verified };
+    let report = TransferReport { from: from.to_string(), to: to.to_string(), copied, verified };
     report.print("Copied", "both sides are the same", options.json)
 }
 
-/// The file is read again and its checksum compared. It is not compared with the storage, which
-/// may have changed since.
-pub(crate) async fn backup(config: &Config, options: &BackupOptions) -> Result<u8, CommandError> {
+/// Reads the file back and compares its checksum. Does not compare it with the storage, which may
+/// have changed since.
+pub(crate) async fn run_backup(
+    config: &Config,
+    options: &BackupOptions,
+) -> Result<u8, CommandError> {
     let (dump, file) = (Dump::new(&options.file), options.file.display());
     let source = existing_source(config, &config.storage)?;
-    let copied = write(read(&*source).await?, &dump).await?;
+    let copied = copy_into(open_reader(&*source).await?, &dump).await?;
     let written = dump.read().await.map_err(|error| {
-        CommandError::refused(format!(
-            "the backup can't be read back, so do not rely on it: {error}"
-        ))
+        CommandError::refused(format!("the backup can't be read back: {error}; write another one"))
     })?;
     let same = written.total().unwrap_or_default() as u64;
     if same != copied.documents {
@@ -109,19 +110,22 @@ pub(crate) async fn backup(config: &Config, options: &BackupOptions) -> Result<u
     }
     let verified = Some(VerifyReport { same, ..VerifyReport::default() });
     let report =
-        Report { from: config.storage.to_string(), to: file.to_string(), copied, verified };
-    report.print("Backed up", "it was read back and its checksum is right", options.json)
+        TransferReport { from: config.storage.to_string(), to: file.to_string(), copied, verified };
+    report.print("Backed up", "it was read back and its checksum matches", options.json)
 }
 
-/// The whole file is checked before the storage is opened.
-pub(crate) async fn restore(config: &Config, options: &RestoreOptions) -> Result<u8, CommandError> {
+/// Checks the whole file before it opens the storage.
+pub(crate) async fn run_restore(
+    config: &Config,
+    options: &RestoreOptions,
+) -> Result<u8, CommandError> {
     let dump = Dump::new(&options.file);
-    let reader = read(&dump).await?;
+    let reader = open_reader(&dump).await?;
     let target = composition::store(config, &config.storage)?;
-    let copied = write(reader, &*target).await?;
-    let verified = Some(verify(&dump, &*target).await?);
+    let copied = copy_into(reader, &*target).await?;
+    let verified = Some(compare_storages(&dump, &*target).await?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());
-    let report = Report { from, to, copied, verified };
+    let report = TransferReport { from, to, copied, verified };
     report.print("Restored", "both sides are the same", options.json)
 }
 
@@ -135,22 +139,25 @@ fn existing_source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>,
     composition::store(config, storage)
 }
 
-async fn read(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
+async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
     from.read().await.map_err(|error| CommandError::refused(Error::from(error)))
 }
 
-async fn write(
+async fn copy_into(
     source: Box<dyn RecordReader>,
     to: &dyn Archive,
 ) -> Result<CopyReport, CommandError> {
     let bar = progress_bar("Copying");
-    let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
+    let copied = transfer::copy(source, to, &|done, total| update_bar(&bar, done, total)).await;
     copied.map_err(CommandError::refused)
 }
 
-async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<VerifyReport, CommandError> {
+async fn compare_storages(
+    from: &dyn Archive,
+    to: &dyn Archive,
+) -> Result<VerifyReport, CommandError> {
     let bar = progress_bar("Comparing");
-    let verified = transfer::verify(from, to, &|done, total| show(&bar, done, total)).await;
+    let verified = transfer::verify(from, to, &|done, total| update_bar(&bar, done, total)).await;
     verified.map_err(CommandError::refused)
 }
 
@@ -163,7 +170,7 @@ fn progress_bar(what: &'static str) -> ProgressBar {
     }
 }
 
-fn show(bar: &ProgressBar, done: u64, total: Option<usize>) {
+fn update_bar(bar: &ProgressBar, done: u64, total: Option<usize>) {
     if let Some(total) = total {
         bar.set_length(total as u64);
     }
@@ -171,7 +178,7 @@ fn show(bar: &ProgressBar, done: u64, total: Option<usize>) {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct TransferReport {
     from: String,
     to: String,
     #[serde(flatten)]
@@ -179,7 +186,7 @@ struct Report {
     verified: Option<VerifyReport>,
 }
 
-impl Report {
+impl TransferReport {
     fn print(&self, verb: &str, verdict: &str, as_json: bool) -> Result<u8, CommandError> {
         let sentence = self.sentence(verb, verdict);
         let printed = if as_json { print_json(self)? } else { print(&sentence)? };
@@ -191,10 +198,10 @@ impl Report {
         let Self { from, to, copied, verified } = self;
         let CopyReport { documents, bytes, users, tokens, rows, .. } = *copied;
         let mut text =
-            format!("{verb} {} ({})", counted(documents, "document"), DecimalBytes(bytes));
+            format!("{verb} {} ({})", count_noun(documents, "document"), DecimalBytes(bytes));
         if users + tokens + rows > 0 {
-            let (users, tokens) = (counted(users, "user"), counted(tokens, "token"));
-            text += &format!(", {users}, {tokens}, {} of the audit", counted(rows, "row"));
+            let (users, tokens) = (count_noun(users, "user"), count_noun(tokens, "token"));
+            text += &format!(", {users}, {tokens}, {} of the audit", count_noun(rows, "row"));
         }
         text += &format!(" from {from} to {to}");
         let Some(VerifyReport { different, differences, .. }) = verified else {
@@ -215,7 +222,7 @@ impl Report {
     }
 }
 
-fn counted(count: u64, noun: &str) -> String {
+fn count_noun(count: u64, noun: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
     format!("{} {noun}{end}", HumanCount(count))
 }
@@ -228,7 +235,7 @@ mod tests {
 
     #[test]
     fn sentence_counts_and_lists_differences() {
-        let mut report = Report {
+        let mut report = TransferReport {
             from: "fs:/a".to_owned(),
             to: "sled:/b".to_owned(),
             copied: CopyReport { documents: 1, bytes: 1500, ..CopyReport::default() },

@@ -5,16 +5,16 @@ use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::{print, print_json, table};
+use super::{format_table, print, print_json};
 use crate::composition;
 use crate::config::Config;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Add a user; `reqlore token create` then makes a token for them
+pub(crate) enum UserCommand {
+    /// Add a user; create their token with `reqlore token create`
     Add {
-        /// 1 to 64 letters, digits, '.', '_', '@', '+' and '-'; case does not count
+        /// 1 to 64 letters, digits, '.', '_', '@', '+' and '-'; case is ignored
         #[arg(value_parser = UserName::parse)]
         name: UserName,
         #[command(flatten)]
@@ -26,14 +26,14 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Give a user another role, from their next request on
+    /// Change the role of a user from their next request on
     SetRole {
         #[arg(value_parser = UserName::parse)]
         name: UserName,
         #[command(flatten)]
         role: RoleArgument,
     },
-    /// Reject all tokens of a user, permanently
+    /// Disable a user and all their tokens, permanently
     Disable {
         #[arg(value_parser = UserName::parse)]
         name: UserName,
@@ -43,41 +43,41 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct RoleArgument {
     /// administrator (everything), user (reads and writes) or commenter (reads)
-    #[arg(long = "role", value_name = "ROLE", value_parser = role)]
+    #[arg(long = "role", value_name = "ROLE", value_parser = parse_role)]
     role: Role,
 }
 
-fn role(text: &str) -> Result<Role, String> {
+fn parse_role(text: &str) -> Result<Role, String> {
     Role::parse(text).ok_or_else(|| {
         let names = Role::ALL.map(Role::name).join(", ");
         format!("the roles are {names}")
     })
 }
 
-pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
-    let is_first = matches!(command, Command::Add { .. });
-    let of = composition::administration(config, is_first)?;
+pub(crate) async fn run(config: &Config, command: &UserCommand) -> Result<u8, CommandError> {
+    let is_first = matches!(command, UserCommand::Add { .. });
+    let admin = composition::administration(config, is_first)?;
     match command {
-        Command::Add { name, role } => {
-            let User { name, role, .. } = user_admin::add(&of, name.clone(), role.role).await?;
+        UserCommand::Add { name, role } => {
+            let User { name, role, .. } = user_admin::add(&admin, name.clone(), role.role).await?;
             print(&format!(
-                "{name} is added as {role}. Make a token for them with\n  reqlore {}token create \
+                "{name} is added as {role}. Create a token for this user:\n  reqlore {}token create \
                  --user {name}\n",
                 config.store_flags()
             ))
         }
-        Command::List { json } => {
-            let users = user_admin::list(&of).await?;
-            if *json { print_json(&users_json(&users)) } else { print(&lines(&users)) }
+        UserCommand::List { json } => {
+            let users = user_admin::list(&admin).await?;
+            if *json { print_json(&users_json(&users)) } else { print(&users_table(&users)) }
         }
-        Command::SetRole { name, role } => {
+        UserCommand::SetRole { name, role } => {
             let UserChange { user: User { name, role, .. }, unchanged } =
-                user_admin::set_role(&of, name.clone(), role.role).await?;
+                user_admin::set_role(&admin, name.clone(), role.role).await?;
             let since = if unchanged { "already" } else { "from the next request on" };
             print(&format!("{name} has the role {role} {since}.\n"))
         }
-        Command::Disable { name } => {
-            let UserChange { user, unchanged } = user_admin::disable(&of, name.clone()).await?;
+        UserCommand::Disable { name } => {
+            let UserChange { user, unchanged } = user_admin::disable(&admin, name.clone()).await?;
             let since = user.disabled_at.unwrap_or_default().rfc3339();
             print(&if unchanged {
                 format!("{} has been disabled since {since}.\n", user.name)
@@ -89,29 +89,31 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
 }
 
 fn users_json(users: &[User]) -> Value {
-    let user = |user: &User| -> Value {
-        json!({
+    let mut shown = Vec::new();
+    for user in users {
+        shown.push(json!({
             "name": user.name,
             "role": user.role,
             "created_at": user.created_at.rfc3339(),
             "disabled_at": user.disabled_at.map(Timestamp::rfc3339),
-        })
-    };
-    let users: Vec<Value> = users.iter().map(user).collect();
-    json!({ "users": users })
+        }));
+    }
+    json!({ "users": shown })
 }
 
-fn lines(users: &[User]) -> String {
+fn users_table(users: &[User]) -> String {
     if users.is_empty() {
-        return "There is no user; reqlore user add NAME --role administrator adds one.\n"
+        return "There are no users. Add one with `reqlore user add NAME --role administrator`.\n"
             .to_owned();
     }
-    let line = |user: &User| {
-        let state = user.disabled_at.map_or_else(
-            || "active".to_owned(),
-            |since| format!("disabled since {}", since.rfc3339()),
-        );
-        [user.name.to_string(), user.role.to_string(), user.created_at.rfc3339(), state]
-    };
-    table(["NAME", "ROLE", "CREATED", "STATE"], users.iter().map(line))
+    let mut rows = Vec::new();
+    for user in users {
+        let state = match user.disabled_at {
+            None => "active".to_owned(),
+            Some(since) => format!("disabled since {}", since.rfc3339()),
+        };
+        let created = user.created_at.rfc3339();
+        rows.push([user.name.to_string(), user.role.to_string(), created, state]);
+    }
+    format_table(["NAME", "ROLE", "CREATED", "STATE"], rows)
 }

@@ -1,7 +1,7 @@
 //! Reads `reqlore.toml`.
 //!
-//! A file that was found in the root, not named, may be part of a cloned repository and must not
-//! set everything: see [`File::named`].
+//! A file found in the root may be part of a cloned repository and must not set everything: see
+//! [`ConfigFile::is_explicit`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -18,29 +18,29 @@ const PROJECTS: &str = "projects";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The configuration file; empty when there is none.
-pub(super) struct File {
+pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     /// Given by `--config` or `REQLORE_CONFIG`.
-    pub(super) named: bool,
+    pub(super) is_explicit: bool,
     pub(super) is_found: bool,
-    /// By full names. A list has one item a line; an empty one is an empty text.
+    /// Values by their full keys. A list has one item per line.
     settings: BTreeMap<String, String>,
     projects: Option<toml::Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Project {
+struct ProjectEntry {
     root: String,
 }
 
-impl File {
-    pub(super) fn read(flags: &Flags, root: &Path) -> Result<Self, CommandError> {
+impl ConfigFile {
+    pub(super) fn load(flags: &Flags, root: &Path) -> Result<Self, CommandError> {
         let path = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
         let named = path.is_some();
         let path = path.unwrap_or_else(|| root.join(FILE));
         let path = std::path::absolute(&path).unwrap_or(path);
-        let (text, is_found) = match text(&path, named) {
+        let (text, is_found) = match read_text(&path, named) {
             Ok(text) => (text, true),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
                 (String::new(), false)
@@ -57,13 +57,13 @@ impl File {
         let projects = table.remove(PROJECTS);
         let mut settings = BTreeMap::new();
         for (key, value) in table {
-            flatten(key, &value, &mut settings);
+            flatten_table(key, &value, &mut settings);
         }
-        Ok(Self { path, named, is_found, settings, projects })
+        Ok(Self { path, is_explicit: named, is_found, settings, projects })
     }
 
     /// The base of relative paths in the file.
-    pub(super) fn folder(&self) -> &Path {
+    pub(super) fn base_folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
@@ -75,50 +75,56 @@ impl File {
         self.projects.is_some()
     }
 
-    /// Further projects: `[projects.KEY] root = "…"`, relative to the file.
-    pub(super) fn projects(
+    /// Additional projects: `[projects.KEY] root = "…"`, relative to the file.
+    pub(super) fn additional_projects(
         &self,
         root: &Path,
     ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
         let Some(projects) = &self.projects else { return Ok(BTreeMap::new()) };
         let path = self.path.display();
-        let wrong = |what: String| CommandError::usage(format!("{path}: {what}"));
-        let projects: BTreeMap<String, Project> = projects.clone().try_into().map_err(|_| {
-            wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""))
-        })?;
-        let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
-        for (key, Project { root: named }) in projects {
-            let project_key = ProjectKey::new(key.as_str());
-            if !project_key.is_plain() || project_key.is_default() {
-                return Err(wrong(format!(
-                    "{PROJECTS}: {key:?} is not a key; use 1 to 64 letters, digits, '-' and '_'; \
-                     \"{}\" is the root's",
+        let entries: BTreeMap<String, ProjectEntry> =
+            projects.clone().try_into().map_err(|_| {
+                CommandError::usage(format!(
+                    "{path}: write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""
+                ))
+            })?;
+        let mut folders: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
+        for (name, ProjectEntry { root: folder_name }) in entries {
+            let key = ProjectKey::new(name.as_str());
+            if !key.is_plain() || key.is_default() {
+                return Err(CommandError::usage(format!(
+                    "{path}: {PROJECTS}: {name:?} is not a valid key; use 1 to 64 letters, digits, \
+                     '-' and '_', but not \"{}\", which is the root",
                     ProjectKey::DEFAULT
                 )));
             }
-            let folder = self.folder().join(&named).canonicalize().ok();
-            let folder = folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
-                wrong(format!(
-                    "{PROJECTS}.{key}: {named:?} is not a folder; create it or correct root"
-                ))
-            })?;
-            if folder == root || found.values().any(|other| *other == folder) {
-                return Err(wrong(format!(
-                    "{PROJECTS}.{key}: {named:?} is also the folder of another project"
+            let folder = match self.base_folder().join(&folder_name).canonicalize() {
+                Ok(folder) if folder.is_dir() => folder,
+                _ => {
+                    return Err(CommandError::usage(format!(
+                        "{path}: {PROJECTS}.{name}: {folder_name:?} is not a folder; create it or \
+                         correct root"
+                    )));
+                }
+            };
+            if folder == root || folders.values().any(|other| *other == folder) {
+                return Err(CommandError::usage(format!(
+                    "{path}: {PROJECTS}.{name}: {folder_name:?} is also the folder of another \
+                     project"
                 )));
             }
-            found.insert(project_key, folder);
+            folders.insert(key, folder);
         }
-        Ok(found)
+        Ok(folders)
     }
 
     /// Rejects unknown settings.
     pub(super) fn check_keys(&self) -> Result<(), CommandError> {
-        let names: Vec<&str> = settings::all().map(|setting| setting.key).collect();
+        let names: Vec<&str> = settings::all_settings().map(|setting| setting.key).collect();
         match self.settings.keys().find(|key| !names.contains(&key.as_str())) {
             None => Ok(()),
             Some(unknown) => Err(CommandError::usage(format!(
-                "{}: unknown setting {unknown:?}; known are {}",
+                "{}: unknown setting {unknown:?}; the settings are {}",
                 self.path.display(),
                 names.join(", ")
             ))),
@@ -126,39 +132,45 @@ impl File {
     }
 }
 
-fn flatten(key: String, value: &toml::Value, found: &mut BTreeMap<String, String>) {
-    let plain =
-        |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+fn flatten_table(key: String, value: &toml::Value, found: &mut BTreeMap<String, String>) {
     match value {
         toml::Value::Table(table) => {
             for (name, value) in table {
-                flatten(format!("{key}.{name}"), value, found);
+                flatten_table(format!("{key}.{name}"), value, found);
             }
         }
         toml::Value::Array(items) => {
-            found.insert(key, items.iter().map(|item| plain(item) + "\n").collect());
+            found.insert(key, items.iter().map(|item| plain_text(item) + "\n").collect());
         }
         value => {
-            found.insert(key, plain(value));
+            found.insert(key, plain_text(value));
         }
     }
 }
 
-/// Reads the file. One in the root may be a pipe from a cloned repository, which would block.
-fn text(path: &Path, named: bool) -> io::Result<String> {
+/// A string without its quotes; other values as written.
+fn plain_text(value: &toml::Value) -> String {
+    match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    }
+}
+
+/// Reads the file. A file found in a cloned repository may be a pipe, which would block.
+fn read_text(path: &Path, named: bool) -> io::Result<String> {
     if !named && !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     if text.len() as u64 == MAX_FILE_BYTES {
-        return Err(io::Error::other("it is too long"));
+        return Err(io::Error::other("it is larger than 1 MiB"));
     }
     Ok(text)
 }
 
-/// The place and reason of a syntax error. The line is not quoted: it may be a secret that a link
-/// led to.
+/// The position and reason of a syntax error. The line is not quoted: a link may have led to a file
+/// with secrets.
 fn syntax_error(error: &toml::de::Error, text: &str) -> String {
     let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;

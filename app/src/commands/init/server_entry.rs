@@ -200,7 +200,7 @@ fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
 
 fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
     let is_local = |key: &str| !["root", "transport"].contains(&key) && flags.get(key).is_some();
-    let given = settings::all().find(|setting| is_local(setting.key));
+    let given = settings::all_settings().find(|setting| is_local(setting.key));
     let config = flags.config.as_ref().map(|_| "--config");
     match given.and_then(|setting| setting.flag).or(config) {
         Some(flag) => Err(CommandError::usage(format!(
