@@ -168,7 +168,7 @@ const NO_TIME: Timestamp = Timestamp(0);
 
 fn item(item: backlog::ItemMeta, name: &str, text: &str) -> SearchItem {
     let reference = item.display_name(name).into_owned();
-    let links = item.links().map(|(_, target)| target).collect();
+    let links = item.links().into_iter().map(|(_, target)| target).collect();
     let backlog::ItemMeta { kind, title, assignee, mut tags, .. } = item;
     let (status, requirement_type) =
         (item.status.map(Status::name), item.requirement_type.map(RequirementType::name));

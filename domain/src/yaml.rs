@@ -30,7 +30,7 @@ impl SourcePosition {
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlNode {
-    pub at: SourcePosition,
+    pub position: SourcePosition,
     /// An alias or a merged value: its text is elsewhere.
     pub is_alias: bool,
     pub value: YamlValue,
@@ -50,7 +50,7 @@ pub enum YamlValue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlEntry {
     pub key: String,
-    pub key_at: SourcePosition,
+    pub key_position: SourcePosition,
     pub node: YamlNode,
 }
 
@@ -78,7 +78,7 @@ impl YamlNode {
 }
 
 /// The value of a key.
-pub fn find<'a>(entries: &'a [YamlEntry], key: &str) -> Option<&'a YamlNode> {
+pub fn find_key<'a>(entries: &'a [YamlEntry], key: &str) -> Option<&'a YamlNode> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
@@ -139,19 +139,21 @@ impl YamlDialect {
 }
 
 /// Parses a text within the limits of its dialect.
-pub fn read(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
+pub fn parse_yaml(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
     let root: Option<Spanned<RawNode>> =
         serde_saphyr::from_str_with_options(text, dialect.options())
-            .map_err(|error| explain(&error, dialect))?;
+            .map_err(|error| explain_error(&error, dialect))?;
     let mut duplicate = None;
     let root = match root {
-        Some(raw) => node(raw, text, &mut duplicate),
-        None => YamlNode { at: position(None), is_alias: false, value: YamlValue::Null },
+        Some(raw) => build_node(raw, text, &mut duplicate),
+        None => {
+            YamlNode { position: source_position(None), is_alias: false, value: YamlValue::Null }
+        }
     };
     Ok(YamlTree { root, duplicate })
 }
 
-fn position(location: Option<Location>) -> SourcePosition {
+fn source_position(location: Option<Location>) -> SourcePosition {
     let location = location.unwrap_or(Location::UNKNOWN);
     let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let start = number(location.span().byte_offset().unwrap_or_default());
@@ -161,7 +163,7 @@ fn position(location: Option<Location>) -> SourcePosition {
 }
 
 /// The parser's error in words for the author of the text.
-fn explain(error: &Error, dialect: YamlDialect) -> Diagnostic {
+fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
     let inner = match error {
         Error::AliasError { error, .. } => error,
         error => error,
@@ -171,7 +173,7 @@ fn explain(error: &Error, dialect: YamlDialect) -> Diagnostic {
                                         or put the text in quotes"
             .to_owned(),
         Error::UnsupportedTag { tag, .. } => {
-            format!("the tag {} is not supported; remove it", shown(tag))
+            format!("the tag {} is not supported; remove it", quote_excerpt(tag))
         }
         Error::MultipleDocuments { .. }
         | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
@@ -192,11 +194,11 @@ fn explain(error: &Error, dialect: YamlDialect) -> Diagnostic {
             format!("{}; correct the YAML", reason.replace(char::is_control, " "))
         }
     };
-    position(error.location()).diagnostic(message)
+    source_position(error.location()).diagnostic(message)
 }
 
 /// The start of an untrusted text, quoted for a message.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn quote_excerpt(text: &str) -> String {
     let short: String = text.chars().take(64).collect();
     if short.len() == text.len() { format!("{short:?}") } else { format!("{short:?}…") }
 }
@@ -211,26 +213,27 @@ enum RawNode {
     Map(Vec<(Spanned<String>, Spanned<RawNode>)>),
 }
 
-fn node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagnostic>) -> YamlNode {
+fn build_node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagnostic>) -> YamlNode {
     let value = match raw.value {
         RawNode::Null => YamlValue::Null,
         RawNode::Text(text) => YamlValue::Scalar(text),
         RawNode::Typed => {
-            let written = source.get(position(Some(raw.defined)).span);
+            let written = source.get(source_position(Some(raw.defined)).span);
             YamlValue::Scalar(written.unwrap_or_default().trim().to_owned())
         }
-        RawNode::List(items) => {
-            YamlValue::List(items.into_iter().map(|raw| node(raw, source, duplicate)).collect())
-        }
+        RawNode::List(items) => YamlValue::List(
+            items.into_iter().map(|raw| build_node(raw, source, duplicate)).collect(),
+        ),
         RawNode::Map(pairs) => {
             let mut entries: Vec<YamlEntry> = Vec::with_capacity(pairs.len());
             for (key, raw) in pairs {
-                let node = node(raw, source, duplicate);
-                let (key, key_at) = (key.value, position(Some(key.referenced)));
-                if find(&entries, &key).is_none() {
-                    entries.push(YamlEntry { key, key_at, node });
+                let node = build_node(raw, source, duplicate);
+                let (key, key_at) = (key.value, source_position(Some(key.referenced)));
+                if find_key(&entries, &key).is_none() {
+                    entries.push(YamlEntry { key, key_position: key_at, node });
                 } else if duplicate.is_none() {
-                    let message = format!("the key {} is duplicated; keep one", shown(&key));
+                    let message =
+                        format!("the key {} is duplicated; keep one", quote_excerpt(&key));
                     *duplicate = Some(key_at.diagnostic(message));
                 }
             }
@@ -238,7 +241,7 @@ fn node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagnostic>)
         }
     };
     let is_alias = raw.referenced != raw.defined;
-    YamlNode { at: position(Some(raw.referenced)), is_alias, value }
+    YamlNode { position: source_position(Some(raw.referenced)), is_alias, value }
 }
 
 impl<'de> Deserialize<'de> for RawNode {
@@ -297,11 +300,11 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> YamlTree {
-        read(text, YamlDialect::FrontMatter).unwrap()
+        parse_yaml(text, YamlDialect::FrontMatter).unwrap()
     }
 
     fn scalar<'a>(tree: &'a YamlTree, key: &str) -> Option<&'a str> {
-        find(tree.root.entries(), key)?.text()
+        find_key(tree.root.entries(), key)?.text()
     }
 
     #[test]
@@ -329,9 +332,9 @@ mod tests {
         }
         let entries = tree.root.entries();
         assert_eq!(entries[4].node.value, YamlValue::Null);
-        assert_eq!((entries[0].node.at.line, entries[13].key_at.line), (1, 14));
-        assert_eq!(&text[entries[3].node.at.span.clone()], "'2'");
-        assert_eq!(&text[entries[12].node.at.span.clone()], "é🦀 x");
+        assert_eq!((entries[0].node.position.line, entries[13].key_position.line), (1, 14));
+        assert_eq!(&text[entries[3].node.position.span.clone()], "'2'");
+        assert_eq!(&text[entries[12].node.position.span.clone()], "é🦀 x");
     }
 
     // Catalogue 67
@@ -349,7 +352,7 @@ mod tests {
             (&bomb, 4, "at most"),
             (&deep, 1, ""),
         ] {
-            let error = read(text, YamlDialect::FrontMatter).unwrap_err();
+            let error = parse_yaml(text, YamlDialect::FrontMatter).unwrap_err();
             let start: String = text.chars().take(40).collect();
             assert_eq!(error.line, Some(line), "{start}: {error:?}");
             assert!(error.message.contains(says) && !error.message.is_empty(), "{error:?}");
@@ -361,12 +364,12 @@ mod tests {
     #[test]
     fn aliases_are_resolved_and_the_first_of_duplicate_keys_wins() {
         let merged = parse("a: &base {x: 1, y: 2}\nb: {<<: *base, x: 3}\n");
-        let merged = find(merged.root.entries(), "b").unwrap().entries();
-        assert_eq!(find(merged, "x").and_then(YamlNode::text), Some("3"));
-        assert_eq!(find(merged, "y").and_then(YamlNode::text), Some("2"));
+        let merged = find_key(merged.root.entries(), "b").unwrap().entries();
+        assert_eq!(find_key(merged, "x").and_then(YamlNode::text), Some("3"));
+        assert_eq!(find_key(merged, "y").and_then(YamlNode::text), Some("2"));
         let tree = parse("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n");
         assert_eq!((scalar(&tree, "a"), scalar(&tree, "b")), (Some("Kevin"), Some("Kevin")));
-        let is_alias = |key| find(tree.root.entries(), key).unwrap().is_alias;
+        let is_alias = |key| find_key(tree.root.entries(), key).unwrap().is_alias;
         assert!(is_alias("b") && !is_alias("a"));
         assert_eq!(tree.root.entries().len(), 3);
         let duplicate = tree.duplicate.unwrap();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::template::InstructionTemplate;
-use super::{Docset, DocsetConfig, MAX_BYTES, MINIMAL, check_name, check_version, nearest, shown};
+use super::{
+    Docset, DocsetConfig, MAX_BYTES, MINIMAL, check_name, check_version, nearest, quote_excerpt,
+};
 use crate::diagnostic::Diagnostic;
 use crate::yaml::{self, SourcePosition, YamlDialect, YamlEntry, YamlNode, YamlValue};
 
@@ -55,12 +57,12 @@ fn parse(text: &str) -> Result<YamlNode, Diagnostic> {
             "the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it"
         )));
     }
-    let tree = yaml::read(text, YamlDialect::Configuration);
+    let tree = yaml::parse_yaml(text, YamlDialect::Configuration);
     let error = match tree.map(|tree| (tree.root, tree.duplicate)) {
         Ok((root, None)) if matches!(root.value, YamlValue::Map(_) | YamlValue::Null) => {
             return Ok(root);
         }
-        Ok((root, None)) => root.at.diagnostic(properties_expected()),
+        Ok((root, None)) => root.position.diagnostic(properties_expected()),
         Ok((_, Some(duplicate))) => duplicate,
         Err(error) => error,
     };
@@ -68,7 +70,7 @@ fn parse(text: &str) -> Result<YamlNode, Diagnostic> {
     if line.is_empty() || error.message.contains('\n') {
         return Err(error);
     }
-    Err(Diagnostic { message: format!("{} (in {})", error.message, shown(line)), ..error })
+    Err(Diagnostic { message: format!("{} (in {})", error.message, quote_excerpt(line)), ..error })
 }
 
 fn properties_expected() -> String {
@@ -109,15 +111,16 @@ impl Reader {
     /// Reports anything but a text.
     fn required<'a>(&mut self, node: &'a YamlNode) -> Option<Text<'a>> {
         if let YamlValue::Scalar(value) = &node.value {
-            return Some(Text { value, at: &node.at });
+            return Some(Text { value, at: &node.position });
         }
-        self.error(&node.at, "a text is expected here; write one, or remove the key");
+        self.error(&node.position, "a text is expected here; write one, or remove the key");
         None
     }
 
     /// The text of a property; null counts as absent.
     fn text<'a>(&mut self, entries: &'a [YamlEntry], property: &str) -> Option<Text<'a>> {
-        let node = yaml::find(entries, property).filter(|node| node.value != YamlValue::Null)?;
+        let node =
+            yaml::find_key(entries, property).filter(|node| node.value != YamlValue::Null)?;
         self.required(node)
     }
 
@@ -132,7 +135,7 @@ impl Reader {
             if belongs_to_system(&root) {
                 let message = format!(
                     "{} belongs to the system; name the folder of the documentation",
-                    shown(text.value)
+                    quote_excerpt(text.value)
                 );
                 return self.refuse(text, "docs_root", &message);
             }
@@ -140,7 +143,7 @@ impl Reader {
             let message = format!(
                 "docs_root leads out of the project: assistants are sent to {}; make sure that \
                  this is intended",
-                shown(&root)
+                quote_excerpt(&root)
             );
             self.hints.push(text.at.diagnostic(message));
         }
@@ -157,19 +160,20 @@ impl Reader {
     }
 
     fn hint_unknown(&mut self, entries: &[YamlEntry], known: &[&str], others: &[&str]) {
-        for YamlEntry { key, key_at, .. } in entries {
+        for YamlEntry { key, key_position: key_at, .. } in entries {
             if known.contains(&&**key) || others.contains(&&**key) {
                 continue;
             }
             if let Some(similar) = nearest(key, known.iter().copied()) {
-                let message = format!("unknown property {}; did you mean `{similar}`?", shown(key));
+                let message =
+                    format!("unknown property {}; did you mean `{similar}`?", quote_excerpt(key));
                 self.hints.push(key_at.diagnostic(message));
             }
         }
     }
 
     fn docsets<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<Placed<'a>> {
-        let Some(node) = yaml::find(entries, "docsets") else {
+        let Some(node) = yaml::find_key(entries, "docsets") else {
             let hint = self.hints.iter().find(|hint| hint.message.contains("`docsets`")).cloned();
             let similar = hint.as_ref().map(|hint| format!(" ({})", hint.message));
             let message = format!(
@@ -185,9 +189,9 @@ impl Reader {
             YamlValue::Null => {}
             // The key is the name, and a `name` the title.
             YamlValue::Map(entries) => {
-                for YamlEntry { key, key_at, node } in entries {
+                for YamlEntry { key, key_position: key_at, node } in entries {
                     if !matches!(node.value, YamlValue::Map(_) | YamlValue::Null) {
-                        self.error(&node.at, properties_expected());
+                        self.error(&node.position, properties_expected());
                         continue;
                     }
                     let title = self.text(node.entries(), "name");
@@ -205,7 +209,7 @@ impl Reader {
                     "docsets: docsets by name, or a list of them, are expected, for instance:\n\
                      {MINIMAL}"
                 );
-                self.error(&node.at, message);
+                self.error(&node.position, message);
             }
         }
         docsets
@@ -214,14 +218,14 @@ impl Reader {
     /// A docset of a list: named by `name`, or by `id` in the later format.
     fn listed<'a>(&mut self, item: &'a YamlNode) -> Option<Placed<'a>> {
         let YamlValue::Map(entries) = &item.value else {
-            self.error(&item.at, properties_expected());
+            self.error(&item.position, properties_expected());
             return None;
         };
         match (self.text(entries, "id"), self.text(entries, "name")) {
             (Some(id), title) => Some(self.docset(id, title, entries, true)),
             (None, Some(name)) => Some(self.docset(name, None, entries, false)),
             (None, None) => {
-                self.error(&item.at, "this docset has no name; add `name: …`");
+                self.error(&item.position, "this docset has no name; add `name: …`");
                 None
             }
         }
@@ -271,7 +275,7 @@ impl Reader {
 
     fn aliases<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<Text<'a>> {
         let mut aliases = Vec::new();
-        match yaml::find(entries, "aliases").map(|node| (&node.at, &node.value)) {
+        match yaml::find_key(entries, "aliases").map(|node| (&node.position, &node.value)) {
             None | Some((_, YamlValue::Null)) => {}
             Some((_, YamlValue::List(items))) => {
                 for item in items {
@@ -312,7 +316,7 @@ impl Reader {
                     let message = format!(
                         "{} is outside of the project's folder; name a folder inside, or set \
                          docs_root to the folder of the documentation",
-                        shown(text.value)
+                        quote_excerpt(text.value)
                     );
                     self.refuse(text, "local_path", &message);
                 }
@@ -320,7 +324,8 @@ impl Reader {
             }
         }
         let Self { folder, docs_root, .. } = self;
-        let sources = yaml::find(entries, "sources").filter(|node| node.value != YamlValue::Null);
+        let sources =
+            yaml::find_key(entries, "sources").filter(|node| node.value != YamlValue::Null);
         if let Some(sources) = sources.filter(|_| is_later) {
             return match local_source(sources, folder) {
                 Some(path) => path,
@@ -346,8 +351,8 @@ impl Reader {
                     let message = format!(
                         "{} is taken by {} on line {}; names and aliases are unique together in \
                          any case; rename one",
-                        shown(text.value),
-                        shown(first.value),
+                        quote_excerpt(text.value),
+                        quote_excerpt(first.value),
                         first.at.line
                     );
                     self.error(text.at, message);
@@ -362,8 +367,10 @@ impl Reader {
 fn local_source(sources: &YamlNode, folder: &str) -> Option<String> {
     let YamlValue::List(sources) = &sources.value else { return None };
     let [source] = sources.as_slice() else { return None };
-    let kind = yaml::find(source.entries(), "type")?.text()?;
-    let YamlValue::List(paths) = &yaml::find(source.entries(), "paths")?.value else { return None };
+    let kind = yaml::find_key(source.entries(), "type")?.text()?;
+    let YamlValue::List(paths) = &yaml::find_key(source.entries(), "paths")?.value else {
+        return None;
+    };
     let [path] = paths.as_slice() else { return None };
     let resolved = resolve(folder, path.text()?).ok()?;
     (kind == "local_folder" && resolved.starts_with(folder)).then_some(resolved)
@@ -377,12 +384,12 @@ fn resolve(base: &str, text: &str) -> Result<String, String> {
         return Err(format!("a path of 1 to {MAX_PATH} characters is required, this has {length}"));
     }
     if text.contains(char::is_control) {
-        return Err(format!("{} contains a control character; remove it", shown(text)));
+        return Err(format!("{} contains a control character; remove it", quote_excerpt(text)));
     }
     if text.starts_with('~') {
         return Err(format!(
             "{} is not expanded; write the whole path, or one relative to the project's folder",
-            shown(text)
+            quote_excerpt(text)
         ));
     }
     let text = text.replace('\\', "/");

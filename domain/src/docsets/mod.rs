@@ -17,7 +17,7 @@ use template::{InstructionTemplate, TemplateValues};
 
 use crate::bounded_types::{BoundedString, string_type};
 use crate::diagnostic::Diagnostic;
-use crate::yaml::shown;
+use crate::yaml::quote_excerpt;
 
 /// Name and path of the configuration.
 pub const FILE: &str = ".knowledge/config.yaml";
@@ -123,7 +123,7 @@ fn check_name(text: &str) -> Result<(), String> {
     Err(format!(
         "{} is not a docset name; a name has 1 to {MAX_NAME} letters, digits, '.', '_', '-' and \
          '@' and begins with a letter, a digit or '@', such as \"react\" or \"@types-node\"",
-        shown(text)
+        quote_excerpt(text)
     ))
 }
 
@@ -134,7 +134,7 @@ fn check_version(text: &str) -> Result<(), String> {
     Err(format!(
         "{} is not a version; a version has 1 to {MAX_NAME} letters, digits, '.', '_', '-' and '@' \
          without two dots in a row, such as \"18.2\"",
-        shown(text)
+        quote_excerpt(text)
     ))
 }
 

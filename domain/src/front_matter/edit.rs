@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{DocumentParts, FieldValue, FrontMatter, read, scalar, split};
+use super::{DocumentParts, FieldValue, FrontMatter, read, render_scalar, split};
 use crate::diagnostic::Diagnostic;
 use crate::yaml::{self, YamlEntry, YamlNode};
 
@@ -22,8 +22,8 @@ pub struct KeyEdit<'a> {
 /// matter gets one. An error says why the edit is refused and what to do.
 pub fn edit(text: &str, edits: &[KeyEdit<'_>], last: &[&str]) -> Result<String, String> {
     let parts = split(text);
-    let before = parse(parts)?;
-    let edits: Vec<&KeyEdit<'_>> = edits.iter().filter(|edit| !is_done(&before, edit)).collect();
+    let before = parse_unique(parts)?;
+    let edits: Vec<&KeyEdit<'_>> = edits.iter().filter(|edit| !is_applied(&before, edit)).collect();
     if edits.is_empty() {
         return Ok(text.to_owned());
     }
@@ -32,8 +32,12 @@ pub fn edit(text: &str, edits: &[KeyEdit<'_>], last: &[&str]) -> Result<String, 
     let edited = match parts.yaml {
         Some(_) => {
             let entries = &before.entries;
-            let front = Front { text: parts.fenced, entries, line_end: line_end(source) };
-            front.edited(&edits, last)? + &source[parts.fenced.len()..]
+            let front = FrontMatterSource {
+                text: parts.yaml_with_fence,
+                entries,
+                line_end: line_end(source),
+            };
+            front.apply_edits(&edits, last)? + &source[parts.yaml_with_fence.len()..]
         }
         None if begins_unclosed(source) => {
             return Err(refusal("it begins with `---` and has no second line like that"));
@@ -46,7 +50,7 @@ pub fn edit(text: &str, edits: &[KeyEdit<'_>], last: &[&str]) -> Result<String, 
 
 /// A front matter by itself.
 pub fn new(edits: &[KeyEdit<'_>]) -> String {
-    let lines: String = edits.iter().map(|edit| line(edit, "\n")).collect();
+    let lines: String = edits.iter().map(|edit| render_line(edit, "\n")).collect();
     format!("---\n{lines}---\n")
 }
 
@@ -70,7 +74,7 @@ fn refusal(reason: &str) -> String {
     format!("the front matter can't be edited safely: {reason}; edit the file by hand")
 }
 
-fn parse(parts: DocumentParts<'_>) -> Result<FrontMatter, String> {
+fn parse_unique(parts: DocumentParts<'_>) -> Result<FrontMatter, String> {
     let refused = |found: &Diagnostic| {
         refusal(&format!("line {}: {}", found.line.unwrap_or(1), found.message))
     };
@@ -79,9 +83,9 @@ fn parse(parts: DocumentParts<'_>) -> Result<FrontMatter, String> {
     Ok(map)
 }
 
-fn is_done(map: &FrontMatter, edit: &KeyEdit<'_>) -> bool {
-    match (&edit.value, yaml::find(&map.entries, edit.key)) {
-        (Some(value), Some(node)) => value.equals(&node.value),
+fn is_applied(map: &FrontMatter, edit: &KeyEdit<'_>) -> bool {
+    match (&edit.value, yaml::find_key(&map.entries, edit.key)) {
+        (Some(value), Some(node)) => value.matches_parsed(&node.value),
         (value, node) => value.is_none() && node.is_none(),
     }
 }
@@ -99,14 +103,14 @@ fn line_end(text: &str) -> &'static str {
     if first.ends_with("\r\n") { "\r\n" } else { "\n" }
 }
 
-fn line(edit: &KeyEdit<'_>, end: &str) -> String {
+fn render_line(edit: &KeyEdit<'_>, end: &str) -> String {
     let value = edit.value.as_ref().map(FieldValue::render).unwrap_or_default();
-    format!("{}: {value}{end}", scalar(edit.key, true))
+    format!("{}: {value}{end}", render_scalar(edit.key, true))
 }
 
 fn prepend_front_matter(body: &str, edits: &[&KeyEdit<'_>]) -> String {
     let end = line_end(body);
-    let lines: String = edits.iter().map(|edit| line(edit, end)).collect();
+    let lines: String = edits.iter().map(|edit| render_line(edit, end)).collect();
     let gap = if body.is_empty() || body.starts_with(['\r', '\n']) { "" } else { end };
     format!("---{end}{lines}---{end}{gap}{body}")
 }
@@ -120,7 +124,7 @@ fn verify_edit(
 ) -> Result<(), String> {
     let parts = split(edited);
     let refused = || refusal("something else would get another meaning");
-    let after = parse(parts).map_err(|_| refused())?;
+    let after = parse_unique(parts).map_err(|_| refused())?;
     // A new front matter is separated from the body by a blank line.
     let edges: &[char] = if old.yaml.is_some() { &[] } else { &['\r', '\n'] };
     let is_other = |entry: &&YamlEntry| edits.iter().all(|edit| edit.key != entry.key);
@@ -129,7 +133,7 @@ fn verify_edit(
     let is_kept = others_before.clone().count() == others_after.clone().count()
         && others_before.zip(others_after).all(|(a, b)| same_entry(a, b));
     let same_body = parts.body.trim_start_matches(edges) == old.body.trim_start_matches(edges);
-    if !same_body || !is_kept || !edits.iter().all(|edit| is_done(&after, edit)) {
+    if !same_body || !is_kept || !edits.iter().all(|edit| is_applied(&after, edit)) {
         return Err(refused());
     }
     Ok(())
@@ -150,14 +154,14 @@ fn same_value(a: &YamlNode, b: &YamlNode) -> bool {
 }
 
 /// Front matter from its `---` line to the end of the YAML.
-struct Front<'a> {
+struct FrontMatterSource<'a> {
     text: &'a str,
     entries: &'a [YamlEntry],
     line_end: &'a str,
 }
 
 /// The parts of an entry's text.
-struct Place<'a> {
+struct EntrySpan<'a> {
     key_start: usize,
     after_colon: usize,
     /// Empty at the colon where there is no value.
@@ -166,26 +170,26 @@ struct Place<'a> {
 }
 
 /// A replacement of a part of the text.
-type Splice = (Range<usize>, String);
+type TextSplice = (Range<usize>, String);
 
-impl Front<'_> {
-    fn edited(&self, edits: &[&KeyEdit<'_>], last: &[&str]) -> Result<String, String> {
+impl FrontMatterSource<'_> {
+    fn apply_edits(&self, edits: &[&KeyEdit<'_>], last: &[&str]) -> Result<String, String> {
         let mut splices = Vec::new();
-        let early = self.start_of_last(last);
+        let early = self.trailing_keys_start(last);
         let (mut added, mut inserted) = (String::new(), String::new());
         for edit in edits {
             let Some(entry) = self.entries.iter().find(|entry| entry.key == edit.key) else {
                 let is_late = early.is_none() || last.contains(&edit.key);
                 let lines = if is_late { &mut added } else { &mut inserted };
                 lines.push_str(self.indent());
-                lines.push_str(&line(edit, self.line_end));
+                lines.push_str(&render_line(edit, self.line_end));
                 continue;
             };
-            let place = self.place(entry);
+            let place = self.locate_entry(entry);
             let place = place.map_err(|odd| refusal(&format!("`{}` has {odd}", edit.key)))?;
             splices.push(match &edit.value {
-                Some(value) => self.replace(&place, value),
-                None => (self.lines_of(&place), String::new()),
+                Some(value) => self.replace_value(&place, value),
+                None => (self.entry_lines(&place), String::new()),
             });
         }
         let end = self.text.len();
@@ -201,23 +205,23 @@ impl Front<'_> {
     }
 
     /// Start of the `last` keys at the end; `None` without such keys.
-    fn start_of_last(&self, last: &[&str]) -> Option<usize> {
+    fn trailing_keys_start(&self, last: &[&str]) -> Option<usize> {
         let run = self.entries.iter().rev().take_while(|entry| last.contains(&&*entry.key));
-        let first = self.place(run.last()?).ok()?;
+        let first = self.locate_entry(run.last()?).ok()?;
         Some(self.line_start(first.key_start))
     }
 
     /// The white space before a key.
     fn indent(&self) -> &str {
-        let first = self.entries.first().map_or(0, |entry| entry.key_at.span.start);
+        let first = self.entries.first().map_or(0, |entry| entry.key_position.span.start);
         let indent = &self.text[self.line_start(first)..first];
         if indent.trim().is_empty() { indent } else { "" }
     }
 
     /// Replaces a value and keeps the comment behind it where that is possible.
-    fn replace(&self, place: &Place<'_>, value: &FieldValue) -> Splice {
+    fn replace_value(&self, place: &EntrySpan<'_>, value: &FieldValue) -> TextSplice {
         if let FieldValue::List(items) = value
-            && let Some(splice) = self.block_list(place, items)
+            && let Some(splice) = self.replace_block_list(place, items)
         {
             return splice;
         }
@@ -240,21 +244,21 @@ impl Front<'_> {
         (place.value.clone(), format!("{rendered}{comment}"))
     }
 
-    fn lines_of(&self, place: &Place<'_>) -> Range<usize> {
+    fn entry_lines(&self, place: &EntrySpan<'_>) -> Range<usize> {
         let last = place.value.end.max(place.after_colon);
-        self.line_start(place.key_start)..self.line_after(last)
+        self.line_start(place.key_start)..self.next_line_start(last)
     }
 
     /// Finds the parts of an entry. An error names a form that is not edited.
-    fn place<'a>(&self, entry: &'a YamlEntry) -> Result<Place<'a>, &'static str> {
-        let (key, node) = (&entry.key_at.span, &entry.node);
+    fn locate_entry<'a>(&self, entry: &'a YamlEntry) -> Result<EntrySpan<'a>, &'static str> {
+        let (key, node) = (&entry.key_position.span, &entry.node);
         let behind = self.text.get(key.end..).unwrap_or_default().trim_start_matches([' ', '\t']);
         let after_colon = self.text.len() - behind.len() + 1;
         let before = self.text.get(self.line_start(key.start)..key.start).unwrap_or("?");
         if !behind.starts_with(':') || !before.trim().is_empty() {
             return Err("a form of key that is not `key: value`");
         }
-        let is_missing = node.value == yaml::YamlValue::Null && node.at.span.is_empty();
+        let is_missing = node.value == yaml::YamlValue::Null && node.position.span.is_empty();
         let rest = if is_missing { behind[1..].lines().next() } else { None };
         let start = self.skip_comments(after_colon);
         match rest.unwrap_or(&self.text[start..]).trim_start().chars().next() {
@@ -266,26 +270,26 @@ impl Front<'_> {
         let is_block_scalar = self.text[start..].starts_with(['|', '>']);
         let (value_start, end) = match node.value {
             _ if is_missing => (after_colon, after_colon),
-            _ if is_block_scalar => (start, node.at.span.end),
-            _ => (start, self.end_of(node)?),
+            _ if is_block_scalar => (start, node.position.span.end),
+            _ => (start, self.value_end(node)?),
         };
         let value = self.text.get(value_start..end).ok_or("a value without a clear end")?;
         let end = value_start + value.trim_end_matches([' ', '\t', '\r', '\n']).len();
-        Ok(Place { key_start: key.start, after_colon, value: value_start..end, node })
+        Ok(EntrySpan { key_start: key.start, after_colon, value: value_start..end, node })
     }
 
     /// End of a value. Only collections need a search, as positions cover scalars.
-    fn end_of(&self, node: &YamlNode) -> Result<usize, &'static str> {
-        let mut end = node.at.span.end;
+    fn value_end(&self, node: &YamlNode) -> Result<usize, &'static str> {
+        let mut end = node.position.span.end;
         for item in if let yaml::YamlValue::List(items) = &node.value { &items[..] } else { &[] } {
-            end = end.max(self.end_of(item)?);
+            end = end.max(self.value_end(item)?);
         }
         for entry in node.entries() {
-            end = end.max(entry.key_at.span.end).max(self.end_of(&entry.node)?);
+            end = end.max(entry.key_position.span.end).max(self.value_end(&entry.node)?);
         }
         let is_collection =
             matches!(node.value, yaml::YamlValue::List(_) | yaml::YamlValue::Map(_));
-        let opening = self.text.get(node.at.span.clone()).unwrap_or_default();
+        let opening = self.text.get(node.position.span.clone()).unwrap_or_default();
         if !is_collection || node.is_alias || !opening.starts_with(['[', '{']) {
             return Ok(end);
         }
@@ -295,7 +299,7 @@ impl Front<'_> {
             end = self.text.len() - rest.len();
             match rest.chars().next() {
                 Some(']' | '}') => return Ok(end + 1),
-                Some('#') => end = self.line_after(end),
+                Some('#') => end = self.next_line_start(end),
                 _ => return Err("a value without a clear end"),
             }
         }
@@ -308,18 +312,19 @@ impl Front<'_> {
             if !rest.starts_with('#') {
                 return at;
             }
-            at = self.line_after(at);
+            at = self.next_line_start(at);
         }
     }
 
     /// A list with an item a line stays one, and an unchanged item keeps its line and comment.
-    fn block_list(&self, place: &Place<'_>, items: &[String]) -> Option<Splice> {
+    fn replace_block_list(&self, place: &EntrySpan<'_>, items: &[String]) -> Option<TextSplice> {
         let yaml::YamlValue::List(old) = &place.node.value else { return None };
         let lines = self.item_lines(old).filter(|_| !items.is_empty())?;
         let start = self.line_start(place.value.start);
         let indent = &self.text[start..place.value.start];
-        let new = |item: &String| format!("{indent}- {}{}", scalar(item, false), self.line_end);
-        let part = start..self.line_after(lines.last()?.0.end);
+        let new =
+            |item: &String| format!("{indent}- {}{}", render_scalar(item, false), self.line_end);
+        let part = start..self.next_line_start(lines.last()?.0.end);
         let is_known = |item: &String| lines.iter().any(|(_, text)| *text == item);
         let mut rest = items.iter().peekable();
         let stays: Vec<bool> =
@@ -328,13 +333,16 @@ impl Front<'_> {
         if !rest.clone().any(is_known) {
             text.extend(rest.map(new));
             for ((span, _), _) in lines.iter().zip(stays).rev().filter(|(_, stays)| !stays) {
-                let (from, to) = (self.line_start(span.start), self.line_after(span.end));
+                let (from, to) = (self.line_start(span.start), self.next_line_start(span.end));
                 text.replace_range(from - start..to - start, "");
             }
         } else if lines.len() == items.len() {
             for ((span, old), item) in lines.iter().zip(items).rev() {
                 if *old != item {
-                    text.replace_range(span.start - start..span.end - start, &scalar(item, false));
+                    text.replace_range(
+                        span.start - start..span.end - start,
+                        &render_scalar(item, false),
+                    );
                 }
             }
         } else {
@@ -348,7 +356,7 @@ impl Front<'_> {
         let mut lines = Vec::new();
         for node in items {
             let yaml::YamlValue::Scalar(text) = &node.value else { return None };
-            let span = node.at.span.clone();
+            let span = node.position.span.clone();
             let before = &self.text[self.line_start(span.start)..span.start];
             let is_one = before.trim() == "-" && !self.text[span.clone()].contains('\n');
             if span.is_empty() || !is_one || node.is_alias {
@@ -363,7 +371,7 @@ impl Front<'_> {
         self.text[..at].rfind('\n').map_or(0, |end| end + 1)
     }
 
-    fn line_after(&self, at: usize) -> usize {
+    fn next_line_start(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
     }
 }

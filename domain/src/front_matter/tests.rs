@@ -37,7 +37,7 @@ fn lines_count_from_the_top_of_the_file() {
 #[test]
 fn lines_of_invalid_front_matter_are_salvaged() {
     let text = "---\nid: dec-1d2c8f\ntitle: T: colon\ntags: [a\nquoted: 'x y' # z\nl: [b]\n---\n";
-    let entries = salvage(split(text));
+    let entries = salvage_lines(split(text));
     for (key, value) in [
         ("id", Some("dec-1d2c8f")),
         ("title", Some("T: colon")),
@@ -45,9 +45,9 @@ fn lines_of_invalid_front_matter_are_salvaged() {
         ("quoted", Some("x y")),
         ("none", None),
     ] {
-        assert_eq!(yaml::find(&entries, key).and_then(YamlNode::text), value, "{key}");
+        assert_eq!(yaml::find_key(&entries, key).and_then(YamlNode::text), value, "{key}");
     }
-    assert_eq!(yaml::find(&entries, "l").unwrap().items()[0].at.line, 6);
+    assert_eq!(yaml::find_key(&entries, "l").unwrap().items()[0].position.line, 6);
 }
 
 #[test]
@@ -63,17 +63,17 @@ fn text_is_plain_only_where_every_reader_takes_it_for_text() {
         "3 tries",
     ] {
         let expected = if plain == "a:b #c" { format!("\"{plain}\"") } else { plain.to_owned() };
-        assert_eq!(scalar(plain, false), expected);
+        assert_eq!(render_scalar(plain, false), expected);
     }
     let odd = "\n a\na \na: b\na:\na #b\n- a\n? a\n[a\n{a\n*a\n&a\n!a\n%a\n@a\n`a\n|\n>\n'a'\n\"a\"\n#a\n~\n\
                null\nYes\nno\n1.0\n1e3\n0x1F\n1_000\n12:30\n2026-11-22\n2026-11-22T08:10:43Z\n.inf\n\
                nan\n---\n...\n<<\n=\na\tb\na\u{85}b\na\u{2028}b\n\u{feff}a";
     for odd in odd.split('\n') {
-        let rendered = scalar(odd, false);
+        let rendered = render_scalar(odd, false);
         assert!(rendered.starts_with('"') && rendered.ends_with('"'), "{rendered}");
     }
-    assert_eq!(scalar("a, b", true), "\"a, b\"");
-    assert_eq!(scalar("a\u{2028}\\\"\t", false), "\"a\\u2028\\\\\\\"\\t\"");
+    assert_eq!(render_scalar("a, b", true), "\"a, b\"");
+    assert_eq!(render_scalar("a\u{2028}\\\"\t", false), "\"a\\u2028\\\\\\\"\\t\"");
 }
 
 /// Where nothing comes last.

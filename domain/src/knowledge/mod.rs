@@ -20,7 +20,7 @@ use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
 use crate::sections;
-use crate::yaml::{self, YamlEntry, YamlValue, shown};
+use crate::yaml::{self, YamlEntry, YamlValue, quote_excerpt};
 
 /// Prefixes of ids and their kinds.
 pub const PREFIXES: [(&str, &str); 9] = [
@@ -78,7 +78,11 @@ impl Entity {
             Err(Diagnostic { line, column, message }) => {
                 let column = column.unwrap_or(1);
                 let message = format!("invalid front matter: {message} (column {column})");
-                (Vec::new(), front_matter::salvage(parts), Some(Diagnostic::new(line, message)))
+                (
+                    Vec::new(),
+                    front_matter::salvage_lines(parts),
+                    Some(Diagnostic::new(line, message)),
+                )
             }
         };
         let unclosed = parts.yaml.is_none() && looks_like_front_matter(parts.body);
@@ -86,13 +90,14 @@ impl Entity {
             let message = "the front matter has no closing `---` line";
             unclosed.then(|| Diagnostic::new(1, message))
         });
-        let node = |key: &str| yaml::find(&entries, key).or_else(|| yaml::find(&salvaged, key));
+        let node =
+            |key: &str| yaml::find_key(&entries, key).or_else(|| yaml::find_key(&salvaged, key));
         let text_of = |key: &str| node(key).and_then(yaml::YamlNode::text);
         let (id, wrong_id) = match text_of("id") {
             Some(id) if is_id(id) => (id.to_owned(), None),
             Some(id) => {
-                let message = format!("invalid id {}; use one like dec-1d2c8f", shown(id));
-                let line = node("id").map(|node| node.at.line);
+                let message = format!("invalid id {}; use one like dec-1d2c8f", quote_excerpt(id));
+                let line = node("id").map(|node| node.position.line);
                 (name.to_owned(), Some(Diagnostic::new(line, message)))
             }
             // The file name of an invalid file may still be its id.
@@ -220,9 +225,10 @@ fn links(entries: &[YamlEntry]) -> Vec<EntityLink> {
             continue;
         }
         for item in node.items() {
-            let target = yaml::find(item.entries(), "id");
+            let target = yaml::find_key(item.entries(), "id");
             if target.is_some() {
-                let relation = yaml::find(item.entries(), "type").and_then(yaml::YamlNode::text);
+                let relation =
+                    yaml::find_key(item.entries(), "type").and_then(yaml::YamlNode::text);
                 add(relation.unwrap_or(key), target.and_then(yaml::YamlNode::text));
                 continue;
             }

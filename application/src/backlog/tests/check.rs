@@ -41,7 +41,7 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
         format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the reference"),
         format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the same uid"),
         format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the same uid"),
-        format!("{folder}/README.md:: the file's name gives no reference"),
+        format!("{folder}/README.md:: the file name contains no reference"),
         format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
         format!("{folder}/REQ-005.md:: REQ-005 was deleted, says .reqlore/backlog/deleted/"),
     ] {
@@ -67,7 +67,7 @@ async fn keys_that_are_an_argument_s_word_are_told_with_the_file_s_key() {
     let testing = TestApplication::new();
     let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
     testing.write_item("REQ-001", text).await;
-    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \
-                    type_name";
+    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type has no effect here; rename it \
+                    to type_name";
     assert_eq!(testing.check().await, [expected]);
 }
