@@ -160,7 +160,7 @@ pub fn tombstone_text(item: &ItemMeta, text: &str, at: Timestamp, by: &str) -> S
     }
     edits.set_text("uid", item.uid.as_deref());
     edits.0.extend(deletion.0);
-    format!("{}\n{text}", front_matter::new(&edits.0))
+    format!("{}\n{text}", front_matter::render_front_matter(&edits.0))
 }
 
 /// Redirects an item's links from a document to its new reference or suffix. `None` if the item
