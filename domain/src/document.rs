@@ -328,7 +328,7 @@ impl DocumentMeta {
             }
             DocumentKind::Docsets => empty,
             DocumentKind::Instructions | DocumentKind::Section => {
-                Self { title: sections::title(text).map(str::to_owned), ..empty }
+                Self { title: sections::first_heading(text).map(str::to_owned), ..empty }
             }
         }
     }

@@ -199,7 +199,7 @@ fn entity(entity: Entity, text: &str) -> SearchItem {
 /// Each requirement by `key:index`, under the section's title.
 fn requirements(key: &str, source: &str) -> Vec<SearchItem> {
     let section = Section::of(source);
-    let title = sections::title(source).unwrap_or(key);
+    let title = sections::first_heading(source).unwrap_or(key);
     let requirements = section.requirements().iter();
     let item = requirements.map(|requirement| SearchItem {
         reference: format!("{key}:{}", requirement.index),

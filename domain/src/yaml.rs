@@ -352,7 +352,7 @@ mod tests {
         let mut alias_bomb = "l0: &l0 [x]\n".to_owned();
         for level in 1..9 {
             let aliases = vec![format!("*l{}", level - 1); 9].join(",");
-            alias_bomb.push_str(&format!("l{level}: &l{level} [{aliases}]\n"));
+            alias_bomb += &format!("l{level}: &l{level} [{aliases}]\n");
         }
         let deep = "a: ".to_owned() + &"[".repeat(250_000);
         for (text, line, message) in [

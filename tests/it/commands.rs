@@ -42,8 +42,8 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
     for line in [
         "section bytes: not UTF-8 text from line 2 on; save the file as UTF-8",
         "section order:3: index 1 comes after 2",
-        "section order:5: `**12345678901.**` is not a valid index",
-        "section order:7: this code fence or comment is never closed",
+        "section order:5: `**12345678901.**` is not a requirement",
+        "section order:7: this code fence or comment is not closed",
         "AGENTS.md: the list under \"## Sections\" is not what is there",
     ] {
         assert!(found.contains(line), "{line} is missing in:\n{found}");

@@ -116,7 +116,7 @@ impl ItemParser<'_> {
             let message = "`title` is missing; add one to the front matter";
             self.report(None, message.to_owned());
         }
-        let heading = sections::title(body);
+        let heading = sections::first_heading(body);
         match heading.or_else(|| body.lines().find(|line| !line.trim().is_empty())) {
             Some(title) => truncate_title(&one_line(title)),
             None => name.to_owned(),

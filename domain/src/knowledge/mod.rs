@@ -153,7 +153,7 @@ fn kind(name: &str, id: &str, given: Option<&str>) -> String {
 
 /// The title on one line.
 fn title(given: Option<&str>, parts: DocumentParts<'_>, stem: &str) -> String {
-    let title = given.or_else(|| sections::title(parts.body)).unwrap_or(stem);
+    let title = given.or_else(|| sections::first_heading(parts.body)).unwrap_or(stem);
     if title.contains(char::is_control) { one_line(title) } else { title.to_owned() }
 }
 
