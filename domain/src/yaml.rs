@@ -306,6 +306,8 @@ impl<'de> Visitor<'de> for RawVisitor {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
 
     fn parse(text: &str) -> YamlTree {
@@ -352,7 +354,7 @@ mod tests {
         let mut alias_bomb = "l0: &l0 [x]\n".to_owned();
         for level in 1..9 {
             let aliases = vec![format!("*l{}", level - 1); 9].join(",");
-            alias_bomb += &format!("l{level}: &l{level} [{aliases}]\n");
+            writeln!(alias_bomb, "l{level}: &l{level} [{aliases}]").unwrap();
         }
         let deep = "a: ".to_owned() + &"[".repeat(250_000);
         for (text, line, message) in [

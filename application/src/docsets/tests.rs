@@ -56,7 +56,7 @@ async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
     }
     testing.write(DocumentId::docsets(), &b"docsets:\n\xff"[..]).await;
     let (_, message) = list().await.unwrap_err();
-    assert!(message.contains("not UTF-8 text from line 2"), "{message}");
+    assert!(message.contains("line 2 is not UTF-8 text"), "{message}");
     testing.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
     let mended = list().await.unwrap();
     assert!(mended.contains("vue") && !mended.contains("react"), "{mended}");

@@ -8,7 +8,7 @@ use super::{
 use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
-use crate::knowledge::{names_entity, tags};
+use crate::knowledge::{names_entity, parse_tags};
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, quote_excerpt};
@@ -89,7 +89,7 @@ impl ItemParser<'_> {
             assignee: self.scalar("assignee_username"),
             created_at: self.parse_time("created_at").unwrap_or(modified),
             updated_at: self.parse_time("updated_at").unwrap_or(modified),
-            tags: tags(&self.entries),
+            tags: parse_tags(&self.entries),
             linked: self.link_suffixes(),
             deleted,
         }

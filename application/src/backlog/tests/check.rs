@@ -42,7 +42,7 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
         format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the same uid"),
         format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the same uid"),
         format!("{folder}/README.md:: the file name contains no reference"),
-        format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
+        format!("{folder}/REQ-004.md:: line 1 is not UTF-8 text"),
         format!("{folder}/REQ-005.md:: REQ-005 was deleted, says .reqlore/backlog/deleted/"),
     ] {
         assert!(shown.iter().any(|line| line.starts_with(&part)), "{part}\n{shown:#?}");
