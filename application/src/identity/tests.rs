@@ -291,7 +291,7 @@ async fn the_first_row_that_is_wrong_is_named() {
     let mut changed = rows.clone();
     changed[1_200].text = changed[1_200].text.replace("bob", "eve").into();
     assert!(changed[1_200].text.contains("eve"));
-    let told = "row 1201 is not what was written, or the one before it is not";
+    let told = "row 1201 or the row before it was changed";
     assert_eq!(broken(changed).await, (1_200, told.to_owned()));
     let mut missing = rows.clone();
     missing.remove(700);
