@@ -51,6 +51,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 /// The folders of `PATH` without relative ones, whose meaning the project decides.
 pub(crate) fn path_folders() -> Vec<PathBuf> {
     let path = variable("PATH").unwrap_or_default();
+    // The working directory is the project, which could contain a program of any name.
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 

@@ -71,6 +71,7 @@ impl ClientEnvironment {
         for name in names {
             for extension in extensions {
                 let file = format!("{name}{extension}");
+                // A folder of this name is not a program.
                 if self.path.iter().any(|folder| folder.join(&file).is_file()) {
                     return true;
                 }

@@ -218,6 +218,7 @@ fn read_lines(stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
         let mut line = Vec::new();
         let read = stdout.by_ref().take(MAX_RESPONSE_BYTES as u64).read_until(b'\n', &mut line);
         let is_last = read.is_err() || !line.ends_with(b"\n");
+        // The receiver is gone when the client is dropped.
         if line.is_empty() || sender.send(line).is_err() || is_last {
             return;
         }
@@ -246,7 +247,9 @@ pub fn http_server_info(
     let proxy = if is_loopback(url) { None } else { Proxy::try_from_env() };
     let agent: Agent = Agent::config_builder()
         .timeout_global(Some(timeout))
+        // Another host must not get the token.
         .max_redirects(0)
+        // The status selects the next step.
         .http_status_as_error(false)
         .proxy(proxy)
         .build()

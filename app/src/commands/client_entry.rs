@@ -137,6 +137,7 @@ impl CommandEntry {
         if !matches!(cli.command, None | Some(Command::Configured(ConfiguredCommand::Serve))) {
             return Err("another command than `serve`".to_owned());
         }
+        // The client talks to the server over its standard streams.
         if cli.settings.transport.as_deref().is_some_and(|transport| transport != "stdio") {
             return Err("a server that a client starts needs --transport stdio".to_owned());
         }

@@ -62,6 +62,7 @@ pub(crate) fn is_terminal_control(c: char) -> bool {
 /// Text with its lines, without terminal controls and byte order marks.
 pub(crate) fn printable(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
+    // A lone CR would let text overwrite the start of its line.
     for c in text.replace("\r\n", "\n").chars() {
         match c {
             '\u{feff}' => {}

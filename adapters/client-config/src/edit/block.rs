@@ -34,6 +34,7 @@ pub fn put_block(text: &str, content: &str) -> Result<String, ConfigError> {
                        again";
         return Err(ConfigError::at_position(text, fence, message));
     }
+    // One blank line separates the block from the text before it.
     let between = match text.trim_start_matches(text::BOM) {
         "" => String::new(),
         other if !other.ends_with('\n') => line_end.repeat(2),

@@ -141,6 +141,7 @@ fn append_section(body: &str, names: &[&str], entry: &Map<String, Json>) -> Stri
     match body {
         blank if blank.trim().is_empty() => section,
         body if !body.ends_with('\n') => {
+            // A file without a final line end stays without one.
             format!("{body}{line_end}{line_end}{}", section.trim_end())
         }
         body if text::ends_with_blank_line(body) => format!("{body}{section}"),
@@ -238,6 +239,7 @@ fn collect_table_lines(body: &str, table: &Table, removed: &mut Vec<Range<usize>
         removed.push(section_lines(body, header.start..end));
     }
     for (_, child) in table {
+        // Child tables have headers of their own.
         if !child.is_value() {
             collect_lines(body, child, removed);
         }

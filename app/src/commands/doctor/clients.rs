@@ -104,6 +104,7 @@ impl EntryCheck<'_> {
 
     /// Returns whether the client has a file that mentions this server.
     fn check_file(&mut self) -> bool {
+        // A cloned repository may contain a huge file.
         let max_bytes =
             if self.is_of_project() { MAX_PROJECT_FILE_BYTES } else { MAX_USER_FILE_BYTES };
         let text = match read_file(&self.location.file, max_bytes) {

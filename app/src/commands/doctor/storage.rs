@@ -147,6 +147,7 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
         None => "without TLS, for this machine only",
     };
     report.ok(format!("listens at {}, {proxy}", http.listen));
+    // sled can be closed, and the storage may not exist.
     let Some(store) = store else {
         let next = format!("run `reqlore user list`; if it lists no user, {ADD_FIRST_USER}");
         return report.note("users were not checked", next);

@@ -82,7 +82,7 @@ pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String
 
 pub(super) fn question_subject(change: &FileChange) -> String {
     match change.kind {
-        ChangeKind::Scaffold => format!("the first files for {}", change.title),
+        ChangeKind::Scaffold => format!("the first files of the {}", change.title),
         ChangeKind::Entry | ChangeKind::Block => change.short_path.clone(),
     }
 }
@@ -90,6 +90,7 @@ pub(super) fn question_subject(change: &FileChange) -> String {
 /// A change with its heading, as `diff -u` would show it.
 pub(super) fn diff_with_heading(change: &FileChange) -> String {
     let mut text = format!("── {} ({})\n", change.title, change.scope.name());
+    // Links of a project's file stay in the project, so only a user's link is shown.
     if change.target != change.path && change.scope == ConfigScope::User {
         let target = printable(&change.target.display().to_string());
         text += &format!("   a link to {target}\n");
