@@ -108,13 +108,12 @@ impl CacheDir {
             let (Some(name), Ok(slice)) = (path.to_str(), directory.open_read(&path)) else {
                 continue;
             };
-            let sum = match self.saved_files.get(name) {
-                Some(sum) => *sum,
-                None => {
-                    let bytes = slice.read_bytes()?;
-                    fs::write(self.path(SEGMENT_FOLDER).join(name), bytes.as_slice())?;
-                    crc32fast::hash(bytes.as_slice())
-                }
+            let sum = if let Some(sum) = self.saved_files.get(name) {
+                *sum
+            } else {
+                let bytes = slice.read_bytes()?;
+                fs::write(self.path(SEGMENT_FOLDER).join(name), bytes.as_slice())?;
+                crc32fast::hash(bytes.as_slice())
             };
             files.insert(name.to_owned(), sum);
         }

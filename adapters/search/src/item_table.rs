@@ -163,12 +163,11 @@ impl ItemTable {
 
     /// Adds an item of an added document and returns its slot.
     pub(crate) fn add_item(&mut self, item: IndexedItem) -> u32 {
-        let slot = match self.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                self.items_by_slot.push(None);
-                u32::try_from(self.items_by_slot.len() - 1).unwrap_or(u32::MAX)
-            }
+        let slot = if let Some(slot) = self.free_slots.pop() {
+            slot
+        } else {
+            self.items_by_slot.push(None);
+            u32::try_from(self.items_by_slot.len() - 1).unwrap_or(u32::MAX)
         };
         self.insert_at(slot, item);
         slot

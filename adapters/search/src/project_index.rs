@@ -85,12 +85,11 @@ impl ProjectIndex {
             None => None,
         };
         let has_saved = saved.is_some();
-        let (table, lexical) = match saved {
-            Some(saved) => saved,
-            None => {
-                let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
-                (ItemTable::default(), lexical)
-            }
+        let (table, lexical) = if let Some(saved) = saved {
+            saved
+        } else {
+            let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
+            (ItemTable::default(), lexical)
         };
         let mut project = Self {
             analyzers,
