@@ -67,6 +67,7 @@ impl SentenceModel {
             .encode_fast(format!("{prefix}{text}"), true)
             .map_err(|why| internal_error(&why.to_string()))?;
         let pieces = encoding.get_ids();
+        // Checked here, because the forward pass would panic.
         if pieces.iter().any(|piece| *piece as usize >= self.bert.vocabulary_size()) {
             return Err(internal_error(
                 "the tokenizer returns pieces that the model does not have",
@@ -102,6 +103,7 @@ impl Embedder for SentenceModel {
         let mut batch_pieces = 0;
         for (index, text) in texts.iter().enumerate() {
             let pieces = self.encode_text(prefix, text)?;
+            // A text is not split: the batch ends before the text that would exceed the limit.
             if batch_pieces + pieces.len() > BATCH_PIECES {
                 self.embed_batch(&mut batch, &mut vectors);
                 batch_pieces = 0;

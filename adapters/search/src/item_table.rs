@@ -224,6 +224,7 @@ impl ItemTable {
             let document = table.add_document(document, version);
             for _ in 0..reader.take_length()? {
                 let (slot, item) = table.decode_item(&mut reader, &document)?;
+                // Each slot has one item.
                 if table.items_by_slot.get(slot_index(slot))?.is_some() {
                     return None;
                 }

@@ -98,6 +98,7 @@ impl LexicalIndex {
             .build();
         let writer = index.writer_with_options(options)?;
         writer.set_merge_policy(Box::new(merge_policy()));
+        // Reloaded by `commit`: an automatic reload would need a thread for each project.
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let view = LexicalSearcher::new(&reader.searcher(), fields)?;
         Ok(Self { index, directory, writer, reader, fields, is_dirty: false, searcher: view })

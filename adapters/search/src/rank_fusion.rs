@@ -123,6 +123,7 @@ pub(crate) fn keep_best(results: &mut Vec<ScoredSlot>, count: usize) {
         return results.clear();
     }
     let mut scores: Vec<f32> = results.iter().map(|result| result.score).collect();
+    // Linear in the number of results, unlike a sort of all of them.
     let (_, worst, _) = scores.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
     let worst = *worst;
     results.retain(|result| result.score >= worst);
