@@ -169,9 +169,9 @@ pub enum LoadError {
 }
 
 fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokenizer, LoadError> {
-    let shown = path.display().to_string();
-    let bytes =
-        std::fs::read(path).map_err(|source| LoadError::Read { path: shown.clone(), source })?;
+    let path_text = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|source| LoadError::Read { path: path_text.clone(), source })?;
     let truncation = TruncationParams { max_length: max_pieces, ..Default::default() };
     let tokenizer = Tokenizer::from_bytes(bytes).and_then(|mut tokenizer| {
         tokenizer.with_truncation(Some(truncation))?;
@@ -179,7 +179,7 @@ fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokeniz
         tokenizer.with_padding(None);
         Ok(tokenizer)
     });
-    tokenizer.map_err(|error| LoadError::Unfit { path: shown, why: error.to_string() })
+    tokenizer.map_err(|error| LoadError::Unfit { path: path_text, why: error.to_string() })
 }
 
 fn internal_error(why: &str) -> Error {
