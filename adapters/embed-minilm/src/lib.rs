@@ -67,6 +67,7 @@ impl SentenceModel {
             .encode_fast(format!("{prefix}{text}"), true)
             .map_err(|why| internal_error(&why.to_string()))?;
         let pieces = encoding.get_ids();
+        // Checked here, because the forward pass would panic.
         if pieces.iter().any(|piece| *piece as usize >= self.bert.vocabulary_size()) {
             return Err(internal_error(
                 "the tokenizer returns pieces that the model does not have",
@@ -102,6 +103,7 @@ impl Embedder for SentenceModel {
         let mut batch_pieces = 0;
         for (index, text) in texts.iter().enumerate() {
             let pieces = self.encode_text(prefix, text)?;
+            // A text is not split: the batch ends before the text that would exceed the limit.
             if batch_pieces + pieces.len() > BATCH_PIECES {
                 self.embed_batch(&mut batch, &mut vectors);
                 batch_pieces = 0;
@@ -167,9 +169,9 @@ pub enum LoadError {
 }
 
 fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokenizer, LoadError> {
-    let shown = path.display().to_string();
-    let bytes =
-        std::fs::read(path).map_err(|source| LoadError::Read { path: shown.clone(), source })?;
+    let path_text = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|source| LoadError::Read { path: path_text.clone(), source })?;
     let truncation = TruncationParams { max_length: max_pieces, ..Default::default() };
     let tokenizer = Tokenizer::from_bytes(bytes).and_then(|mut tokenizer| {
         tokenizer.with_truncation(Some(truncation))?;
@@ -177,7 +179,7 @@ fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokeniz
         tokenizer.with_padding(None);
         Ok(tokenizer)
     });
-    tokenizer.map_err(|error| LoadError::Unfit { path: shown, why: error.to_string() })
+    tokenizer.map_err(|error| LoadError::Unfit { path: path_text, why: error.to_string() })
 }
 
 fn internal_error(why: &str) -> Error {

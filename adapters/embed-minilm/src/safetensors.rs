@@ -110,8 +110,8 @@ impl TensorFile {
         }
         let mut bytes = vec![0; count * 4];
         let position = SeekFrom::Start(self.data_start.saturating_add(start));
-        let sought = self.file.seek(position);
-        if let Err(source) = sought.and_then(|_| self.file.read_exact(&mut bytes)) {
+        let result = self.file.seek(position).and_then(|_| self.file.read_exact(&mut bytes));
+        if let Err(source) = result {
             return Err(LoadError::Read { path: self.path.clone(), source });
         }
         let (numbers, _) = bytes.as_chunks();

@@ -94,6 +94,7 @@ fn embed_text(text: &str) -> Vec<f32> {
 fn for_each_piece(table: &VectorTable, text: &str, mut take: impl FnMut(usize)) {
     let mut words =
         WordSplitter { table, word: Vec::with_capacity(MAX_WORD_BYTES), is_known: true };
+    // The fast path: no tables of Unicode are needed.
     if text.is_ascii() {
         for byte in text.bytes() {
             words.push_letter(char::from(byte.to_ascii_lowercase()), &mut take);
@@ -164,6 +165,7 @@ fn longest_piece(
         hash = hash.with(*letter);
         *slot = hash;
     }
+    // From the longest prefix to the shortest.
     for length in (1..=letters.len().min(MAX_PIECE_BYTES)).rev() {
         let hash = hashes[length - 1];
         if let Some(piece) = table.find_piece(hash, is_continuation, &letters[..length]) {

@@ -94,6 +94,7 @@ impl Installation<'_> {
     /// Downloads the files from the folder of this address.
     fn fetch_files(&mut self, address: &str) -> Result<(), Error> {
         for file in self.model.files {
+            // An earlier attempt has completed this file.
             if is_valid_file(file, &self.partial)? {
                 continue;
             }

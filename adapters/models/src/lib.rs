@@ -82,14 +82,14 @@ pub enum State {
 /// The installed models of one folder.
 #[derive(Debug, Clone)]
 pub struct Store {
-    known: &'static [Model],
+    catalog: &'static [Model],
     folder: PathBuf,
 }
 
 impl Store {
     /// The product passes [`known::MODELS`]; tests pass their own.
-    pub fn new(known: &'static [Model], folder: impl Into<PathBuf>) -> Self {
-        Self { known, folder: folder.into() }
+    pub fn new(catalog: &'static [Model], folder: impl Into<PathBuf>) -> Self {
+        Self { catalog, folder: folder.into() }
     }
 
     /// Installs a model. After a lost connection the next call resumes.
@@ -116,8 +116,8 @@ impl Store {
     }
 
     pub fn list(&self) -> Vec<Listed> {
-        let mut listed = Vec::with_capacity(self.known.len());
-        for model in self.known {
+        let mut listed = Vec::with_capacity(self.catalog.len());
+        for model in self.catalog {
             listed.push(Listed {
                 name: model.name,
                 license: model.license,
@@ -163,10 +163,10 @@ impl Store {
     }
 
     fn find_model(&self, name: &str) -> Result<&'static Model, Error> {
-        if let Some(model) = self.known.iter().find(|model| model.name == name) {
+        if let Some(model) = self.catalog.iter().find(|model| model.name == name) {
             return Ok(model);
         }
-        let known: Vec<_> = self.known.iter().map(|model| model.name).collect();
+        let known: Vec<_> = self.catalog.iter().map(|model| model.name).collect();
         Err(Error::Unknown { name: name.to_owned(), known: known.join(", ") })
     }
 }

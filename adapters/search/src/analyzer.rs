@@ -189,33 +189,34 @@ impl WordCache {
             self.buffer.clear();
         }
         let start = self.buffer.len();
-        let mut made = std::mem::take(&mut self.buffer);
-        tokenizer::split_compound(compound, |word, stemmed| {
-            if made.len() > start {
-                made.push(' ');
+        // Taken out, because `normalize_word` borrows `self`.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        tokenizer::split_compound(compound, |word, is_stemmed| {
+            if buffer.len() > start {
+                buffer.push(' ');
             }
-            made.push_str(&self.normalize_word(word, stemmed));
+            buffer.push_str(&self.normalize_word(word, is_stemmed));
         });
-        self.buffer = made;
+        self.buffer = buffer;
         let range = start..self.buffer.len();
         self.ranges.insert(compound.into(), range.clone());
         range
     }
 
     /// Returns the word in lower case, with `е` for `ё`, and stemmed.
-    fn normalize_word(&self, word: &str, stemmed: bool) -> String {
-        let lower: String = word
-            .chars()
-            .flat_map(char::to_lowercase)
-            .map(|c| match c {
+    fn normalize_word(&self, word: &str, is_stemmed: bool) -> String {
+        let mut lower = String::with_capacity(word.len());
+        for c in word.chars().flat_map(char::to_lowercase) {
+            lower.push(match c {
                 'ё' => 'е',
                 '’' => '\'',
                 other => other,
-            })
-            .collect();
-        if !stemmed {
+            });
+        }
+        if !is_stemmed {
             return lower;
         }
+        // Words of other languages and mixed scripts have no stem.
         if lower.bytes().all(|b| b.is_ascii_lowercase() || b == b'\'') {
             self.english.stem(&lower).into_owned()
         } else if lower.chars().all(|c| matches!(c, '\u{400}'..='\u{52f}')) {

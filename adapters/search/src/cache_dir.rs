@@ -63,6 +63,7 @@ impl CacheDir {
         for _ in 0..MAX_LOAD_ATTEMPTS {
             let manifest = checksummed_file::read(&self.path(MANIFEST_FILE), &manifest_format())?;
             let (files, table, meta) = decode_manifest(&manifest)?;
+            // Fails if the writer has replaced the files since this process read the manifest.
             if let Some(directory) = self.read_files(&files, &meta) {
                 self.saved_files = files;
                 return Some((directory, table));
@@ -75,6 +76,7 @@ impl CacheDir {
 
     fn read_files(&self, files: &BTreeMap<String, u32>, meta: &str) -> Option<RamDirectory> {
         let directory = RamDirectory::create();
+        // Tantivy removes only files that this list contains.
         let mut managed = vec![format!("\"{META_FILE}\"")];
         for (name, sum) in files {
             let bytes = fs::read(self.path(SEGMENT_FOLDER).join(name)).ok()?;
@@ -105,19 +107,21 @@ impl CacheDir {
         let candidates = index.load_metas().map_err(io::Error::other)?.list_segment_files();
         let mut files = BTreeMap::new();
         for path in candidates {
+            // The list has all possible files of a segment; not all of them exist.
             let (Some(name), Ok(slice)) = (path.to_str(), directory.open_read(&path)) else {
                 continue;
             };
-            let sum = match self.saved_files.get(name) {
-                Some(sum) => *sum,
-                None => {
-                    let bytes = slice.read_bytes()?;
-                    fs::write(self.path(SEGMENT_FOLDER).join(name), bytes.as_slice())?;
-                    crc32fast::hash(bytes.as_slice())
-                }
+            // A file with a known checksum is saved and never changes.
+            let sum = if let Some(sum) = self.saved_files.get(name) {
+                *sum
+            } else {
+                let bytes = slice.read_bytes()?;
+                fs::write(self.path(SEGMENT_FOLDER).join(name), bytes.as_slice())?;
+                crc32fast::hash(bytes.as_slice())
             };
             files.insert(name.to_owned(), sum);
         }
+        // If a merge has ended meanwhile, the files may be of two states.
         if directory.atomic_read(Path::new(META_FILE)).map_err(io::Error::other)? != meta {
             return Ok(false);
         }

@@ -39,13 +39,13 @@ pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
         let trimmed = line.trim();
         // A `#` line inside a code block is not a heading.
         is_code ^= trimmed.starts_with("```") || trimmed.starts_with("~~~");
-        let heading = if is_code { None } else { heading(trimmed) };
+        let section = if is_code { None } else { heading(trimmed) };
         let count = line.split_whitespace().count();
-        if heading.is_some() || words + count > MAX_CHUNK_WORDS {
+        if section.is_some() || words + count > MAX_CHUNK_WORDS {
             push_chunk(&mut chunks, item, &path, start..offset);
             (start, words) = (offset, 0);
         }
-        if let Some((level, name)) = heading {
+        if let Some((level, name)) = section {
             // A heading ends all sections of its level and below.
             path.retain(|(parent, _)| *parent < level);
             path.push((level, name));
@@ -60,6 +60,7 @@ pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
     }
     push_chunk(&mut chunks, item, &path, start..offset);
     if chunks.is_empty() && !item.title.is_empty() {
+        // An item without text is found by its title.
         push_possibly_empty(&mut chunks, item, &path, 0..0);
     }
     chunks.truncate(MAX_CHUNKS);
@@ -114,6 +115,7 @@ fn push_possibly_empty(
         text.push('\n');
     }
     text.push_str(item.text[range.clone()].trim());
+    // 128 bits are enough to identify a text.
     let mut hash = [0; 16];
     hash.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
     chunks.push(Chunk { hash, text, range });

@@ -89,17 +89,17 @@ impl ItemTable {
         let Some(candidates) = self.slots_by_reference.get(&self.reference_hash(&wanted)) else {
             return Vec::new();
         };
-        let mut found = Vec::new();
+        let mut matches = Vec::new();
         for slot in candidates {
             // Two references may have the same hash.
             if let Some(item) = self.item(*slot)
                 && item.reference.to_lowercase() == wanted
             {
-                found.push((&item.document, *slot));
+                matches.push((&item.document, *slot));
             }
         }
-        found.sort_by_key(|(document, _)| *document);
-        found.into_iter().map(|(_, slot)| slot).collect()
+        matches.sort_by_key(|(document, _)| *document);
+        matches.into_iter().map(|(_, slot)| slot).collect()
     }
 
     pub(crate) fn versions(&self) -> BTreeMap<DocumentId, Version> {
@@ -163,12 +163,11 @@ impl ItemTable {
 
     /// Adds an item of an added document and returns its slot.
     pub(crate) fn add_item(&mut self, item: IndexedItem) -> u32 {
-        let slot = match self.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                self.items_by_slot.push(None);
-                u32::try_from(self.items_by_slot.len() - 1).unwrap_or(u32::MAX)
-            }
+        let slot = if let Some(slot) = self.free_slots.pop() {
+            slot
+        } else {
+            self.items_by_slot.push(None);
+            u32::try_from(self.items_by_slot.len() - 1).unwrap_or(u32::MAX)
         };
         self.insert_at(slot, item);
         slot
@@ -225,6 +224,7 @@ impl ItemTable {
             let document = table.add_document(document, version);
             for _ in 0..reader.take_length()? {
                 let (slot, item) = table.decode_item(&mut reader, &document)?;
+                // Each slot has one item.
                 if table.items_by_slot.get(slot_index(slot))?.is_some() {
                     return None;
                 }
@@ -295,13 +295,13 @@ mod tests {
         table.remove_document(&DocumentId::entity("b"));
         table.add_document(DocumentId::docsets(), Version::of(b"empty"));
         let bytes = table.encode();
-        let read = ItemTable::decode(&bytes).unwrap();
-        assert_eq!(read.versions(), table.versions());
-        assert!(read.iter().eq(table.iter()));
-        assert_eq!(read.facets.text(read.iter().next().unwrap().1.facets[0]), "x");
-        assert_eq!((read.item_count(), read.main_script()), (4, Script::Cyrillic));
-        assert_eq!(read.slots_of_reference("C:y").len(), 1);
-        assert_eq!(read.free_slots.len(), 2);
+        let decoded = ItemTable::decode(&bytes).unwrap();
+        assert_eq!(decoded.versions(), table.versions());
+        assert!(decoded.iter().eq(table.iter()));
+        assert_eq!(decoded.facets.text(decoded.iter().next().unwrap().1.facets[0]), "x");
+        assert_eq!((decoded.item_count(), decoded.main_script()), (4, Script::Cyrillic));
+        assert_eq!(decoded.slots_of_reference("C:y").len(), 1);
+        assert_eq!(decoded.free_slots.len(), 2);
         let mut decodable = 0;
         for length in 0..bytes.len() {
             decodable += usize::from(ItemTable::decode(&bytes[..length]).is_some());

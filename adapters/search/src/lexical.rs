@@ -98,8 +98,9 @@ impl LexicalIndex {
             .build();
         let writer = index.writer_with_options(options)?;
         writer.set_merge_policy(Box::new(merge_policy()));
+        // Reloaded by `commit`: an automatic reload would need a thread for each project.
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        let view = LexicalSearcher::new(reader.searcher(), fields)?;
+        let view = LexicalSearcher::new(&reader.searcher(), fields)?;
         Ok(Self { index, directory, writer, reader, fields, is_dirty: false, searcher: view })
     }
 
@@ -138,7 +139,7 @@ impl LexicalIndex {
         if self.is_dirty {
             self.writer.commit()?;
             self.reader.reload()?;
-            self.searcher = LexicalSearcher::new(self.reader.searcher(), self.fields)?;
+            self.searcher = LexicalSearcher::new(&self.reader.searcher(), self.fields)?;
             self.is_dirty = false;
         }
         Ok(())
@@ -197,7 +198,7 @@ struct SegmentPostings {
 }
 
 impl LexicalSearcher {
-    fn new(snapshot: Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
+    fn new(snapshot: &Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
         let mut searcher = Self {
             snapshot: snapshot.clone(),
             segments: Vec::new(),

@@ -186,6 +186,7 @@ impl SearchIndex for Index {
 impl Drop for Index {
     fn drop(&mut self) {
         self.shared.stop();
+        // The thread saves all projects before it ends.
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(worker) = worker
             && worker.join().is_err()

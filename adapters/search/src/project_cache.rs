@@ -42,6 +42,7 @@ impl ProjectCache {
     }
 
     pub(crate) fn get_or_open(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
+        // One at a time, so that two calls do not open the same directory.
         let _opening = lock(&self.opening);
         if let Some(project) = self.get(key) {
             return Ok(project);

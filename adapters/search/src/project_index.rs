@@ -85,12 +85,11 @@ impl ProjectIndex {
             None => None,
         };
         let has_saved = saved.is_some();
-        let (table, lexical) = match saved {
-            Some(saved) => saved,
-            None => {
-                let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
-                (ItemTable::default(), lexical)
-            }
+        let (table, lexical) = if let Some(saved) = saved {
+            saved
+        } else {
+            let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
+            (ItemTable::default(), lexical)
         };
         let mut project = Self {
             analyzers,
@@ -106,6 +105,7 @@ impl ProjectIndex {
         if has_saved {
             project.queue_missing_vectors();
         } else {
+            // The next start must not load unusable files again.
             project.clear_cache_dir();
         }
         Ok(project)
@@ -129,8 +129,10 @@ impl ProjectIndex {
     }
 
     fn try_apply(&mut self, projections: &[DocumentProjection]) -> tantivy::Result<()> {
+        // The texts of a call are embedded within it; see MAX_EMBEDDED_ON_OPEN.
         let mut budget = usize::MAX;
         for projection in projections {
+            // A changed document is replaced as a whole.
             self.remove_document(&projection.document);
             let Some(version) = projection.version else { continue };
             let mut document_chunks = Vec::new();
@@ -250,6 +252,7 @@ impl ProjectIndex {
         let terms = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
         let mut scores =
             bm25::score_items(searcher, &terms, table.item_count(), table.slot_count())?;
+        // The filter is applied after scoring, so that it does not change the term weights.
         for (slot, score) in (0..).zip(&mut scores) {
             if *score > 0.0 && !filter.includes_slot(table, slot) {
                 *score = 0.0;

@@ -56,12 +56,12 @@ pub(crate) fn rank_page(
     let mut total = lexical.len();
     // Fusion and pins may remove results from the lexical order, so more are needed.
     let needed = page.end.saturating_add(pinned.len());
-    let kept = match semantic {
+    let kept_count = match semantic {
         Some(_) if needed <= MAX_FUSED => MAX_FUSED,
         Some(_) => needed.saturating_add(2 * MAX_FUSED),
         None => needed,
     };
-    keep_best(&mut lexical, kept);
+    keep_best(&mut lexical, kept_count);
     lexical.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
 
     let mut ranked = match semantic {
@@ -123,6 +123,7 @@ pub(crate) fn keep_best(results: &mut Vec<ScoredSlot>, count: usize) {
         return results.clear();
     }
     let mut scores: Vec<f32> = results.iter().map(|result| result.score).collect();
+    // Linear in the number of results, unlike a sort of all of them.
     let (_, worst, _) = scores.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
     let worst = *worst;
     results.retain(|result| result.score >= worst);
@@ -207,23 +208,23 @@ mod tests {
     }
 
     fn slots(page: &ResultPage) -> Vec<u32> {
-        page.hits.iter().map(|found| found.slot).collect()
+        page.hits.iter().map(|hit| hit.slot).collect()
     }
 
     #[test]
     fn equal_scores_are_ordered_by_reference() {
-        let found = rank_page(&table(4), &[1.0, 2.0, 0.0, 1.0], None, &[], 0..9);
-        assert_eq!((slots(&found), found.total), (vec![1, 3, 0], 3));
+        let page = rank_page(&table(4), &[1.0, 2.0, 0.0, 1.0], None, &[], 0..9);
+        assert_eq!((slots(&page), page.total), (vec![1, 3, 0], 3));
     }
 
     #[test]
     fn fusion_scales_and_weighs_both_lists() {
         let words = [9.0, 5.0, 1.0, 0.0, 0.0];
         let semantic = ranking(&[(3, 0.9), (1, 0.7), (4, 0.4), (2, 0.1)], 1.0);
-        let found = rank_page(&table(5), &words, Some(&semantic), &[], 0..9);
+        let page = rank_page(&table(5), &words, Some(&semantic), &[], 0..9);
         // 0: 1 and none; 1: .5 and .75; 2: 0 and 0; 3: none and 1; 4 is below the cutoff.
-        assert_eq!((slots(&found), found.total), (vec![1, 3, 0, 2], 4));
-        assert!((found.hits[0].score - 0.625).abs() < 1e-6);
+        assert_eq!((slots(&page), page.total), (vec![1, 3, 0, 2], 4));
+        assert!((page.hits[0].score - 0.625).abs() < 1e-6);
     }
 
     #[test]
@@ -237,10 +238,10 @@ mod tests {
         let pinned = [899, 2, 3];
         let whole = rank_page(&table, &words, Some(&semantic), &pinned, 0..usize::MAX);
         assert_eq!(whole.hits.len(), whole.total);
-        let mut seen: Vec<u32> = slots(&whole);
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), whole.total);
+        let mut unique: Vec<u32> = slots(&whole);
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), whole.total);
         for size in [1, 7, 190, 210, 500] {
             let mut pages = Vec::new();
             for start in (0..whole.total).step_by(size) {

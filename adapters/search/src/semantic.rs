@@ -287,8 +287,10 @@ impl SemanticIndex {
         for model in &mut self.models {
             let hashes = self.chunk_counts.keys();
             let used = hashes.filter(|hash| model.vectors.row(hash).is_some()).count();
+            // Without used vectors the index was emptied, and its texts will be added again.
             if used > 0 && model.vectors.len() > 2 * used + MAX_UNUSED_VECTORS {
                 model.vectors.retain(|hash| self.chunk_counts.contains_key(hash));
+                // The remaining vectors have new row numbers.
                 model.chunk_rows.source = None;
                 if let Some(file) = &mut model.file {
                     file.rewrite_on_save();
@@ -356,6 +358,7 @@ impl ModelIndex {
                     file.push(hash, &row);
                 }
             } else if self.vectors.row(hash).is_none() {
+                // The vector is not a repeat, so its dimension is wrong.
                 return self.disable(&profile_mismatch());
             }
         }
@@ -366,6 +369,7 @@ impl ModelIndex {
         let error = error as &dyn std::error::Error;
         tracing::error!(model, error, "embedding model: it failed and is not used any more");
         self.has_failed = true;
+        // Frees the memory, unlike `clear`.
         self.pending = Vec::new();
     }
 

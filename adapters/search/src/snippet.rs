@@ -100,23 +100,23 @@ fn may_contain_term(compound: &str, initials: &[char]) -> bool {
 fn best_passage(text: &str, matches: &[TermMatch]) -> Option<Range<usize>> {
     let ends = end_offsets(text, matches);
     let (mut best, mut best_counts) = (None, (0, 0));
-    let mut seen = Vec::new();
-    for (first, found) in matches.iter().enumerate() {
-        let mut range = found.range.clone();
+    let mut distinct = Vec::new();
+    for (first, term_match) in matches.iter().enumerate() {
+        let mut range = term_match.range.clone();
         let mut count = 0;
-        seen.clear();
+        distinct.clear();
         for (other, end) in matches[first..].iter().zip(&ends[first..]) {
             if end - ends[first] > MAX_SNIPPET_CHARS - MAX_LEAD_CHARS {
                 break;
             }
             count += 1;
             range.end = other.range.end;
-            if !seen.contains(&other.term) {
-                seen.push(other.term);
+            if !distinct.contains(&other.term) {
+                distinct.push(other.term);
             }
         }
-        if (seen.len(), count) > best_counts {
-            (best, best_counts) = (Some(range), (seen.len(), count));
+        if (distinct.len(), count) > best_counts {
+            (best, best_counts) = (Some(range), (distinct.len(), count));
         }
     }
     best
@@ -126,11 +126,11 @@ fn best_passage(text: &str, matches: &[TermMatch]) -> Option<Range<usize>> {
 fn end_offsets(text: &str, matches: &[TermMatch]) -> Vec<usize> {
     let (mut end, mut chars) = (0, 0);
     let mut offsets = Vec::with_capacity(matches.len());
-    for found in matches {
+    for term_match in matches {
         // Several terms may match one compound.
-        if found.range.end > end {
-            chars += text[end..found.range.end].chars().count();
-            end = found.range.end;
+        if term_match.range.end > end {
+            chars += text[end..term_match.range.end].chars().count();
+            end = term_match.range.end;
         }
         offsets.push(chars);
     }
@@ -182,17 +182,21 @@ mod tests {
     fn snippet_shows_terms_in_any_form() {
         let filler = "lorem ipsum ".repeat(60);
         let text = format!("{filler}\n- it Connected\n  twice {filler}");
-        let found = snippet(&text, &["connect"]);
-        assert!(found.starts_with("…- it Connected twice lorem"), "{found}");
-        assert!(found.ends_with("ipsum…") || found.ends_with("lorem…"), "{found}");
-        assert!(found.chars().count() <= MAX_SNIPPET_CHARS, "{found}");
+        let snippet_text = snippet(&text, &["connect"]);
+        assert!(snippet_text.starts_with("…- it Connected twice lorem"), "{snippet_text}");
+        assert!(
+            snippet_text.ends_with("ipsum…") || snippet_text.ends_with("lorem…"),
+            "{snippet_text}"
+        );
+        assert!(snippet_text.chars().count() <= MAX_SNIPPET_CHARS, "{snippet_text}");
     }
 
     #[test]
     fn snippet_prefers_passage_with_more_terms() {
         let filler = "lorem ipsum ".repeat(60);
-        let found = snippet(&format!("alpha {filler} alpha beta {filler}"), &["alpha", "beta"]);
-        assert!(found.contains("alpha beta"), "{found}");
+        let snippet_text =
+            snippet(&format!("alpha {filler} alpha beta {filler}"), &["alpha", "beta"]);
+        assert!(snippet_text.contains("alpha beta"), "{snippet_text}");
     }
 
     #[test]

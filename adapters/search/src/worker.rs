@@ -66,6 +66,7 @@ impl SharedState {
             return Ok(project);
         }
         let project = self.projects.get_or_open(key)?;
+        // The loaded index may have texts without a vector.
         lock(&self.state).has_pending_texts = true;
         self.wake.notify_all();
         Ok(project)
@@ -162,6 +163,7 @@ pub(crate) struct CallGuard<'a>(&'a SharedState);
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         lock(&self.0.state).running_calls -= 1;
+        // The thread may be waiting until no call runs.
         self.0.wake.notify_all();
     }
 }
@@ -180,6 +182,7 @@ pub(crate) fn start_thread(shared: &Arc<SharedState>) -> Option<JoinHandle<()>> 
 }
 
 fn run_tasks(shared: &SharedState) {
+    // Embedding takes minutes of processor time and is never urgent.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, WORKER_NICE) {
         tracing::debug!(%error, "search: the background thread keeps its normal priority");

@@ -127,6 +127,7 @@ fn split_runs(piece: &str) -> Vec<&str> {
     for i in 1..chars.len() {
         let (before, (offset, here)) = (chars[i - 1].1, chars[i]);
         let after = chars.get(i + 1).map(|(_, c)| *c);
+        // A combining mark belongs to the letter or digit before it.
         let is_digit_border = is_digit(before) != is_digit(here)
             && !is_combining_mark(before)
             && !is_combining_mark(here);

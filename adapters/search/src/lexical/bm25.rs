@@ -31,6 +31,7 @@ pub(crate) fn score_items(
     let mut postings = Vec::new();
     for term in terms {
         postings.clear();
+        // The weight depends on the number of postings, so they are collected first.
         for_each_posting(searcher, &term.text, |slot, norm, count| {
             postings.push((slot, norm, count));
         })?;
@@ -59,6 +60,7 @@ pub(super) fn for_each_posting(
         let mut block = segment.terms.read_block_postings_from_terminfo(&info, option)?;
         while block.block_len() > 0 {
             for (doc, count) in block.docs().iter().zip(block.freqs()) {
+                // The last block is padded.
                 if *doc == TERMINATED {
                     break;
                 }
@@ -78,6 +80,7 @@ pub(super) fn has_postings(searcher: &LexicalSearcher, text: &str) -> tantivy::R
     let term = Term::from_field_text(searcher.words, text);
     for segment in &searcher.segments {
         let Some(info) = segment.terms.get_term_info(&term)? else { continue };
+        // Without deletions every posting is an item.
         let Some(alive) = &segment.alive else { return Ok(true) };
         let option = IndexRecordOption::Basic;
         let mut block = segment.terms.read_block_postings_from_terminfo(&info, option)?;

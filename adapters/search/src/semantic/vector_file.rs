@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use reqlore_domain::ports::embedder::ModelProfile;
 
 use super::vector_set::{QuantizedVector, VectorSet};
+use crate::cache_dir::CacheDir;
 use crate::checksummed_file;
 use crate::chunk::ChunkHash;
 
@@ -30,17 +31,18 @@ pub(crate) struct VectorFile {
 }
 
 impl VectorFile {
-    pub(crate) fn new(folder: &crate::cache_dir::CacheDir, profile: &ModelProfile) -> Self {
+    pub(crate) fn new(cache_dir: &CacheDir, profile: &ModelProfile) -> Self {
         let mut name = String::new();
         for c in profile.name.chars().take(MAX_NAME_CHARS) {
             // Only characters that are valid in file names.
             name.push(if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' });
         }
+        // The ID has no limits on its length and characters, its hash has.
         let identity = blake3::hash(profile.id.as_bytes()).to_hex();
         Self {
-            path: folder.path(&format!("vectors-{name}.bin")),
+            path: cache_dir.path(&format!("vectors-{name}.bin")),
             first_line: format!("reqlore vectors 1 {} {}\n", identity, profile.dimension),
-            is_writer: folder.is_writer(),
+            is_writer: cache_dir.is_writer(),
             unsaved: Vec::new(),
             must_rewrite: false,
         }
@@ -56,6 +58,7 @@ impl VectorFile {
                     let path = self.path.display();
                     tracing::warn!(%path, %error, "search cache: cannot read vectors");
                 }
+                // The first save creates the file.
                 self.must_rewrite = true;
                 return vectors;
             }
@@ -87,6 +90,7 @@ impl VectorFile {
         for (hash, row) in self.load(dimension).iter() {
             vectors.insert(hash, &row);
         }
+        // Vectors that this process computed before are not in the file.
         self.is_writer = true;
         self.must_rewrite = true;
     }

@@ -195,13 +195,16 @@ mod tests {
                 ));
             }
             let query = vector(7, dimension);
-            let found = vectors.similarities(&query);
-            for (seed, found) in (0..).zip(&found) {
+            let similarities = vectors.similarities(&query);
+            for (seed, similarity) in (0..).zip(&similarities) {
                 let exact: f32 =
                     vector(seed, dimension).iter().zip(&query).map(|(a, b)| a * b).sum();
-                assert!((found - exact).abs() < 0.01, "{dimension} {seed}: {found} {exact}");
+                assert!(
+                    (similarity - exact).abs() < 0.01,
+                    "{dimension} {seed}: {similarity} {exact}"
+                );
             }
-            assert!(found[7] > 0.99);
+            assert!(similarities[7] > 0.99);
         }
     }
 

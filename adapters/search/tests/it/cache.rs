@@ -109,7 +109,7 @@ fn damaged_file_is_detected_and_rebuilt() {
         &|path| edit_file(path, |bytes| bytes.truncate(bytes.len() / 2)),
         &|path| edit_file(path, |bytes| bytes.extend(b"more")),
         &|path| {
-            edit_file(path, |bytes| bytes.iter_mut().step_by(97).for_each(|byte| *byte ^= 0x40))
+            edit_file(path, |bytes| bytes.iter_mut().step_by(97).for_each(|byte| *byte ^= 0x40));
         },
         &|path| fs::write(path, b"reqlore search cache words 0.0.0\nfrom another time").unwrap(),
     ];
