@@ -5,7 +5,7 @@
 //! [--folder DIR]`; the profile is the one that is shipped. With `--storages` 100,000 entities are
 //! measured in each storage, and nothing else. With `--large` also 100,000 entities are measured,
 //! and 10,000 with a sentence model, which takes a quarter of an hour. A sentence model is measured
-//! where `REQLORE_TEST_MODEL` names a folder with the files of all-minilm-l6-v2.
+//! if `REQLORE_TEST_MODEL` names a folder with the files of all-minilm-l6-v2.
 //!
 //! Each row is the quietest of three rounds. Missed bars are printed; only wrong results fail.
 

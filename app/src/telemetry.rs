@@ -30,7 +30,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::exit::CommandError;
 
 /// rmcp logs every message; only its errors matter unless the setting names it.
-const QUIET: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
+const RMCP_LEVEL: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
 /// Room for a backtrace.
 const MAX_FIELD_BYTES: usize = 64 * 1024;
 
@@ -46,7 +46,7 @@ pub(crate) enum LogFormat {
 #[must_use]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otel")]
-    _exporter: Option<otel::Exporter>,
+    _exporter: Option<otel::SpanExport>,
 }
 
 /// Starts logging, also of panics. Call it once per process.
@@ -54,9 +54,9 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> Result<Telemetry, Comman
     let lines = log_lines(format, std::io::stderr().is_terminal(), std::io::stderr);
     let registry = tracing_subscriber::registry().with(lines.with_filter(targets(filter)?));
     #[cfg(feature = "otel")]
-    let exporter = otel::Exporter::start()?;
+    let exporter = otel::SpanExport::from_environment()?;
     #[cfg(feature = "otel")]
-    let registry = registry.with(exporter.as_ref().map(otel::Exporter::layer));
+    let registry = registry.with(exporter.as_ref().map(otel::SpanExport::tracing_layer));
     registry.init();
     // After `init`: an earlier event would be lost.
     std::panic::set_hook(Box::new(log_panic));
@@ -75,9 +75,9 @@ pub(crate) fn targets(filter: &str) -> Result<Targets, CommandError> {
             "log: {filter:?} is not a level; use error, warn, info, debug, trace or off"
         ))
     })?;
-    if !filter.contains(QUIET.0) {
+    if !filter.contains(RMCP_LEVEL.0) {
         let level = targets.default_level().unwrap_or(LevelFilter::OFF);
-        targets = targets.with_target(QUIET.0, QUIET.1.min(level));
+        targets = targets.with_target(RMCP_LEVEL.0, RMCP_LEVEL.1.min(level));
     }
     Ok(targets)
 }
@@ -120,7 +120,7 @@ impl<'writer> FormatFields<'writer> for LogFormat {
         mut writer: Writer<'writer>,
         fields: R,
     ) -> fmt::Result {
-        let mut record = CleanFields::default();
+        let mut record = RedactedFields::default();
         fields.record(&mut record);
         if *self == Self::Json {
             return write!(writer, "{}", Value::Object(record.0));
@@ -166,7 +166,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = CleanFields::default();
+        let mut fields = RedactedFields::default();
         event.record(&mut fields);
         let mut fields = fields.0;
         // A field of an inner span hides that of an outer one.
@@ -202,42 +202,42 @@ where
 
 /// Fields of an event or a span, without secrets.
 #[derive(Default)]
-struct CleanFields(Map<String, Value>);
+struct RedactedFields(Map<String, Value>);
 
-impl CleanFields {
-    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+impl RedactedFields {
+    fn insert_field(&mut self, field: &Field, value: impl Into<Value>) {
         let name = field.name();
         self.0.insert(name.strip_prefix("r#").unwrap_or(name).to_owned(), value.into());
     }
 }
 
-impl Visit for CleanFields {
+impl Visit for RedactedFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, clean(value));
+        self.insert_field(field, redact_and_cut(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 }
 
-fn clean(text: &str) -> String {
+fn redact_and_cut(text: &str) -> String {
     let mut clean = redact(text).into_owned();
     // After `redact`, which may not recognise half of a secret.
     if clean.len() > MAX_FIELD_BYTES {

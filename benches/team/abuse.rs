@@ -59,7 +59,7 @@ pub(crate) fn measure(project: &Project) -> Result<()> {
     })?;
     let times = Times::of(times);
     let bar = BAR.max(quiet.p99() * 2);
-    let row = Row::new(format!("beside {open} slow connections, bad logins"));
+    let row = Row::new(format!("with {open} slow connections and bad logins"));
     println!("{}", row.times(&times).rate(&times).bar_p99(bar));
     let most = server.mebibytes("VmHWM")?;
     println!("{}", Row::new("most memory of all of that").at_most(MEMORY_BAR_MIB, most, "MiB"));

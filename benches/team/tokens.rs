@@ -25,7 +25,7 @@ const NOW: Timestamp = Timestamp(1_760_000_000_000_000_000);
 const BAR: Duration = Duration::from_micros(10);
 
 pub(crate) fn measure(folder: &Path) -> Result<()> {
-    println!("\nrecognising one of {TOKENS} tokens, beside the read from the storage");
+    println!("\nauthenticating one of {TOKENS} tokens, without the read from the storage");
     // As the server's; only this thread works, so that the time is that of one login.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     for storage in STORAGES {
@@ -51,8 +51,8 @@ async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
     for presented in &shown {
         store.token_owner(&presented.id).await?.ok_or("a token is not there")?;
     }
-    let holder = clock.elapsed() / u32::try_from(SHOWN)?;
-    for (what, read) in [("not seen before", epoch + holder), ("seen before", epoch)] {
+    let owner = clock.elapsed() / u32::try_from(SHOWN)?;
+    for (what, read) in [("not seen before", epoch + owner), ("seen before", epoch)] {
         let clock = Instant::now();
         for token in &texts {
             let token = Some(token.as_str());
@@ -61,13 +61,13 @@ async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
             authenticator.authenticate(shown).await.map_err(|denied| format!("{denied:?}"))?;
         }
         let all = clock.elapsed() / u32::try_from(SHOWN)?;
-        let beside = all.saturating_sub(read);
+        let own_time = all.saturating_sub(read);
         let micros = |time: Duration| time.as_secs_f64() * 1_000_000.0;
         let mut note = format!("{:.1} us, {:.1} of them the storage's", micros(all), micros(read));
         if storage == STORAGES[0] {
-            note = format!("{note}; bar {:.0} us: {}", micros(BAR), verdict(beside <= BAR));
+            note = format!("{note}; bar {:.0} us: {}", micros(BAR), verdict(own_time <= BAR));
         }
-        println!("{}", Row::new(format!("{what}, {storage}")).processor(beside).note(note));
+        println!("{}", Row::new(format!("{what}, {storage}")).processor(own_time).note(note));
     }
     Ok(())
 }

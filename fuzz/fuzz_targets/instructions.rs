@@ -43,7 +43,7 @@ fn is_new(key: SectionKey) -> bool {
     key.check_new().is_ok()
 }
 
-/// What differs lies within lines of a list, the sentence that stands for none, or white space.
+/// Only list lines, the sentence for an empty list, and white space may differ.
 fn assert_only_the_list_changed(before: &str, after: &str) {
     assert_eq!(before.starts_with(BOM), after.starts_with(BOM));
     let (before, after) = (before.trim_start_matches(BOM), after.trim_start_matches(BOM));
@@ -62,7 +62,7 @@ fn assert_only_the_list_changed(before: &str, after: &str) {
     let start = bytes[..head].iter().rposition(is_end).map_or(0, |at| at + 1);
     let end = bytes[end..].iter().position(is_end).map_or(bytes.len(), |at| end + at);
     let gone = String::from_utf8_lossy(&bytes[start..end]);
-    // Where the list is new, it stands between two lines that stay.
+    // A new list is inserted between two unchanged lines.
     let stays = |line: &str| after.split(['\n', '\r']).any(|other| other.trim() == line.trim());
     let is_list = |line: &str| line.trim_start().starts_with(['-', '*', '+']);
     let may_go = |line: &str| {

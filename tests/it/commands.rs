@@ -171,7 +171,7 @@ const CASES: [Case; 21] = [
     (&[], Some(("REQLORE_ROOTS", "tmp")), 2, "roots: \"tmp\" (environment"),
     (&["--storage", "redis:x"], None, 2, "\"redis\" is not built into this version; use fs[:DIR]"),
     (&["--transport", "websocket"], None, 2, "(flag --transport) must be stdio or http"),
-    // A repository that somebody cloned opens no port.
+    // A cloned repository must not open a port.
     (&["--root", "open"], None, 2, "reqlore.toml) may not be set by a project's own file"),
     (&["--listen", "localhost"], None, 2, "http.listen: \"localhost\" (flag --listen) must be"),
     (&["--behind-proxy=proxy"], None, 2, "a list of addresses: \"proxy\" is not an address"),
@@ -181,9 +181,14 @@ const CASES: [Case; 21] = [
     (&["--config", "misspelt.toml"], None, 2, "unknown setting \"http.limits.que\""),
     (&["--log", "loud"], None, 2, "log: \"loud\" is not a level"),
     (&["--root", "/no/such/folder"], None, 1, "root: /no/such/folder can't be used"),
-    (&["--config", "typo.toml"], None, 2, "typo.toml: unknown setting \"wrap\"; the settings are root,"),
+    (
+        &["--config", "typo.toml"],
+        None,
+        2,
+        "typo.toml: unknown setting \"wrap\"; the settings are root,",
+    ),
     (&["--config", "broken.toml"], None, 2, "broken.toml: "),
-    // `reqlore.toml` in the root: a repository that somebody cloned.
+    // `reqlore.toml` in the root of a cloned repository.
     (&["--root", "cloned"], None, 2, "reqlore.toml) must be inside the project"),
     (&["--config", "none.toml"], None, 1, "none.toml can't be read"),
     (&[], Some(("REQLIX_REQ_REL_PATH", "../x")), 2, "REQLIX_REQ_REL_PATH: \"../x\" must be"),
@@ -224,7 +229,7 @@ fn config_invalid_setting_is_named_in_the_error() {
     assert_eq!(code, 2, "{errors}");
 }
 
-/// A repository that somebody cloned does not say how far a server is open.
+/// A cloned repository must not extend the access to a server.
 #[test]
 fn http_project_config_cannot_set_access_or_audit() {
     let project = project();

@@ -101,13 +101,13 @@ const IN_FLIGHT: usize = 4;
 
 /// Of a requirement: the last acknowledged text, and later ones that were not acknowledged.
 #[derive(Default)]
-struct Expected {
+struct ExpectedTexts {
     acknowledged: Option<String>,
     maybe: Vec<String>,
 }
 
 /// By index.
-type Texts = BTreeMap<String, Expected>;
+type Texts = BTreeMap<String, ExpectedTexts>;
 
 /// Several servers set requirements of one section; each writer has indices of its own.
 fn check_requirements(storage: &str) {
@@ -190,7 +190,7 @@ fn check_texts(storage: &str, root: &Path, texts: &mut Texts) {
         let is_known = found == expected.acknowledged
             || found.as_ref().is_some_and(|text| expected.maybe.contains(text));
         assert!(is_known, "{index}: {found:?}, acknowledged {:?}", expected.acknowledged);
-        *expected = Expected { acknowledged: found, maybe: Vec::new() };
+        *expected = ExpectedTexts { acknowledged: found, maybe: Vec::new() };
     }
     assert_eq!(stored, BTreeMap::new(), "texts that no writer sent");
     let agents = file(root, "AGENTS.md");

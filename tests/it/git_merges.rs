@@ -1,4 +1,4 @@
-//! Two branches that both grew the backlog, merged by the real git and mended by `check --fix`.
+//! Two branches that both extended the backlog, merged by git and repaired by `check --fix`.
 //!
 //! Both are grown within one second, so which of two items is the younger is told by their
 //! identities alone.
@@ -12,7 +12,7 @@ use crate::backlog::{data, epic, made, requirement, story};
 use crate::client::{Server, project};
 use crate::copy_and_backup::run;
 
-/// git as nobody has configured it.
+/// git without the user's configuration.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let mut git = Command::new("git");
     git.current_dir(folder)
@@ -44,7 +44,7 @@ fn grow(root: &Path, who: &str) {
     git(root, &["commit", "--message", who]);
 }
 
-/// What everything below one epic is called.
+/// The references and titles of everything below one epic.
 fn titles(server: &mut Server, epic: &Value) -> Vec<String> {
     let answer = server.call("epic_hierarchy", json!({ "epic": epic }));
     let tree = data(&answer).clone();

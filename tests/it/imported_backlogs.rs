@@ -74,7 +74,7 @@ fn check_hierarchies(server: &mut Server, source: &[Value]) -> usize {
 fn public_backlogs_are_imported_and_read_completely() {
     let file = repository().join("../shared/data/openspec-backlog.json");
     let Ok(source) = std::fs::read(&file) else {
-        println!("no real backlog is beside the repository; nothing was proved");
+        println!("no public backlog was found next to the repository; nothing was tested");
         return;
     };
     let source: Vec<Value> = serde_json::from_slice(&source).unwrap();

@@ -216,7 +216,7 @@ fn knowledge_sync_reports_progress_and_can_be_cancelled() {
         told.extend(number(&line, "progress"));
     }
     assert!(told.iter().all(|done| *done < f64::from(count)), "it went on to the end");
-    // What was not indexed yet is now, and what was is not again.
+    // Only entities without an index entry are indexed.
     server.send(sync(3));
     let mut rest = Vec::new();
     let answer = loop {

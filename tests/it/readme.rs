@@ -84,7 +84,7 @@ impl Page {
     }
 }
 
-/// Runs a page in a new project, as somebody would whose only program of ours is on the path.
+/// Runs a page's commands in a new project, with reqlore on the PATH.
 fn run(page: &Page, script: &str) {
     let home = project();
     let (bin, folder) = (home.path().join("bin"), home.path().join("project"));
@@ -193,7 +193,7 @@ fn pages_links_have_targets() {
     }
 }
 
-/// What a heading is called in a link.
+/// The anchor of a heading.
 fn anchor(line: &str) -> Option<String> {
     let heading = line.starts_with('#').then(|| line.trim_start_matches('#').trim())?;
     let kept = heading.to_lowercase().replace(' ', "-");

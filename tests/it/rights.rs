@@ -228,7 +228,7 @@ fn token_for_one_project_cannot_read_another() {
         let mut theirs = server.client(&members[0].token);
         let mut ours = server.client(&token);
         for tool in &reading {
-            for project in ["shop", "default", root, "nobody"] {
+            for project in ["shop", "default", root, "unknown"] {
                 let answer = ours.call(tool, arguments(tool, project));
                 let named = arguments(tool, project)["query"] == WORD;
                 let body = answer.body.to_lowercase();
@@ -248,7 +248,7 @@ fn token_for_one_project_cannot_read_another() {
             let hidden = ours.request(method, params);
             assert!(hidden.code().is_some() && !hidden.body.contains(WORD), "{hidden:?}");
         }
-        let refusals = ["default", "nobody"].map(|project| {
+        let refusals = ["default", "unknown"].map(|project| {
             let mut client = server.client(&token).with("Reqlore-Project", project);
             let named = client.call("get_item", json!({ "reference": "EP-001" }));
             assert_eq!((named.status, named.code()), (404, Some(-32002)));

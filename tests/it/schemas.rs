@@ -131,21 +131,21 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A tool with validators of its arguments and answers.
-struct Judged {
+struct ToolValidators {
     spec: ToolSpec,
     input: Validator,
     output: Validator,
 }
 
-static JUDGED: LazyLock<Vec<Judged>> = LazyLock::new(|| {
-    let judge = |schema: &Map<String, Value>| {
+static VALIDATORS: LazyLock<Vec<ToolValidators>> = LazyLock::new(|| {
+    let compile = |schema: &Map<String, Value>| {
         jsonschema::validator_for(&Value::Object(schema.clone())).unwrap()
     };
-    let judged = |spec: &ToolSpec| {
-        let (input, output) = (judge(&spec.input_schema), judge(&spec.output_schema));
-        Judged { spec: spec.clone(), input, output }
+    let validators = |spec: &ToolSpec| {
+        let (input, output) = (compile(&spec.input_schema), compile(&spec.output_schema));
+        ToolValidators { spec: spec.clone(), input, output }
     };
-    application().tools(&caller()).into_iter().map(judged).collect()
+    application().tools(&caller()).into_iter().map(validators).collect()
 });
 
 proptest! {
@@ -155,7 +155,7 @@ proptest! {
     #[test]
     fn schemas_and_tools_refuse_the_same_arguments(all in arguments()) {
         let application = application();
-        for Judged { spec, input, output } in JUDGED.iter() {
+        for ToolValidators { spec, input, output } in VALIDATORS.iter() {
             let taken = spec.input_schema["properties"].as_object().unwrap();
             let mut arguments = all.clone();
             arguments.retain(|name, _| taken.contains_key(name) || name == "other");
@@ -218,7 +218,7 @@ fn schemas_valid_arguments_are_accepted_by_every_tool() {
             refused.push(format!("{}: {}", spec.name, error.message));
         }
     }
-    // What they name is not there, or is held by others.
+    // Their targets do not exist, or other items refer to them.
     let names: Vec<&str> = refused.iter().filter_map(|one| one.split(':').next()).collect();
     let expected = ["delete_item", "delete_relationship", "reqlix_delete_requirements"];
     assert_eq!(names, expected, "{refused:#?}");

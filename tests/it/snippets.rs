@@ -43,7 +43,7 @@ With a project's file, `reqlore init` adds this block to the project's AGENTS.md
 
 ";
 const URL: &str = "https://reqlore.example.org/api/v1/mcp";
-/// Where a person of the page lives.
+/// The home folder in the examples.
 const HOME: &str = "/home/ann";
 
 /// A person with the program and a project, and nothing else.
@@ -67,7 +67,7 @@ impl Machine {
         command.output().unwrap()
     }
 
-    /// The one file that init made, beside its own record: as a person writes its path, and its text.
+    /// The path, with `~` for the home folder, and the text of the one file that init wrote.
     fn made(&self) -> (String, String) {
         let mut found = Vec::new();
         collect(self.0.path(), &mut found);
@@ -94,7 +94,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What init does for one client, as a paragraph and a block, or why it does not.
+/// The change of init for one client, or the reason that there is none.
 fn part(client: &str, scope: &str, more: &[&str]) -> String {
     let machine = Machine::new();
     let arguments = ["--no-agents-md", "--client", client, "--scope", scope];

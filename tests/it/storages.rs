@@ -66,7 +66,7 @@ fn sqlite_two_servers_see_each_others_commits_at_once() {
     }
 }
 
-// Catalogue 130; Reliability P1: nothing is acknowledged that nobody will find again
+// Catalogue 130; Reliability P1: nothing is acknowledged that can't be found again
 #[test]
 fn database_removed_while_open_refuses_writes() {
     for (storage, file) in databases() {

@@ -1,5 +1,5 @@
-//! What clients and people see, as reviewed files: tools, help, configuration, documentation.
-//! UPDATE_EXPECT=1 writes them anew; a difference is a decision.
+//! Reviewed snapshots of the tools and the help, and the generated page of the tools.
+//! `UPDATE_EXPECT=1` writes them; review each difference.
 
 use std::fmt::Write as _;
 
@@ -199,8 +199,7 @@ fn type_and_limits(schema: &Value) -> String {
     format!("{own}; each item: {}", type_and_limits(&schema["items"]))
 }
 
-/// What the list of tools may cost a model, in tokens: as it is sent, and without what only
-/// programs read.
+/// Token budget of the list of tools: complete, and without output schemas.
 const MAX_TOKENS: [usize; 2] = [8_500, 5_200];
 
 #[test]

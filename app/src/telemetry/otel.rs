@@ -23,49 +23,51 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::exit::CommandError;
 
-const NAME: &str = "reqlore";
-const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const SERVICE_NAME: &str = "reqlore";
+const ENDPOINT_VARIABLES: [&str; 2] =
+    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 /// For the last spans at the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends spans in batches from its own thread; the last ones when it is dropped.
-pub(super) struct Exporter(SdkTracerProvider);
+pub(super) struct SpanExport(SdkTracerProvider);
 
-impl Exporter {
+impl SpanExport {
     /// `None` if no collector is named.
     #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
-    pub(super) fn start() -> Result<Option<Self>, CommandError> {
+    pub(super) fn from_environment() -> Result<Option<Self>, CommandError> {
         let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        if !ENDPOINTS.into_iter().any(is_named) {
+        if !ENDPOINT_VARIABLES.into_iter().any(is_named) {
             return Ok(None);
         }
         let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
         let exporter = builder.with_protocol(Protocol::HttpBinary).build().map_err(|error| {
-            let [traces, all] = ENDPOINTS;
+            let [traces, all] = ENDPOINT_VARIABLES;
             CommandError::usage(format!("OpenTelemetry: {error}; correct {traces} or {all}"))
         })?;
-        Ok(Some(Self::to(exporter)))
+        Ok(Some(Self::with_exporter(exporter)))
     }
 
-    fn to(exporter: impl SpanExporter + 'static) -> Self {
+    fn with_exporter(exporter: impl SpanExporter + 'static) -> Self {
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = Resource::builder().with_service_name(NAME).with_attribute(version).build();
+        let resource =
+            Resource::builder().with_service_name(SERVICE_NAME).with_attribute(version).build();
         let provider = SdkTracerProvider::builder().with_resource(resource);
-        Self(provider.with_batch_exporter(Redacted(exporter)).build())
+        Self(provider.with_batch_exporter(RedactingExporter(exporter)).build())
     }
 
     /// The product's own spans from level info on, independent of the log's level.
-    pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    pub(super) fn tracing_layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
         let layer: OpenTelemetryLayer<S, Tracer> =
-            tracing_opentelemetry::layer().with_tracer(self.0.tracer(NAME));
-        layer.with_filter(Targets::new().with_target(NAME, LevelFilter::INFO))
+            tracing_opentelemetry::layer().with_tracer(self.0.tracer(SERVICE_NAME));
+        layer.with_filter(Targets::new().with_target(SERVICE_NAME, LevelFilter::INFO))
     }
 }
 
-impl Drop for Exporter {
+impl Drop for SpanExport {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
             tracing::warn!(%error, "the last spans may not have reached the collector");
@@ -75,17 +77,17 @@ impl Drop for Exporter {
 
 /// Removes secrets from exported spans.
 #[derive(Debug)]
-struct Redacted<E>(E);
+struct RedactingExporter<E>(E);
 
-impl<E: SpanExporter> SpanExporter for Redacted<E> {
+impl<E: SpanExporter> SpanExporter for RedactingExporter<E> {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
-            clean(&mut span.attributes);
+            redact_attributes(&mut span.attributes);
             for event in &mut span.events.events {
                 if let Cow::Owned(name) = redact(&event.name) {
                     event.name = name.into();
                 }
-                clean(&mut event.attributes);
+                redact_attributes(&mut event.attributes);
             }
             if let Status::Error { description } = &mut span.status
                 && let Cow::Owned(text) = redact(description)
@@ -109,17 +111,17 @@ impl<E: SpanExporter> SpanExporter for Redacted<E> {
     }
 }
 
-fn clean(attributes: &mut [KeyValue]) {
+fn redact_attributes(attributes: &mut [KeyValue]) {
     for attribute in attributes {
         match &mut attribute.value {
-            Value::String(text) => hide(text),
-            Value::Array(Array::String(texts)) => texts.iter_mut().for_each(hide),
+            Value::String(text) => redact_value(text),
+            Value::Array(Array::String(texts)) => texts.iter_mut().for_each(redact_value),
             _ => {}
         }
     }
 }
 
-fn hide(text: &mut StringValue) {
+fn redact_value(text: &mut StringValue) {
     if let Cow::Owned(clean) = redact(text.as_str()) {
         *text = clean.into();
     }
@@ -145,11 +147,11 @@ mod tests {
 
     // S5: 5.3
     #[test]
-    fn a_call_becomes_a_span_without_secrets() {
+    fn call_span_is_exported_without_secrets() {
         let secret = "Bearer 0123456789abcdef";
         let kept = Kept::default();
-        let exporter = Exporter::to(kept.clone());
-        let subscriber = tracing_subscriber::registry().with(exporter.layer());
+        let exporter = SpanExport::with_exporter(kept.clone());
+        let subscriber = tracing_subscriber::registry().with(exporter.tracing_layer());
         tracing::subscriber::with_default(subscriber, || {
             let span =
                 tracing::info_span!(target: "reqlore::x", "call", tool = "list", uri = secret);

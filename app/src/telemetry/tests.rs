@@ -50,7 +50,7 @@ fn line_has_time_level_target_call_id_and_fields() {
 }
 
 #[test]
-fn inner_field_hides_outer_one_and_later_ones_are_seen() {
+fn inner_span_field_hides_outer_and_later_fields_appear() {
     let line = json_of(|| {
         let outer = tracing::info_span!("a", id = "outer", user = tracing::field::Empty);
         let _outer = outer.enter();
@@ -62,7 +62,7 @@ fn inner_field_hides_outer_one_and_later_ones_are_seen() {
 }
 
 /// Logs the text at every place: message, field, span, later field, Debug, error, panic.
-fn tell(text: &str) {
+fn log_everywhere(text: &str) {
     let span = tracing::info_span!("call", uri = text, later = tracing::field::Empty);
     span.record("later", text);
     let error = Error::new(ErrorKind::Internal, text);
@@ -72,14 +72,14 @@ fn tell(text: &str) {
 
 // S5: 5.3
 #[test]
-fn secret_is_hidden_at_every_place() {
+fn secret_is_redacted_in_every_part_of_a_line() {
     for secret in [
         TOKEN.to_owned(),
         format!("Authorization: Bearer {SECRET}"),
         format!("postgres://me:{SECRET}@db/x"),
     ] {
         for format in [LogFormat::Text, LogFormat::Json] {
-            let lines = logged(format, "trace", || tell(&secret));
+            let lines = logged(format, "trace", || log_everywhere(&secret));
             assert_eq!(lines.matches("****").count(), 6, "{lines}");
             for part in SECRET.as_bytes().windows(8) {
                 assert!(!lines.contains(std::str::from_utf8(part).unwrap()), "{lines}");
@@ -89,17 +89,17 @@ fn secret_is_hidden_at_every_place() {
 }
 
 #[test]
-fn control_characters_neither_end_a_line_nor_command_a_terminal() {
+fn control_characters_are_escaped() {
     let strange = "one\ntwo\r\n\u{1b}[2J\u{85}\u{2028}three\" severity=\"INFO\" \\";
-    let text = logged(LogFormat::Text, "trace", || tell(strange));
+    let text = logged(LogFormat::Text, "trace", || log_everywhere(strange));
     assert_eq!(text.chars().filter(|c| c.is_control()).count(), 1, "{text:?}");
     assert!(text.contains(r#" field="one\ntwo\r\n\u{1b}[2J\u{85}\u{2028}three\" "#), "{text:?}");
-    let line = json_of(|| tell(strange));
+    let line = json_of(|| log_everywhere(strange));
     assert_eq!(line["fields"]["uri"], strange);
 }
 
 #[test]
-fn long_text_is_cut_after_its_secrets_are_hidden() {
+fn long_text_is_cut_after_redaction() {
     let long = format!("{}{TOKEN}", "é ".repeat(22 * 1024 - 10));
     let line = logged(LogFormat::Text, "info", || tracing::info!("{long}"));
     assert!(line.len() < 70 * 1024 && line.contains('…'), "{}", line.len());
@@ -108,7 +108,7 @@ fn long_text_is_cut_after_its_secrets_are_hidden() {
 
 // S5: 5.7
 #[test]
-fn panic_is_one_line_with_its_place_and_a_backtrace() {
+fn panic_is_one_line_with_location_and_backtrace() {
     fn faulty() {
         panic!("no {TOKEN}\nfor you");
     }
@@ -144,7 +144,7 @@ fn backtrace_of_an_internal_error_shows_its_origin() {
 }
 
 #[test]
-fn levels_are_checked_and_rmcp_is_quiet() {
+fn invalid_level_is_rejected_and_rmcp_logs_only_errors() {
     for wrong in ["loud", "info,loud"] {
         assert!(targets(wrong).err().unwrap().message.contains("use error, warn"), "{wrong}");
     }

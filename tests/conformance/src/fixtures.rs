@@ -1,4 +1,4 @@
-//! What never changes of the suite's fixtures: the lists, and the answers that are always the same.
+//! The constant fixtures of the suite: lists and fixed answers.
 //!
 //! It stands in `fixtures.json` in the words of the protocol, as the suite's own descriptions do,
 //! and is read into rmcp's types once, so a word that does not fit ends the program at its start.
@@ -13,13 +13,13 @@ use serde_json::{Value, from_value};
 
 pub(crate) struct Fixtures {
     pub(crate) tools: Vec<Tool>,
-    /// What tools always answer.
+    /// Fixed answers of tools.
     pub(crate) results: BTreeMap<String, CallToolResult>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) contents: BTreeMap<String, ReadResourceResult>,
     pub(crate) prompts: Vec<Prompt>,
-    /// What prompts say, with `{name}` in place of each argument.
+    /// Texts of prompts, with `{name}` for each argument.
     pub(crate) messages: Value,
     /// Of tools and prompts that ask back: what they ask in each round.
     pub(crate) rounds: BTreeMap<String, Vec<InputRequests>>,

@@ -23,13 +23,13 @@ use crate::rounds::{Outcome, Seal};
 pub(crate) type Context = RequestContext<RoleServer>;
 
 #[derive(Clone)]
-pub(crate) struct Handler(Arc<Shared>);
+pub(crate) struct Handler(Arc<HandlerState>);
 
-pub(crate) struct Shared {
+pub(crate) struct HandlerState {
     pub(crate) fixtures: Fixtures,
     config: ServerConfig,
     pub(crate) seal: Seal,
-    /// Who listens hears of it.
+    /// Notifies listeners.
     pub(crate) changes: broadcast::Sender<Change>,
 }
 
@@ -54,11 +54,11 @@ impl Handler {
         }))?;
         let (changes, _) = broadcast::channel(16);
         let fixtures = Fixtures::read()?;
-        Ok(Self(Arc::new(Shared { fixtures, config, seal: Seal::default(), changes })))
+        Ok(Self(Arc::new(HandlerState { fixtures, config, seal: Seal::default(), changes })))
     }
 }
 
-/// What stands in the suite's words, read anew; it was read before, so it fits.
+/// Parses a fixture, which was validated when it was loaded.
 pub(crate) fn made<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
@@ -160,7 +160,7 @@ impl ServerHandler for Handler {
         Ok(CompleteResult::default())
     }
 
-    /// In the old era nobody can be told without a session, so there is nothing to keep.
+    /// Without a session the 2025 protocol can't deliver notifications, so there is nothing to store.
     async fn subscribe(&self, _: SubscribeRequestParams, _: Context) -> Result<(), ErrorData> {
         Ok(())
     }

@@ -12,7 +12,7 @@ use rmcp::model::{ErrorData, InputRequests, InputRequiredResult, InputResponses}
 #[derive(Default)]
 pub(crate) struct Seal(RandomState);
 
-/// What comes of one call.
+/// The outcome of one call.
 pub(crate) enum Outcome {
     Ask(InputRequiredResult),
     /// Everything was answered; this is it, as JSON.

@@ -8,7 +8,7 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use crate::handler::{Change, Context, Shared, made};
+use crate::handler::{Change, Context, HandlerState, made};
 use crate::rounds::Outcome;
 
 /// Between two messages, as the suite wants it.
@@ -23,7 +23,7 @@ const WITH_STATE: [&str; 4] = [
 ];
 const BY_CAPABILITIES: &str = "test_input_required_result_capabilities";
 
-impl Shared {
+impl HandlerState {
     pub(crate) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -40,7 +40,7 @@ impl Shared {
             "test_tool_with_progress" => progress(context).await?,
             "test_tool_with_logging" | "test_logging_tool" => log(context).await?,
             "test_missing_capability" => require_sampling(context)?,
-            // Nobody may listen; that is no fault.
+            // There may be no listener, which is fine.
             "test_trigger_tool_change" => drop(self.changes.send(Change::Tools)),
             "test_trigger_prompt_change" => drop(self.changes.send(Change::Prompts)),
             _ => {
@@ -103,7 +103,7 @@ async fn progress(context: &Context) -> Result<(), ErrorData> {
     for done in [0.0, 50.0, 100.0] {
         if let Some(token) = context.meta.get_progress_token() {
             let param = ProgressNotificationParam::new(token, done).with_total(100.0);
-            // Who went away misses nothing.
+            // The client may have disconnected.
             let _ = context.peer.notify_progress(param).await;
         }
         tokio::time::sleep(PAUSE).await;
