@@ -1,6 +1,6 @@
-//! Types of tool arguments: bounded strings and numbers, and enums whose values have names.
+//! Types of tool arguments: bounded strings and numbers, and enums with named values.
 //!
-//! Lengths count characters. Required text is present and not blank.
+//! Lengths are in characters. Required text is present and not blank.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -107,12 +107,12 @@ impl<const MAX: usize> AsRef<str> for BoundedString<MAX> {
     }
 }
 
-/// The words of a text, separated by single spaces.
+/// Joins the words of a text with single spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The rules of required text. The message names the limit and the length.
+/// Validates required text. The message names the limit and the length.
 pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
     let length = check_length(text, max)?;
     if text.trim().is_empty() {
@@ -148,22 +148,27 @@ impl<const MIN: usize, const MAX: usize> BoundedInt<MIN, MAX> {
 }
 
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for BoundedInt<MIN, MAX> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
-        // JSON has one kind of number: 10.0 is ten.
-        let whole = |value: f64| value.fract() == 0.0 && (0.0..=9e15).contains(&value);
-        let float = value.as_f64().filter(|value| whole(*value));
-        let number = value.as_u64().or_else(|| float.map(|value| value as u64));
-        let number = number.and_then(|number| usize::try_from(number).ok());
-        match number.filter(|number| (MIN..=MAX).contains(number)) {
-            Some(number) => Ok(Self(number)),
-            None if value.is_number() => {
-                Err(de::Error::custom(format!("{value} is not a whole number from {MIN} to {MAX}")))
-            }
-            None => Err(de::Error::custom(format!("expected a whole number from {MIN} to {MAX}"))),
+        let number = value.as_u64().or_else(|| whole_number(value.as_f64()?));
+        if let Some(number) = number.and_then(|number| usize::try_from(number).ok())
+            && (MIN..=MAX).contains(&number)
+        {
+            return Ok(Self(number));
         }
+        let message = if value.is_number() {
+            format!("{value} is not a whole number from {MIN} to {MAX}")
+        } else {
+            format!("expected a whole number from {MIN} to {MAX}")
+        };
+        Err(de::Error::custom(message))
     }
+}
+
+/// A float without fraction as an integer: JSON does not distinguish `10.0` from `10`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
+fn whole_number(value: f64) -> Option<u64> {
+    if value.fract() == 0.0 && (0.0..=9e15).contains(&value) { Some(value as u64) } else { None }
 }
 
 inline_schema!([const MIN: usize, const MAX: usize] BoundedInt<MIN, MAX>,
@@ -175,12 +180,12 @@ mod tests {
 
     // S1: P.1, P.2; catalogue 28
     #[test]
-    fn lengths_count_characters_and_blank_text_is_rejected() {
+    fn bounded_string_blank_or_too_long_is_rejected() {
         type Text = BoundedString<10>;
         for good in ["x", " x ", "0123456789", "🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀"] {
             assert!(Text::try_from(good.to_owned()).is_ok(), "{good:?}");
         }
-        for (bad, says) in [
+        for (bad, message) in [
             ("", "1 to 10"),
             (" \n\t", "has 3"),
             ("\u{a0}\u{2003}", "blank"),
@@ -188,18 +193,17 @@ mod tests {
             ("a\0b", "NUL"),
         ] {
             let error = Text::try_from(bad.to_owned()).unwrap_err();
-            assert!(error.contains(says), "{bad:?}: {error}");
+            assert!(error.contains(message), "{bad:?}: {error}");
         }
     }
 
     #[test]
-    fn numbers_keep_their_bounds() {
-        let read = |json: &str| serde_json::from_str::<BoundedInt<1, 100>>(json);
+    fn bounded_int_outside_its_bounds_is_rejected() {
         for good in ["1", "100", "10.0"] {
-            assert!(read(good).is_ok(), "{good}");
+            assert!(serde_json::from_str::<BoundedInt<1, 100>>(good).is_ok(), "{good}");
         }
         for bad in ["0", "101", "-1", "1.5", "1e300", "\"1\"", "null", "true", "[]"] {
-            let error = read(bad).unwrap_err().to_string();
+            let error = serde_json::from_str::<BoundedInt<1, 100>>(bad).unwrap_err().to_string();
             assert!(error.contains("from 1 to 100"), "{bad}: {error}");
         }
     }

@@ -56,7 +56,7 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
     let name = "has a name that is not UTF-8; rename it";
     let expected = [
         "11 entries can't be copied, so nothing is:".to_owned(),
-        "\".ixchel/a\\nb.md\": can't be copied (\"a\\nb\" has a control character in its name); \
+        "\".ixchel/a\\nb.md\": can't be copied (\"a\\nb\" is not a valid name; remove the control characters); \
          rename it"
             .to_owned(),
         format!(".ixchel/{}: lies deeper than folders are listed; move it up", "d/".repeat(33)),

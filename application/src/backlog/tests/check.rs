@@ -45,8 +45,8 @@ async fn check_reports_broken_links_and_duplicates_with_lines() {
         ),
         format!("{folder}/REQ-002-aaaaaa.md:: uid is also used by {folder}/REQ-002-bbbbbb.md"),
         format!("{folder}/REQ-002-bbbbbb.md:: uid is also used by {folder}/REQ-002-aaaaaa.md"),
-        format!("{folder}/README.md:: the file's name gives no reference"),
-        format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
+        format!("{folder}/README.md:: the file name contains no reference"),
+        format!("{folder}/REQ-004.md:: line 1 is not UTF-8 text"),
         format!("{folder}/REQ-005.md:: REQ-005 was deleted according to .reqlore/backlog/deleted/"),
     ] {
         assert!(shown.iter().any(|line| line.starts_with(&part)), "{part}\n{shown:#?}");
@@ -71,7 +71,7 @@ async fn check_of_an_argument_name_suggests_the_file_key() {
     let testing = TestApplication::new();
     let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
     testing.write_item("REQ-001", text).await;
-    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \
-                    type_name";
+    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type has no effect here; rename it \
+                    to type_name";
     assert_eq!(testing.check().await, [expected]);
 }
