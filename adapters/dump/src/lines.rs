@@ -57,7 +57,7 @@ impl DumpHeader<'_> {
         }
         match header["version"].as_u64() {
             Some(version) if version > VERSION => Err(HeaderError::Newer(format!(
-                "it was written by a newer Reqlore (format {version}, supported: {VERSION}); \
+                "was written by a newer Reqlore (format {version}, supported: {VERSION}); \
                  update Reqlore"
             ))),
             Some(VERSION) => match serde_json::from_value::<DumpHeader>(header) {

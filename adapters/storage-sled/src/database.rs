@@ -23,7 +23,7 @@ use crate::error::{
 use crate::files::DatabaseFile;
 use crate::records::{decode, encode};
 
-/// Indexes of the trees in [`Database::trees`].
+/// Indexes of the trees in [`SledDatabase::trees`].
 pub(crate) const PROJECTS: usize = 0;
 pub(crate) const DOCUMENTS: usize = 1;
 pub(crate) const BODIES: usize = 2;

@@ -142,7 +142,7 @@ fn check_files(folder: &Path, names: &[String]) -> StoreResult<FolderState> {
     } else if acknowledged.is_none() && !is_marked {
         let reason = format!(
             "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); name \
-             another folder, or run `reqlore restore` into a new one"
+             another folder, or restore a backup"
         );
         return Err(folder_refused(folder, &reason));
     }

@@ -104,8 +104,7 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; TREE_NAMES.len()]> {
     let trees = match receiver.recv_timeout(OPEN_TIMEOUT) {
         Ok(Ok(Some(trees))) => trees,
         Ok(Ok(None)) => {
-            let reason = "holds data of another program or of a newer version of Reqlore; name \
-                          another folder";
+            let reason = "holds data of another program or of a newer reqlore; name another folder";
             return Err(folder_refused(folder, reason));
         }
         // sled reports its lock as an I/O error without a kind of its own.
@@ -170,8 +169,7 @@ impl SledDatabase {
     ) -> StoreResult<()> {
         let schema = self.get(META, SCHEMA_KEY)?;
         if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA_VERSION]) {
-            let reason = "was written by a newer version of Reqlore; start that version, or name \
-                          another folder";
+            let reason = "was written by a newer reqlore; update reqlore, or name another folder";
             return Err(folder_refused(folder, reason));
         }
         let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
