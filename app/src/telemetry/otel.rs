@@ -1,8 +1,8 @@
-//! Spans for an OpenTelemetry collector, over OTLP by HTTP.
+//! Exports spans to an OpenTelemetry collector over OTLP/HTTP.
 //!
-//! The environment names the collector, in the variables of OpenTelemetry's specification, from
-//! which its library also reads headers, timeouts and sampling. The protocol is plain HTTP: TLS is
-//! the work of a collector on this machine. Secrets are removed, as from every log line.
+//! The environment variables of the OpenTelemetry specification configure it: the library reads the
+//! endpoint, headers, timeouts and sampling from them. Only plain HTTP is supported; a collector on
+//! this machine adds TLS. Secrets are redacted, as in log lines.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -26,18 +26,21 @@ use crate::exit::CommandError;
 const SERVICE_NAME: &str = "reqlore";
 const ENDPOINT_VARIABLES: [&str; 2] =
     ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/// For the last spans at the end of the process.
+/// Time limit for the last spans at the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sends spans in batches from its own thread; the last ones when it is dropped.
+/// Sends spans in batches from a separate thread, and the last ones on drop.
 pub(super) struct SpanExport(SdkTracerProvider);
 
 impl SpanExport {
-    /// `None` if no collector is named.
+    /// Returns `None` if the environment has no endpoint.
     #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
     pub(super) fn from_environment() -> Result<Option<Self>, CommandError> {
-        let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        if !ENDPOINT_VARIABLES.into_iter().any(is_named) {
+        let mut is_configured = false;
+        for variable in ENDPOINT_VARIABLES {
+            is_configured |= std::env::var_os(variable).is_some_and(|value| !value.is_empty());
+        }
+        if !is_configured {
             return Ok(None);
         }
         let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
@@ -56,7 +59,7 @@ impl SpanExport {
         Self(provider.with_batch_exporter(RedactingExporter(exporter)).build())
     }
 
-    /// The product's own spans from level info on, independent of the log's level.
+    /// Exports the product's own spans of level info and above, independent of the log level.
     pub(super) fn tracing_layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -70,12 +73,12 @@ impl SpanExport {
 impl Drop for SpanExport {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
-            tracing::warn!(%error, "the last spans may not have reached the collector");
+            tracing::warn!(%error, "OpenTelemetry: the last spans may be lost");
         }
     }
 }
 
-/// Removes secrets from exported spans.
+/// Redacts secrets in exported spans.
 #[derive(Debug)]
 struct RedactingExporter<E>(E);
 
@@ -136,9 +139,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+    struct CapturedSpans(Arc<Mutex<Vec<SpanData>>>);
 
-    impl SpanExporter for Kept {
+    impl SpanExporter for CapturedSpans {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             self.0.lock().unwrap().extend(batch);
             Ok(())
@@ -149,8 +152,8 @@ mod tests {
     #[test]
     fn call_span_is_exported_without_secrets() {
         let secret = "Bearer 0123456789abcdef";
-        let kept = Kept::default();
-        let exporter = SpanExport::with_exporter(kept.clone());
+        let captured = CapturedSpans::default();
+        let exporter = SpanExport::with_exporter(captured.clone());
         let subscriber = tracing_subscriber::registry().with(exporter.tracing_layer());
         tracing::subscriber::with_default(subscriber, || {
             let span =
@@ -159,10 +162,10 @@ mod tests {
             tracing::info_span!(target: "hyper", "other").in_scope(|| ());
         });
         drop(exporter);
-        let spans = kept.0.lock().unwrap();
+        let spans = captured.0.lock().unwrap();
         assert_eq!((spans.len(), spans[0].name.as_ref()), (1, "call"), "{spans:?}");
-        let told = format!("{spans:?}");
-        assert!(told.contains("list") && told.matches("Bearer ****").count() >= 3, "{told}");
-        assert!(!told.contains("0123456789abcdef"), "{told}");
+        let text = format!("{spans:?}");
+        assert!(text.contains("list") && text.matches("Bearer ****").count() >= 3, "{text}");
+        assert!(!text.contains("0123456789abcdef"), "{text}");
     }
 }

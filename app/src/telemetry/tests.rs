@@ -1,4 +1,4 @@
-//! Events in, lines out.
+//! Log lines of events, spans and panics.
 
 use std::io::Seek;
 use std::panic::AssertUnwindSafe;
@@ -11,19 +11,19 @@ use super::*;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 const TOKEN: &str = "reqlore_pat_Ab3dEf6hIj9l_0123456789abcdefghijklmnopqrstuv_A1b2C3";
 
-/// The text that is logged while `act` runs.
-fn logged(format: LogFormat, filter: &str, act: impl FnOnce()) -> String {
+/// Returns the text that is logged while `action` runs.
+fn logged(format: LogFormat, filter: &str, action: impl FnOnce()) -> String {
     let mut file = tempfile::tempfile().unwrap();
     let lines = log_lines(format, false, Arc::new(file.try_clone().unwrap()));
     let lines = lines.with_filter(targets(filter).ok().unwrap());
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), act);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), action);
     file.rewind().unwrap();
     std::io::read_to_string(file).unwrap()
 }
 
-/// The one line that is logged as JSON, without its time.
-fn json_of(act: impl FnOnce()) -> Value {
-    let mut line: Value = serde_json::from_str(&logged(LogFormat::Json, "info", act)).unwrap();
+/// Returns the only line that is logged as JSON, without its time.
+fn json_of(action: impl FnOnce()) -> Value {
+    let mut line: Value = serde_json::from_str(&logged(LogFormat::Json, "info", action)).unwrap();
     let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
     assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
     line
@@ -32,16 +32,16 @@ fn json_of(act: impl FnOnce()) -> Value {
 // S5: 5.1, 5.2
 #[test]
 fn line_has_time_level_target_call_id_and_fields() {
-    let act = || {
+    let action = || {
         let span = tracing::info_span!("call", tool = "list_epics", id = %"c0ffee");
         span.in_scope(|| tracing::warn!(target: "x", tries = 3, why = "so so", "it is slow"));
     };
-    let text = logged(LogFormat::Text, "info", act);
+    let text = logged(LogFormat::Text, "info", action);
     let line = "Z  WARN call{tool=list_epics id=c0ffee}: x: it is slow tries=3 why=\"so so\"\n";
     assert!(text.ends_with(line), "{text}");
     let fields = json!({ "tries": 3, "why": "so so", "tool": "list_epics" });
     assert_eq!(
-        json_of(act),
+        json_of(action),
         json!({
             "severity": "WARN", "target": "x", "id": "c0ffee", "message": "it is slow",
             "fields": fields,
@@ -61,7 +61,7 @@ fn inner_span_field_hides_outer_and_later_fields_appear() {
     assert_eq!((&line["id"], &line["fields"]["user"]), (&json!("inner"), &json!("ann")));
 }
 
-/// Logs the text at every place: message, field, span, later field, Debug, error, panic.
+/// Logs the text in every part of a line: message, field, span, later field, `Debug` and error.
 fn log_everywhere(text: &str) {
     let span = tracing::info_span!("call", uri = text, later = tracing::field::Empty);
     span.record("later", text);
@@ -148,12 +148,12 @@ fn invalid_level_is_rejected_and_rmcp_logs_only_errors() {
     for wrong in ["loud", "info,loud"] {
         assert!(targets(wrong).err().unwrap().message.contains("use error, warn"), "{wrong}");
     }
-    let act = || {
+    let action = || {
         tracing::info!(target: "rmcp::service", "chatter");
         tracing::error!(target: "rmcp::service", "trouble");
         tracing::debug!(target: "x", "detail");
     };
     for (filter, lines) in [("info", 1), ("debug,rmcp=info", 3), ("off", 0)] {
-        assert_eq!(logged(LogFormat::Text, filter, act).lines().count(), lines, "{filter}");
+        assert_eq!(logged(LogFormat::Text, filter, action).lines().count(), lines, "{filter}");
     }
 }
