@@ -199,10 +199,11 @@ fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec)
             problems.push((path, reason));
         }
     }
-    let mut message = "Invalid arguments.".to_owned();
+    let mut sentences = vec!["Invalid arguments".to_owned()];
     for (field, reason) in &problems {
-        message.push_str(&format!(" {field}: {reason}."));
+        sentences.push(format!("{field}: {reason}"));
     }
+    let message = format!("{}.", sentences.join(". "));
     let error = Error::new(ErrorKind::InvalidArgument, message);
     match problems.into_iter().next() {
         Some((field, _)) => error.field(field),
