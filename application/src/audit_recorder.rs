@@ -139,6 +139,7 @@ impl AuditRecorder {
     pub(crate) async fn flush(&self) -> StoreResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let _write_guard = self.write_lock.lock().await;
+        // Cloned, because the rows must stay pending until they are written.
         let batch = self.lock_pending().clone();
         let rows = batch.len();
         if rows == 0 {
@@ -146,6 +147,7 @@ impl AuditRecorder {
         }
         let written = log.record(batch).await;
         match &written {
+            // Rows that were added meanwhile follow these.
             Ok(()) => drop(self.lock_pending().drain(..rows)),
             Err(error) => tracing::error!(%error, rows, "audit rows are not written yet"),
         }

@@ -1,5 +1,6 @@
 //! `reqlore check`: finds problems in a project's documents; `check --fix` repairs references.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
@@ -101,16 +102,19 @@ async fn check_sections(
             continue;
         }
         let Some(document) = get_one(&*ports.documents, project, &meta.id).await? else { continue };
+        // A text that is not UTF-8 is a problem of its metadata, reported above.
         let Ok(section) = document.text().map(Section::of) else { continue };
         for diagnostic in section.diagnostics() {
             findings.push(CheckFinding::new(&meta.id, diagnostic));
         }
     }
-    // The list is sorted, so names that differ only in case are neighbours.
-    for pair in page.metadata.windows(2) {
-        if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {
-            let message = format!("differs only in case from {}; rename one", pair[0].id);
-            findings.push(CheckFinding::whole(&pair[1].id, message));
+    // On a file system that ignores case, only one of two such sections would survive.
+    let mut first_by_lower_case: HashMap<String, &DocumentId> = HashMap::new();
+    for meta in &page.metadata {
+        let first = *first_by_lower_case.entry(meta.id.name.to_lowercase()).or_insert(&meta.id);
+        if *first != meta.id {
+            let message = format!("differs only in case from {first}; rename one");
+            findings.push(CheckFinding::whole(&meta.id, message));
         }
     }
     findings.extend(check_list(ports, project, &page.metadata).await?);
@@ -172,6 +176,7 @@ async fn check_docsets(
         let message = format!("column {}: {message}", column.unwrap_or(1));
         findings.push(CheckFinding::new(&id, Diagnostic::new(line, message)));
     }
+    // A search in a missing folder would find nothing, without an error.
     for docset in &docsets {
         if !ports.projects.has_folder(&docset.local_path).await {
             let message = format!(
@@ -191,6 +196,7 @@ async fn check_knowledge(
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
     let documents = &ports.documents;
+    // A full refresh examines every file, also those that the watcher missed.
     documents.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
     let entities = documents.find(project, &DocumentFilter::all(DocumentKind::Entity)).await?;
     let mut graph = EntityGraph::default();
@@ -300,4 +306,22 @@ fn line_containing(text: &str, word: &str) -> Option<usize> {
     let position = yaml.lines().position(|line| line.contains(word))?;
     // Line 1 is the opening `---`.
     Some(position + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+
+    use crate::test_support::TestApplication;
+
+    #[tokio::test]
+    async fn check_sections_differing_in_case_reports_non_adjacent_names() {
+        let testing = TestApplication::new();
+        for name in ["Api", "Box", "api"] {
+            testing.write(DocumentId::section(name), "**1.** x\n").await;
+        }
+        let findings = testing.check().await;
+        let expected = "section api:: differs only in case from section Api; rename one";
+        assert!(findings.iter().any(|finding| finding == expected), "{findings:#?}");
+    }
 }

@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// Serializes calls with the same key in this process. Between processes, the commit of the
 /// second one fails.
 pub(crate) struct KeyLocks {
+    // A fixed number, so that keys of clients do not use memory.
     stripes: [Mutex<()>; 64],
     hasher: RandomState,
 }
@@ -83,6 +84,7 @@ pub(crate) async fn replay_response(
     {
         return Ok(Some(ToolReply { text, data }));
     }
+    // The commit stores the record, the response follows. Between them the call is running.
     if now.seconds() - record.at.seconds() < IN_FLIGHT_SECONDS {
         let message = "A request with this idempotency key is still running. Retry in a moment \
                        with the same key.";
@@ -103,6 +105,7 @@ pub(crate) async fn save_response(
     key: &IdempotencyKey,
     reply: &ToolReply,
 ) {
+    // A failure to serialize is not possible in practice.
     let stored = StoredResponse { text: reply.text.clone(), data: Arc::clone(&reply.data) };
     let Ok(stored) = serde_json::to_string(&stored) else { return };
     if let Err(error) = store.save_response(&key.key, stored).await {

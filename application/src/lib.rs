@@ -118,6 +118,7 @@ impl Application {
         for tool in tool::enabled_tools(&ports) {
             tools.push((tool.spec(), tool));
         }
+        // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
         let shared = SharedContext {

@@ -56,8 +56,8 @@ impl Maintenance {
             let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0);
             let expired = self.answers.expire_records(oldest).await;
             let pruned = self.prune_audit(now).await;
-            let is_expired = log_failure("idempotency records were not expired", expired);
-            let is_pruned = log_failure("audit rows were not pruned", pruned);
+            let is_expired = log_failure("idempotency records were not expired", &expired);
+            let is_pruned = log_failure("audit rows were not pruned", &pruned);
             if is_expired && is_pruned {
                 self.last_hour.store(now.seconds(), Ordering::Relaxed);
             }
@@ -72,7 +72,7 @@ impl Maintenance {
 
     async fn save_token_uses(&self) -> bool {
         let Some(authenticator) = &self.authenticator else { return true };
-        log_failure("last uses of tokens were not saved", authenticator.save_token_uses().await)
+        log_failure("last uses of tokens were not saved", &authenticator.save_token_uses().await)
     }
 
     async fn prune_audit(&self, now: Timestamp) -> StoreResult<()> {
@@ -96,8 +96,8 @@ fn is_due(last: &AtomicI64, seconds: i64, now: Timestamp) -> bool {
 }
 
 /// Logs an error with this message. Returns true if there was none.
-fn log_failure(message: &str, outcome: StoreResult<()>) -> bool {
-    if let Err(error) = &outcome {
+fn log_failure(message: &str, outcome: &StoreResult<()>) -> bool {
+    if let Err(error) = outcome {
         tracing::warn!(%error, "{message}");
     }
     outcome.is_ok()

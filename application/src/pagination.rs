@@ -23,6 +23,7 @@ pub(crate) struct PageReader {
 impl PageReader {
     /// `list` identifies the list in the project: the tool's name, the query and the filters.
     pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
+        // The arguments are strings and numbers, which always serialize.
         let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
         Self { fingerprint: Version::of(&list) }
     }

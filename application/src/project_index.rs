@@ -100,7 +100,7 @@ impl ChangeFeed {
         let since = last.unwrap_or_default();
         let changes = ports.documents.changes(project, kind, since, refresh).await?;
         let (revision, stale) = match changes {
-            // Without a last revision the changes are not complete.
+            // A storage may begin its history with the first call, so that call lists no changes.
             ChangeSet::Since { revision, ids } if last.is_some() => {
                 (revision, StaleDocuments::Listed(ids.into_iter().collect()))
             }
@@ -109,6 +109,7 @@ impl ChangeFeed {
             }
         };
         self.revisions.insert(kind, revision);
+        // Most polls end here, because nothing changed.
         if matches!(&stale, StaleDocuments::Listed(ids) if ids.is_empty()) {
             return Ok(());
         }
@@ -153,6 +154,7 @@ impl ProjectIndexes {
         let mut feed = index.feed.lock().await;
         feed.poll(ports, project, DocumentKind::Entity, refresh, &self.revision).await?;
         entities.stale.merge(feed.entities.take());
+        // Other consumers may poll while the entities are read.
         drop(feed);
         entities.read_stale(ports, project).await
     }
@@ -169,6 +171,7 @@ impl ProjectIndexes {
         let mut search = index.search.lock().await;
         let mut entities = index.entities.lock().await;
         self.update_entities(ports, project, &index, &mut entities, refresh).await?;
+        // Indexing may take long; entities stay available to other calls.
         drop(entities);
         let mut feed = index.feed.lock().await;
         for kind in LISTED_KINDS {
@@ -196,6 +199,7 @@ impl ProjectIndexes {
         self.update_search(ports, project, Refresh::Incremental, progress).await?;
         let hits = ports.search.search(project, query).await?;
         let index = self.project_index(project);
+        // A damaged index is detected only when it is read.
         if !index.search.lock().await.check_generation(ports, project).await? {
             return Ok(hits);
         }
@@ -232,6 +236,7 @@ impl ProjectIndexes {
                 projects.remove(&key);
             }
         }
+        // A new revision: documents may have changed while the project was not loaded.
         let resource_revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
         let feed = ChangeFeed { resource_revision, ..ChangeFeed::default() };
         let index = Arc::new(ProjectIndex {
@@ -292,6 +297,7 @@ impl EntityCache {
 
     /// Rebuilds the index from the storage's list. After an error the old index stays and is stale.
     async fn rebuild(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
+        // Set first, because the call may be cancelled at each await.
         self.stale = StaleDocuments::All;
         let mut entity_index = EntityIndex::default();
         let mut filter =
@@ -355,6 +361,7 @@ impl SearchState {
                 projections.push(make_projection(id, outcome, meta));
             }
             ports.search.apply(project, projections).await?;
+            // Removed only after they are indexed, so that a cancelled call loses nothing.
             for id in &batch {
                 stale.remove(id);
             }

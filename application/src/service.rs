@@ -64,6 +64,7 @@ impl Application {
             }
             return Ok(reply);
         }
+        // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
         let outcome = tool.call(context, spec, call).instrument(span).await;
         match &outcome {
@@ -95,6 +96,7 @@ impl Application {
             );
             return Err(Error::new(ErrorKind::Forbidden, message));
         }
+        // A local caller names folders, which are not in the configuration.
         if caller.reach == ProjectScope::Anywhere {
             return Ok(());
         }
@@ -162,6 +164,7 @@ impl ApplicationService for Application {
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
         let authorized = self.authorize_read(caller, method);
+        // An unknown method fails after the authorization; its row must not say that it succeeded.
         let error_kind = match &authorized {
             _ if method == UNKNOWN_METHOD => Some(ErrorKind::InvalidArgument),
             Ok(()) => None,

@@ -71,15 +71,18 @@ pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
         settings.meta_schema = None;
     });
     settings.transforms.push(Box::new(RecursiveTransform(|schema: &mut Schema| {
+        // Formats such as `uint64` are not part of JSON Schema.
         schema.remove("format");
         if schema.get("default").is_some_and(Value::is_null) {
             schema.remove("default");
         }
         if let Some(Value::String(description)) = schema.get_mut("description") {
+            // Line breaks of doc comments cost tokens and mean nothing.
             *description = description.replace('\n', " ");
         }
     })));
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    // The title is the name of the Rust type.
     schema.remove("title");
     // Some clients require it even when it is empty.
     schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -91,6 +94,7 @@ fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = schema::<T>();
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return schema };
     for property in properties.values_mut() {
+        // An optional enum lists null as a value.
         if let Some(Value::Array(values)) = property.get_mut("enum") {
             values.retain(|value| !value.is_null());
         }
@@ -199,10 +203,11 @@ fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec)
             problems.push((path, reason));
         }
     }
-    let mut message = "Invalid arguments.".to_owned();
+    let mut sentences = vec!["Invalid arguments".to_owned()];
     for (field, reason) in &problems {
-        message.push_str(&format!(" {field}: {reason}."));
+        sentences.push(format!("{field}: {reason}"));
     }
+    let message = format!("{}.", sentences.join(". "));
     let error = Error::new(ErrorKind::InvalidArgument, message);
     match problems.into_iter().next() {
         Some((field, _)) => error.field(field),
@@ -225,6 +230,7 @@ fn schema_violations(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)
     }
     for (name, value) in arguments {
         if !properties.contains_key(name) {
+            // A client may send megabytes as a name.
             let name: String = name.chars().take(MAX_REASON_CHARS).collect();
             violations.push((name, format!("unknown argument; {} takes {accepted}", spec.name)));
         } else if value.is_null() && !required.contains(&name.as_str()) {

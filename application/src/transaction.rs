@@ -70,6 +70,7 @@ pub(crate) async fn edit<T: Send + 'static>(
     let Some((result, changed)) = result else {
         return Err(Error::new(ErrorKind::Internal, "The storage committed without a decision."));
     };
+    // A decision without changes commits nothing.
     if !committed.versions.is_empty() {
         let WriteContext { caller, reason, audited, .. } = &act;
         if let Some(audited) = audited {
@@ -82,6 +83,7 @@ pub(crate) async fn edit<T: Send + 'static>(
 
 /// Names the first changed documents for the log.
 fn list_changed(changes: &[DocumentChange]) -> String {
+    // An import may change thousands of documents.
     const MAX_NAMED: usize = 8;
     let mut ids = Vec::new();
     for change in changes.iter().take(MAX_NAMED) {

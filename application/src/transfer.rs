@@ -77,11 +77,13 @@ async fn copy_records(
             copied.count_record(record);
         }
         writer.put(records).await.map_err(|error| error_between(error, &first, &end))?;
+        // Batches of users, tokens or audit rows are not progress in documents.
         if copied.documents > documents {
             progress(copied.documents, total);
         }
         last = Some(end);
     }
+    // Until here the target is marked as incomplete.
     writer.finish().await.map_err(|error| error_at(error, "at the end"))?;
     Ok(copied)
 }

@@ -78,6 +78,7 @@ fn docset_item(docset: &Docset) -> DocsetItem<'_> {
         version: docset.version.as_deref(),
         aliases: &docset.aliases,
         local_path: &docset.local_path,
+        // The title is better than nothing for choosing a docset.
         description: docset.description.as_deref().or(docset.title.as_deref()),
     }
 }

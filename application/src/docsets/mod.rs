@@ -101,6 +101,7 @@ impl ConfigCache {
             },
         };
         let mut cache = self.lock_cache();
+        // Clearing is enough: each project costs one more read.
         if cache.len() >= MAX_PROJECTS && !cache.contains_key(&project) {
             cache.clear();
         }
@@ -126,6 +127,7 @@ fn unusable_config(message: &str) -> Error {
 
 /// The error for a missing configuration. Remote callers do not see the path of the folder.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
+    // A path of the server's machine is of no use to a remote caller.
     let (place, file) = match caller.reach {
         ProjectScope::Anywhere => {
             (format!("{folder} or a folder above it"), format!("{folder}/{FILE}"))

@@ -140,6 +140,7 @@ impl TokenAuthenticator {
         denial: TokenError,
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, .. } = credentials;
+        // Clients may try without a token first, to learn how to authenticate.
         if denial == TokenError::Missing || !self.lock_state().count_refusal(id, denial) {
             return Ok(());
         }
@@ -243,6 +244,7 @@ impl AuthenticationState {
     fn count_refusal(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
         use TokenError::{Malformed, Missing, Unknown, Wrong};
         let is_guess = matches!(denial, Missing | Malformed | Unknown | Wrong);
+        // The id of a guess is chosen by the client, so it must not become a key of the map.
         let Some(id) = id.filter(|_| !is_guess) else {
             self.refused_guesses += 1;
             return self.refused_guesses <= MAX_GUESS_ROWS;
@@ -280,6 +282,7 @@ impl Authenticator for TokenAuthenticator {
             return self.refuse(&credentials, Some(id), TokenError::Unknown).await;
         };
         self.lock_state().unsaved_uses.insert(presented.id, now);
+        // The caller for the default project is cached, which saves a copy.
         let Some(project) = credentials.project else { return Ok(caller) };
         match self.with_project(&caller, project) {
             Ok(caller) => Ok(caller),

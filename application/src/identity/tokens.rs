@@ -85,6 +85,7 @@ pub async fn rotate(admin: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> R
         let owner = TokenOwner { token, user };
         check_can_rotate(&owner, now)?;
         let TokenOwner { token: old, user } = owner;
+        // The same length as before, from now on.
         let length = old.expires_at.0.saturating_sub(old.created_at.0);
         let token = Token {
             id: presented.id.clone(),
@@ -94,6 +95,7 @@ pub async fn rotate(admin: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> R
             last_used_at: None,
             ..old.clone()
         };
+        // The successor marks the old token as rotated: its use is reported as a possible theft.
         let retired = Token {
             expires_at: old.expires_at.min(overlap.after(now)),
             successor: Some(token.id.clone()),
@@ -115,6 +117,7 @@ fn check_can_rotate(owner: &TokenOwner, now: Timestamp) -> Result<()> {
     }
     match token_state(token, Some(user), now) {
         TokenState::Active => Ok(()),
+        // Its message names the user and the time.
         TokenState::Denied(TokenError::Disabled) => check_enabled(user),
         TokenState::Denied(reason) => {
             let message = format!(
@@ -210,6 +213,7 @@ fn check_projects(admin: &UserAdmin, projects: Vec<ProjectKey>) -> Result<Vec<Pr
     for project in projects {
         if !admin.projects.contains(&project) {
             let keys: Vec<&str> = admin.projects.iter().map(ProjectKey::as_str).collect();
+            // The name is an argument of unknown length.
             let name: String = project.as_str().chars().take(100).collect();
             let message = format!(
                 "projects: {name:?} is not configured (configured: {}); add it to reqlore.toml as \

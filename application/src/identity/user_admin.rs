@@ -149,6 +149,7 @@ async fn change_user(
     let decide = move |users: &[Option<User>], _: &_| {
         let before = users.first().cloned().flatten().ok_or_else(|| unknown_user(&name))?;
         let user = apply(before.clone());
+        // No change, no audit row, and caches of servers stay valid.
         if user == before {
             return Ok((Vec::new(), UserChange { user, unchanged: true }));
         }

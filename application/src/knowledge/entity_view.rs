@@ -66,6 +66,7 @@ async fn find_entity(context: &ToolContext, project: &ProjectKey, id: &str) -> R
             );
             Err(Error::new(ErrorKind::Refused, message).field("id").reference(id))
         }
+        // Only an unknown id needs the entity index, to suggest similar ids.
         EntityLookup::Nothing => {
             let cache =
                 context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
@@ -203,6 +204,7 @@ impl EntityBacklinks {
 /// The names that links may use for an entity.
 fn entity_names(node: &EntityNode) -> Vec<&str> {
     let mut names = vec![node.entity.id.as_str(), node.name.as_str()];
+    // The id is often the name.
     names.dedup();
     names
 }

@@ -105,6 +105,7 @@ impl TokenBudget {
         let mut kept = 0;
         for item in &*items {
             let size = serde_json::to_string(item).map_or(0, |json| json.chars().count());
+            // Stops at the first item that is too long, so that the order has no gaps.
             if size > self.remaining {
                 break;
             }

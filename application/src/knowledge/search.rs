@@ -95,6 +95,7 @@ impl Tool for SearchTool {
             facets: Vec::new(),
             offset: arguments.offset.map_or(0, BoundedInt::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),
+            // An installed model is used unless the caller turns it off.
             meaning: if arguments.words_only { SemanticMode::Off } else { SemanticMode::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);

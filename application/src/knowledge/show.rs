@@ -60,6 +60,7 @@ impl Tool for ShowTool {
         let raw = document.text().map_err(|fault| {
             Error::new(ErrorKind::Unreadable, format!("{id}: {fault}")).reference(&*node.entity.id)
         })?;
+        // Last, because only the text can be truncated.
         let raw = budget.cut_text("raw", raw);
         super::json_reply(&EntityFile {
             id: &node.entity.id,

@@ -103,7 +103,7 @@ impl RecordWriter for FailingWriter {
     }
 }
 
-async fn copy_archive(
+async fn run_copy(
     from: &dyn Archive,
     to: &dyn Archive,
     progress: TransferProgress<'_>,
@@ -116,7 +116,7 @@ async fn copy_reports_counts_and_verifies_as_equal() {
     let (from, to) = (failing_archive(5, 5), MemoryStore::default());
     let calls = RefCell::new(Vec::new());
     let progress = |done, total| calls.borrow_mut().push((done, total));
-    let done = copy_archive(&from, &to, &progress).await.unwrap();
+    let done = run_copy(&from, &to, &progress).await.unwrap();
     assert_eq!(done, CopyReport { documents: 5, bytes: 5, ..CopyReport::default() });
     assert_eq!(calls.take(), [(2, None), (4, None), (5, None)]);
     let verified = verify(&from, &to, &progress).await.unwrap();
@@ -127,18 +127,18 @@ async fn copy_reports_counts_and_verifies_as_equal() {
 #[tokio::test]
 async fn copy_failure_names_document_and_marks_target() {
     let to = failing_archive(0, 3);
-    let error = copy_archive(&failing_archive(6, 6), &to, SILENT).await.unwrap_err();
+    let error = run_copy(&failing_archive(6, 6), &to, SILENT).await.unwrap_err();
     let expected = "disk: no space (between section s2 and section s3); the copy is incomplete";
     assert!(error.message.starts_with(expected), "{error}");
     let incomplete = to.target.read().await.err().unwrap();
     assert!(incomplete.to_string().contains("incomplete"), "{incomplete}");
 
     let to = MemoryStore::default();
-    let error = copy_archive(&failing_archive(6, 3), &to, SILENT).await.unwrap_err();
+    let error = run_copy(&failing_archive(6, 3), &to, SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (after section s1);"), "{error}");
     assert!(to.read().await.is_err());
     let error =
-        copy_archive(&failing_archive(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
+        run_copy(&failing_archive(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (at the first document);"), "{error}");
 }
 
@@ -185,7 +185,7 @@ async fn verify_reports_different_high_water_marks() {
         ["next number of requirement in a: different", "next number of requirement: different"];
     assert_eq!((differences, verified.different), (named.map(str::to_owned).to_vec(), 2));
     let to = MemoryStore::default();
-    copy_archive(&here, &to, SILENT).await.unwrap();
+    run_copy(&here, &to, SILENT).await.unwrap();
     assert_eq!(verify(&here, &to, SILENT).await.unwrap(), VerifyReport::default());
 }
 
