@@ -138,6 +138,7 @@ pub struct AuditRow {
 impl AuditRow {
     /// Redacts and seals an event after the newest row.
     pub fn after(head: ChainHead, event: AuditEvent) -> Self {
+        // Redacted before sealing, because a sealed row cannot be corrected.
         let text = serde_json::to_string(&event.redacted()).unwrap_or_default();
         let number = head.number + 1;
         Self { number, hash: seal_row(head.hash, number, &text), text: text.into() }
@@ -211,6 +212,7 @@ fn redact_text(text: &mut String) {
 fn seal_row(previous: RowHash, number: u64, text: &str) -> RowHash {
     let mut hash = Sha256::new();
     hash.update(previous.0);
+    // With the number, equal rows have different hashes.
     hash.update(number.to_be_bytes());
     hash.update(text);
     RowHash(hash.finalize().into())
@@ -262,6 +264,7 @@ impl ChainVerifier {
 
     /// The number of rows and the newest row. Fails if rows were removed without a record.
     pub fn finish(self) -> Result<(u64, ChainHead), ChainError> {
+        // Pruning records what it removes; any other removal is an attack or damage.
         if self.pruned_up_to < self.removed_up_to {
             return Err(ChainError::Missing { number: self.removed_up_to });
         }

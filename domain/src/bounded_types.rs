@@ -114,6 +114,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Validates required text. The message names the limit and the length.
 pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
+    // The length comes first: a long text must not be scanned further.
     let length = check_length(text, max)?;
     if text.trim().is_empty() {
         return Err(format!(
@@ -150,6 +151,7 @@ impl<const MIN: usize, const MAX: usize> BoundedInt<MIN, MAX> {
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for BoundedInt<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
+        // Some clients send all numbers as floats.
         let number = value.as_u64().or_else(|| whole_number(value.as_f64()?));
         if let Some(number) = number.and_then(|number| usize::try_from(number).ok())
             && (MIN..=MAX).contains(&number)

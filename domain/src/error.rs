@@ -107,6 +107,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Dereferenced twice: the trait object, not its box, is the source.
         let source = self.cause.as_ref()?.source.as_ref()?;
         Some(&**source)
     }

@@ -195,7 +195,7 @@ fn content(uri: &str, text: &str) -> ResourceContent {
 }
 
 async fn misbehave(name: &str) {
-    assert!(!name.ends_with("panic"), "a secret of the inside");
+    assert!(!name.ends_with("panic"), "an internal secret");
     if name.ends_with("hang") {
         std::future::pending::<()>().await;
     }
@@ -248,9 +248,10 @@ impl ApplicationService for StubService {
         }
         misbehave(&request.name).await;
         if !request.name.starts_with("epic://") {
-            return Err(invalid("uri", "uri: it is no URI of Reqlore"));
+            return Err(invalid("uri", "uri: it is not a Reqlore URI"));
         }
         let text = self.state().resources.get(&request.name).cloned();
+        // After taking the text, so that a test can change it during a read.
         if let Some(hook) = &self.before_read {
             hook().await;
         }

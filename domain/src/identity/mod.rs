@@ -171,6 +171,7 @@ impl UserName {
         Err(format!(
             "{:?} is not a user name; use 1 to {} ASCII letters, digits, '.', '_', '@', '+' and \
              '-', beginning with a letter or digit",
+            // The text is untrusted and may be long.
             text.chars().take(80).collect::<String>(),
             Self::MAX_CHARS
         ))

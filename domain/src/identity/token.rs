@@ -80,6 +80,7 @@ impl PresentedToken {
     /// The stored form of the secret.
     pub fn digest(&self) -> TokenDigest {
         let mut hash = Sha256::new();
+        // With the id, equal secrets of two tokens have different digests.
         hash.update(self.id.as_str());
         hash.update(&self.secret);
         TokenDigest(hash.finalize().into())
@@ -103,6 +104,7 @@ impl PresentedToken {
 
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Derived output would print the secret in logs.
         write!(f, "{PREFIX}{}_****", self.id)
     }
 }
@@ -218,6 +220,7 @@ pub fn verify_token(
     if token.revoked_at.is_some() {
         return Err(TokenError::Revoked);
     }
+    // A replaced token expires early, which the log distinguishes.
     if token.expires_at <= now {
         let was_replaced = token.successor.is_some();
         return Err(if was_replaced { TokenError::Retired } else { TokenError::Expired });
@@ -225,6 +228,7 @@ pub fn verify_token(
     if now.seconds() + MAX_CLOCK_SKEW_SECONDS < token.created_at.seconds() {
         return Err(TokenError::NotYetValid);
     }
+    // Last: disabling a user must not change the reason of an expired token.
     if user.disabled_at.is_some() {
         return Err(TokenError::Disabled);
     }

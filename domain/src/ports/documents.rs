@@ -148,6 +148,7 @@ pub struct MetadataPage {
 impl MetadataPage {
     /// Selects a page from the metadata of all documents of the kind.
     pub fn of(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
+        // All metadata are of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
         let total = metadata.len();
         if let Some(after) = &filter.after {
@@ -179,6 +180,7 @@ impl CommitRequest {
         snapshot: &Snapshot,
     ) -> StoreResult<CommitDecision> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
+        // No audit row and no idempotency record without a change.
         if changes.is_empty() {
             return Ok(CommitDecision::default());
         }
@@ -188,6 +190,7 @@ impl CommitRequest {
             let position = self.reads.documents.iter().position(|read| read == id);
             let before = match position {
                 Some(position) => snapshot.documents.get(position).and_then(Option::as_ref),
+                // The number was issued to this commit, so nothing can be overwritten.
                 None if self.is_new_item(id, snapshot) => None,
                 None => {
                     return Err(StoreError::Internal(format!("{id} was changed but not read")));

@@ -73,6 +73,7 @@ fn compare_segments(a: &str, b: &str) -> Ordering {
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => {
+            // The exact spelling decides between words that differ only in case.
             let lower_a = a.bytes().map(|byte| byte.to_ascii_lowercase());
             let lower_b = b.bytes().map(|byte| byte.to_ascii_lowercase());
             lower_a.cmp(lower_b).then_with(|| a.cmp(b))
@@ -99,8 +100,10 @@ fn next_at_depth(predecessor: &str, depth: usize) -> Option<String> {
     if depth <= segments.len() {
         segments.truncate(depth);
         let last = segments.pop()?;
+        // A word has no successor at this depth.
         segments.push((parse_number(&last)? + 1).to_string());
     } else {
+        // A deeper index is greater than its prefix.
         segments.resize(depth, "1".to_owned());
     }
     let next = segments.join(".");
@@ -128,6 +131,7 @@ fn parse_key(text: &str) -> Result<String, String> {
              or \"code_quality\""
         ));
     }
+    // In any case: file systems may ignore it.
     if text.eq_ignore_ascii_case("agents") {
         return Err(format!(
             "{text:?} is reserved for AGENTS.md, the instructions; choose another key"
@@ -148,6 +152,7 @@ impl SectionKey {
                  and '-', starting with a letter or digit, such as \"code_quality\""
             ));
         }
+        // Windows cannot create such files, in any folder.
         if is_device_name(key) {
             return Err(format!("{key:?} is a device name on Windows; choose another key"));
         }
