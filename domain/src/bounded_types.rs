@@ -180,7 +180,7 @@ inline_schema!([const MIN: usize, const MAX: usize] BoundedInt<MIN, MAX>,
 mod tests {
     use super::*;
 
-    // S1: P.1, P.2; catalogue 28
+    // S1: P.1, P.2
     #[test]
     fn bounded_string_blank_or_too_long_is_rejected() {
         type Text = BoundedString<10>;

@@ -356,7 +356,6 @@ mod tests {
         assert_eq!(&text[entries[12].node.position.span.clone()], "é🦀 x");
     }
 
-    // Catalogue 67
     #[test]
     fn invalid_yaml_is_reported_with_its_line() {
         let mut alias_bomb = "l0: &l0 [x]\n".to_owned();

@@ -107,7 +107,7 @@ mod tests {
         ParsedReference::Reference(Reference { kind: ItemKind::UserStory, number })
     }
 
-    // S2: 1.5, 2.2; catalogue 39
+    // S2: 1.5, 2.2
     #[test]
     fn reference_without_ascii_digits_is_malformed() {
         assert_eq!(parse_story("US-047"), story(47));

@@ -173,7 +173,7 @@ fn is_device_name(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    // S1: C.3, P.1; catalogue 29
+    // S1: C.3, P.1
     #[test]
     fn index_with_invalid_segment_is_rejected() {
         for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
@@ -228,7 +228,7 @@ mod tests {
         SectionKey::try_from(text.to_owned())
     }
 
-    // S1: P.1, G.3.2; catalogue 1, 2, 3, 4, 5, 8, 25
+    // S1: P.1, G.3.2
     #[test]
     fn section_key_with_path_or_reserved_is_rejected() {
         let bad = "../../etc/passwd|..\\..\\x|a/b|/tmp/x|C:\\x|\\\\host\\share|a\0b|.|..|| |.hidden|.git|\
@@ -240,7 +240,7 @@ mod tests {
         assert!(key(&"x".repeat(101)).unwrap_err().contains("101"));
     }
 
-    // S1: S.3.1; catalogue 3, 5
+    // S1: S.3.1
     #[test]
     fn unusual_section_key_may_exist_but_not_be_new() {
         for odd in ["-rf", "x.", "x ", "my notes", "%2e%2e%2fx", "заметки", "CON", "com1", "nul"]

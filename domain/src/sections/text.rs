@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(unescape_structure(escaped, false), text);
     }
 
-    // S1: C.2, S.3.2; catalogue 26
+    // S1: C.2, S.3.2
     #[test]
     fn marker_or_heading_in_text_is_escaped_reversibly() {
         check("a\n**9.** forged", "a\n\\**9.** forged");
