@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Implements an inline JSON schema, which states what the type checks.
+/// Implements an inline JSON schema, which describes the validation of the type.
 macro_rules! inline_schema {
     ([$($generics:tt)*] $type:ty, $schema:tt) => {
         impl<$($generics)*> schemars::JsonSchema for $type {
@@ -24,7 +24,7 @@ macro_rules! inline_schema {
 }
 
 /// Implements `as_str` and `Display` for a newtype of text.
-macro_rules! shown_as_text {
+macro_rules! text_accessors {
     ([$($generics:tt)*] $type:ty) => {
         impl<$($generics)*> $type {
             pub fn as_str(&self) -> &str {
@@ -48,7 +48,7 @@ macro_rules! string_type {
         #[serde(try_from = "String")]
         pub struct $name $(<const $max: usize>)? (String);
 
-        $crate::bounded_types::shown_as_text!([$(const $max: usize)?] $name $(<$max>)?);
+        $crate::bounded_types::text_accessors!([$(const $max: usize)?] $name $(<$max>)?);
 
         impl $(<const $max: usize>)? $name $(<$max>)? {
             pub fn into_string(self) -> String {
@@ -92,7 +92,7 @@ macro_rules! named_enum {
     };
 }
 
-pub(crate) use {inline_schema, named_enum, shown_as_text, string_type};
+pub(crate) use {inline_schema, named_enum, text_accessors, string_type};
 
 string_type!(
     /// Text of 1 to `MAX` characters that is not blank and contains no NUL.

@@ -251,7 +251,7 @@ impl Version {
 
 impl Serialize for Version {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // As text also in binary formats, so that stored metadata do not depend on the integer.
+        // As text also in binary formats, so that stored metadata does not depend on the integer.
         serializer.collect_str(self)
     }
 }

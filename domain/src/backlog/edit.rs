@@ -163,7 +163,7 @@ pub fn tombstone_text(item: &ItemMeta, text: &str, at: Timestamp, by: &str) -> S
         edits.set_text("title", Some(&item.title));
     }
     edits.set_text("uid", item.uid.as_deref());
-    // Without these keys, the tombstone could not be shown in lists.
+    // The old front matter is now text, so the new one needs all keys of a tombstone.
     edits.0.extend(deletion.0);
     format!("{}\n{text}", front_matter::render_front_matter(&edits.0))
 }

@@ -82,7 +82,7 @@ impl ItemParser<'_> {
             requirement_type,
             parent,
             relationships: self.parse_relationships(),
-            // Most lists then need no document, and metadata stay small.
+            // Most lists then need no document, and metadata stays small.
             description: (body.len() <= MAX_INLINE_DESCRIPTION_BYTES).then(|| body.to_owned()),
             // After parsing the title, which may come from the body.
             mentions: find_mentions(&format!("{title}\n{body}"), reference),

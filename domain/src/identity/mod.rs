@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use redact::redact;
 pub use token::{PresentedToken, Token, TokenDigest, TokenError, TokenId, TokenOwner};
 
-use crate::bounded_types::{named_enum, shown_as_text};
+use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -183,7 +183,7 @@ impl UserName {
     }
 }
 
-shown_as_text!([] UserName);
+text_accessors!([] UserName);
 
 impl TryFrom<String> for UserName {
     type Error = String;

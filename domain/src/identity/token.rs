@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{Access, User, UserName};
-use crate::bounded_types::{named_enum, shown_as_text};
+use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -37,7 +37,7 @@ impl TokenId {
     }
 }
 
-shown_as_text!([] TokenId);
+text_accessors!([] TokenId);
 
 impl TryFrom<String> for TokenId {
     type Error = &'static str;

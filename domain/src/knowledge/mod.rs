@@ -67,7 +67,7 @@ pub struct Entity {
 
 impl Entity {
     /// Parses an entity from its path below `.ixchel` (without `.md`) and its text. If the front
-    /// matter is invalid, the diagnostic says why, and the metadata come from path and body.
+    /// matter is invalid, the diagnostic says why, and the metadata comes from path and body.
     pub fn read(name: &str, text: &str) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
         // Reports at most one problem, the one that explains the others.

@@ -148,7 +148,7 @@ pub struct MetadataPage {
 impl MetadataPage {
     /// Selects a page from the metadata of all documents of the kind.
     pub fn of(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
-        // All metadata are of one kind, so this sorts by name.
+        // All metadata is of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
         let total = metadata.len();
         if let Some(after) = &filter.after {
