@@ -1,8 +1,9 @@
 //! The audit log: append-only rows, each sealed with the hash of the previous row.
 //!
-//! The hash of a row is SHA-256 over the previous row's hash, the row's number (8 bytes, big endian)
-//! and its text. The first row follows 32 zero bytes. A changed, removed or inserted row breaks the
-//! chain. To detect removed rows at the end, compare the newest hash that `audit verify` prints.
+//! The hash of a row is SHA-256 over the previous row's hash, the row's number (8 bytes, big
+//! endian) and its text. The first row follows 32 zero bytes. A changed, removed or inserted row
+//! breaks the chain. To detect removed rows at the end, compare the newest hash that `audit verify`
+//! prints.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -243,7 +244,8 @@ impl ChainVerifier {
                         return Err(ChainError::Changed { number: row.number });
                     }
                 }
-                // The previous row's hash is removed with that row, so the first row is not checked.
+                // The previous row's hash is removed with that row, so the first row is not
+                // checked.
                 None if row.number > 1 => self.removed_up_to = row.number - 1,
                 None if row.number == 1 && !row.follows(RowHash::FIRST) => {
                     return Err(ChainError::Changed { number: 1 });

@@ -92,7 +92,7 @@ macro_rules! named_enum {
     };
 }
 
-pub(crate) use {inline_schema, named_enum, text_accessors, string_type};
+pub(crate) use {inline_schema, named_enum, string_type, text_accessors};
 
 string_type!(
     /// Text of 1 to `MAX` characters that is not blank and contains no NUL.

@@ -43,7 +43,8 @@ type CallHandler = Box<dyn Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send 
 type ReadHook = Box<dyn Fn() -> StubFuture<()> + Send + Sync>;
 
 /// Serves one template, one prompt, and resources that a test changes. Tool calls go to a handler.
-/// In every method, a name that ends with `panic` panics and one that ends with `hang` never returns.
+/// In every method, a name that ends with `panic` panics and one that ends with `hang` never
+/// returns.
 pub struct StubService {
     tools: Vec<ToolSpec>,
     on_call: CallHandler,

@@ -17,7 +17,8 @@ pub struct SourcePosition {
     pub line: usize,
     /// 1-based, in characters.
     pub column: usize,
-    /// Byte offsets. Covers a scalar with its quotes, but only the opening bracket of a list or map.
+    /// Byte offsets. Covers a scalar with its quotes, but only the opening bracket of a list or
+    /// map.
     pub span: Range<usize>,
 }
 

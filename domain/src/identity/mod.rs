@@ -152,8 +152,8 @@ impl Caller {
     }
 }
 
-/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, beginning with a letter
-/// or digit. Names that differ only in case name the same user.
+/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, beginning with a
+/// letter or digit. Names that differ only in case name the same user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserName(Arc<str>);

@@ -1,9 +1,9 @@
 //! Personal access tokens: their form, their stored form, and validation.
 //!
-//! A token is `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and identifies
-//! the token in lists and in the audit log. The secret has 190 random bits, so one round of SHA-256
-//! is enough; a slow hash would only cost CPU time on every request. The checksum rejects mistyped
-//! tokens without a lookup and helps secret scanners to avoid false positives.
+//! A token is `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and
+//! identifies the token in lists and in the audit log. The secret has 190 random bits, so one round
+//! of SHA-256 is enough; a slow hash would only cost CPU time on every request. The checksum
+//! rejects mistyped tokens without a lookup and helps secret scanners to avoid false positives.
 
 use std::fmt;
 use std::sync::Arc;

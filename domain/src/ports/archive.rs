@@ -39,8 +39,8 @@ pub trait RecordReader: Send {
     /// The next batch of a few megabytes at most, in ascending order of [`ArchiveRecord::key`];
     /// empty at the end (`records_come_in_one_order`). High-water marks
     /// (`marks_come_back_as_they_were_put`), users and tokens
-    /// (`identities_come_back_as_they_were_put`) and audit rows (`the_audit_comes_back_as_it_was_put`)
-    /// are exported unchanged.
+    /// (`identities_come_back_as_they_were_put`) and audit rows
+    /// (`the_audit_comes_back_as_it_was_put`) are exported unchanged.
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 

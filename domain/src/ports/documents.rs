@@ -55,8 +55,8 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<MetadataPage>;
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,
-    /// sorted by name (`a_word_names_by_reference_and_by_name`). Several documents may have the same
-    /// reference (`a_reference_may_be_claimed_twice`). The result reflects every commit
+    /// sorted by name (`a_word_names_by_reference_and_by_name`). Several documents may have the
+    /// same reference (`a_reference_may_be_claimed_twice`). The result reflects every commit
     /// (`names_follow_every_commit`).
     async fn lookup(
         &self,
@@ -94,12 +94,12 @@ pub trait DocumentRepository: Send + Sync {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult>;
 
-    /// Returns the documents of one kind (`changes_are_of_one_kind`) that any writer changed since a
-    /// revision (`changes_tell_what_changed_since`), for indexes, caches and subscriptions.
+    /// Returns the documents of one kind (`changes_are_of_one_kind`) that any writer changed since
+    /// a revision (`changes_tell_what_changed_since`), for indexes, caches and subscriptions.
     ///
     /// `Reset` means that the changes are unknown, for example since a revision of another process
-    /// (`an_unknown_revision_is_a_reset`). A storage may start its history with the first call, so a
-    /// new reader calls this method first and then reads all documents. The result may contain
+    /// (`an_unknown_revision_is_a_reset`). A storage may start its history with the first call, so
+    /// a new reader calls this method first and then reads all documents. The result may contain
     /// deleted documents that the caller has never read.
     async fn changes(
         &self,

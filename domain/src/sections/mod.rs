@@ -1,7 +1,7 @@
 //! Requirement sections in Markdown: parsed without loss, edited by replacing byte ranges.
 //!
-//! Every edit keeps all other bytes: headings, prose, comments, line ends, BOM, a missing final line
-//! end.
+//! Every edit keeps all other bytes: headings, prose, comments, line ends, BOM, a missing final
+//! line end.
 
 pub mod instructions;
 mod markdown;

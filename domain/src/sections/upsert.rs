@@ -301,7 +301,8 @@ fn renumber_indices<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
 fn no_index_left(index: &str, predecessor: &str) -> Error {
     let message = format!(
         "The indices of this section are out of order at {index}, and no index of at most {} \
-         characters is left after {predecessor}; renumber the section by hand. Nothing was changed.",
+         characters is left after {predecessor}; renumber the section by hand. Nothing was \
+         changed.",
         requirement_index::MAX_INDEX_CHARS
     );
     Error::new(ErrorKind::Refused, message).reference(index)

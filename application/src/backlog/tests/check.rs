@@ -36,7 +36,7 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
         format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which is not there"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is itself"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-003, which was deleted"),
-        format!("{folder}/REQ-001.md:8: the priority"),
+        format!("{folder}/REQ-001.md:8: priority \"7\" is not"),
         format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the reference"),
         format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the reference"),
         format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the same uid"),
