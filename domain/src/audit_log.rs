@@ -1,8 +1,9 @@
 //! The audit log: append-only rows, each sealed with the hash of the previous row.
 //!
-//! The hash of a row is SHA-256 over the previous row's hash, the row's number (8 bytes, big endian)
-//! and its text. The first row follows 32 zero bytes. A changed, removed or inserted row breaks the
-//! chain. To detect removed rows at the end, compare the newest hash that `audit verify` prints.
+//! The hash of a row is SHA-256 over the previous row's hash, the row's number (8 bytes, big
+//! endian) and its text. The first row follows 32 zero bytes. A changed, removed or inserted row
+//! breaks the chain. To detect removed rows at the end, compare the newest hash that `audit verify`
+//! prints.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -138,6 +139,7 @@ pub struct AuditRow {
 impl AuditRow {
     /// Redacts and seals an event after the newest row.
     pub fn after(head: ChainHead, event: AuditEvent) -> Self {
+        // Redacted before sealing, because a sealed row cannot be corrected.
         let text = serde_json::to_string(&event.redacted()).unwrap_or_default();
         let number = head.number + 1;
         Self { number, hash: seal_row(head.hash, number, &text), text: text.into() }
@@ -211,6 +213,7 @@ fn redact_text(text: &mut String) {
 fn seal_row(previous: RowHash, number: u64, text: &str) -> RowHash {
     let mut hash = Sha256::new();
     hash.update(previous.0);
+    // With the number, equal rows have different hashes.
     hash.update(number.to_be_bytes());
     hash.update(text);
     RowHash(hash.finalize().into())
@@ -241,7 +244,8 @@ impl ChainVerifier {
                         return Err(ChainError::Changed { number: row.number });
                     }
                 }
-                // The previous row's hash is removed with that row, so the first row is not checked.
+                // The previous row's hash is removed with that row, so the first row is not
+                // checked.
                 None if row.number > 1 => self.removed_up_to = row.number - 1,
                 None if row.number == 1 && !row.follows(RowHash::FIRST) => {
                     return Err(ChainError::Changed { number: 1 });
@@ -262,6 +266,7 @@ impl ChainVerifier {
 
     /// The number of rows and the newest row. Fails if rows were removed without a record.
     pub fn finish(self) -> Result<(u64, ChainHead), ChainError> {
+        // Pruning records what it removes; any other removal is an attack or damage.
         if self.pruned_up_to < self.removed_up_to {
             return Err(ChainError::Missing { number: self.removed_up_to });
         }

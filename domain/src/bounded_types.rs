@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Implements an inline JSON schema, which states what the type checks.
+/// Implements an inline JSON schema, which describes the validation of the type.
 macro_rules! inline_schema {
     ([$($generics:tt)*] $type:ty, $schema:tt) => {
         impl<$($generics)*> schemars::JsonSchema for $type {
@@ -24,7 +24,7 @@ macro_rules! inline_schema {
 }
 
 /// Implements `as_str` and `Display` for a newtype of text.
-macro_rules! shown_as_text {
+macro_rules! text_accessors {
     ([$($generics:tt)*] $type:ty) => {
         impl<$($generics)*> $type {
             pub fn as_str(&self) -> &str {
@@ -48,7 +48,7 @@ macro_rules! string_type {
         #[serde(try_from = "String")]
         pub struct $name $(<const $max: usize>)? (String);
 
-        $crate::bounded_types::shown_as_text!([$(const $max: usize)?] $name $(<$max>)?);
+        $crate::bounded_types::text_accessors!([$(const $max: usize)?] $name $(<$max>)?);
 
         impl $(<const $max: usize>)? $name $(<$max>)? {
             pub fn into_string(self) -> String {
@@ -92,7 +92,7 @@ macro_rules! named_enum {
     };
 }
 
-pub(crate) use {inline_schema, named_enum, shown_as_text, string_type};
+pub(crate) use {inline_schema, named_enum, string_type, text_accessors};
 
 string_type!(
     /// Text of 1 to `MAX` characters that is not blank and contains no NUL.
@@ -114,6 +114,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Validates required text. The message names the limit and the length.
 pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
+    // The length comes first: a long text must not be scanned further.
     let length = check_length(text, max)?;
     if text.trim().is_empty() {
         return Err(format!(
@@ -150,6 +151,7 @@ impl<const MIN: usize, const MAX: usize> BoundedInt<MIN, MAX> {
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for BoundedInt<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
+        // Some clients send all numbers as floats.
         let number = value.as_u64().or_else(|| whole_number(value.as_f64()?));
         if let Some(number) = number.and_then(|number| usize::try_from(number).ok())
             && (MIN..=MAX).contains(&number)
@@ -178,7 +180,7 @@ inline_schema!([const MIN: usize, const MAX: usize] BoundedInt<MIN, MAX>,
 mod tests {
     use super::*;
 
-    // S1: P.1, P.2; catalogue 28
+    // S1: P.1, P.2
     #[test]
     fn bounded_string_blank_or_too_long_is_rejected() {
         type Text = BoundedString<10>;

@@ -126,10 +126,12 @@ fn check_path(name: &str) -> Result<(), String> {
     if name.len() > MAX_PATH_BYTES {
         return Err(name_too_long(MAX_PATH_BYTES, name));
     }
+    // Names appear in terminals and logs.
     if name.contains(char::is_control) {
         return Err(format!("{name:?} is not a valid name; remove the control characters"));
     }
     for part in name.split('/') {
+        // Also rejects `.` and `..`; hidden files are never documents.
         if part.is_empty() || part.starts_with('.') {
             return Err(format!(
                 "{name:?} is not a valid name; no part between '/' may be empty or begin with '.'"
@@ -214,6 +216,7 @@ impl Document {
     /// The body as text. The error names the line of the first invalid byte.
     pub fn text(&self) -> Result<&str, String> {
         std::str::from_utf8(&self.body).map_err(|error| {
+            // The number of parts is the 1-based line of the invalid byte.
             let line = self.body[..error.valid_up_to()].split(|b| *b == b'\n').count();
             format!("line {line} is not UTF-8 text; save the file as UTF-8")
         })
@@ -233,6 +236,7 @@ impl Version {
 
     pub fn of(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
+        // 64 bits suffice to detect changes; versions are not a security feature.
         Self(digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
@@ -247,6 +251,7 @@ impl Version {
 
 impl Serialize for Version {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // As text also in binary formats, so that stored metadata does not depend on the integer.
         serializer.collect_str(self)
     }
 }
@@ -298,6 +303,7 @@ impl DocumentMeta {
     pub fn reference(&self) -> Option<Cow<'_, str>> {
         match (&self.entity, &self.item) {
             (Some(entity), _) => Some(Cow::Borrowed(&entity.id)),
+            // A document is either an entity or an item.
             (_, Some(item)) => item.reference.map(|reference| Cow::Owned(reference.to_string())),
             _ => None,
         }

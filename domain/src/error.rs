@@ -1,4 +1,4 @@
-//! The error of a call: what is wrong and what to do.
+//! The error of a call: the problem and the fix.
 //!
 //! `message` is for the caller and never contains an absolute path or a secret. `source` is only
 //! logged.
@@ -38,13 +38,13 @@ named_enum! {
 #[derive(Debug)]
 pub struct Error {
     pub kind: ErrorKind,
-    /// What is wrong and what to do, in sentences.
+    /// The problem and the fix, in sentences.
     pub message: String,
     /// The invalid argument.
     pub field: Option<String>,
     /// The section, index or reference that the message concerns.
     pub reference: Option<String>,
-    /// What to do, if the text of `message` is specified.
+    /// The fix, if the text of `message` is specified.
     pub hint: Option<String>,
     /// Only logged.
     cause: Option<Box<ErrorCause>>,
@@ -107,6 +107,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Dereferenced twice: the trait object, not its box, is the source.
         let source = self.cause.as_ref()?.source.as_ref()?;
         Some(&**source)
     }

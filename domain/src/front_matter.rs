@@ -29,12 +29,14 @@ pub struct DocumentParts<'a> {
 /// Splits a text. Front matter begins with `---` on the first line and ends at the next line that
 /// is `---` or `...`.
 pub fn split(text: &str) -> DocumentParts<'_> {
+    // Editors on Windows may add a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
     if first.trim_end() == "---" {
         let mut line_start = first.len();
         for line in lines {
+            // YAML also ends a document with `...`.
             if matches!(line.trim_end(), "---" | "...") {
                 return DocumentParts {
                     yaml: Some(&text[first.len()..line_start]),
@@ -80,6 +82,7 @@ pub fn salvage_lines(parts: DocumentParts<'_>) -> Vec<YamlEntry> {
     let mut entries: Vec<YamlEntry> = Vec::new();
     // Line 1 is the opening `---`.
     for (line, number) in parts.yaml.unwrap_or_default().lines().take(MAX_LINES).zip(2..) {
+        // Continuation lines and list items belong to another key.
         if line.starts_with([' ', '\t', '-', '#']) {
             continue;
         }
@@ -88,6 +91,7 @@ pub fn salvage_lines(parts: DocumentParts<'_>) -> Vec<YamlEntry> {
             Ok(YamlValue::Map(entries)) => entries,
             _ => parse_plain_entry(line).into_iter().collect(),
         };
+        // As in valid YAML, the first of duplicate keys wins.
         salvaged.retain(|entry| yaml::find_key(&entries, &entry.key).is_none());
         for entry in &mut salvaged {
             set_line(&mut entry.node, number);
@@ -101,6 +105,7 @@ pub fn salvage_lines(parts: DocumentParts<'_>) -> Vec<YamlEntry> {
 fn parse_plain_entry(line: &str) -> Option<YamlEntry> {
     let (key, value) = line.split_once(':')?;
     let value = value.trim().trim_matches(['\'', '"']);
+    // The value continues on other lines, or is not a scalar.
     if value.is_empty() || value.starts_with(['[', '{', '&', '*', '|', '>', '!']) {
         return None;
     }
@@ -203,6 +208,7 @@ fn is_plain_scalar(text: &str, in_flow: bool) -> bool {
 /// True if any YAML parser reads the text as a number, a boolean, a time or null.
 fn is_typed_scalar(text: &str) -> bool {
     const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
+    // YAML 1.1 parsers also read `yes`, `on` and `y` as booleans.
     if WORDS.iter().any(|word| text.eq_ignore_ascii_case(word)) || text.parse::<f64>().is_ok() {
         return true;
     }

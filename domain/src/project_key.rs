@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded_types::shown_as_text;
+use crate::bounded_types::text_accessors;
 
 /// The canonical key of a project: a key of the configuration, or a folder. Only the adapter that
 /// created it may interpret it.
@@ -37,7 +37,7 @@ impl Default for ProjectKey {
     }
 }
 
-shown_as_text!([] ProjectKey);
+text_accessors!([] ProjectKey);
 
 #[cfg(test)]
 mod tests {

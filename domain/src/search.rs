@@ -145,6 +145,7 @@ impl IndexDifference {
                 Some(_) => difference.modified += 1,
             }
         }
+        // Present before and missing now.
         difference.deleted = before.keys().filter(|id| !now.contains_key(id)).count();
         difference
     }
@@ -165,6 +166,7 @@ pub fn items(document: &Document, entity: Option<Entity>) -> Vec<SearchItem> {
             let (item, _) = ItemMeta::read(kind, name, text, Timestamp(0));
             vec![project_item(item, name, text)]
         }
+        // Tombstones must not appear in results.
         DocumentKind::Instructions | DocumentKind::Docsets | DocumentKind::Deleted => Vec::new(),
     }
 }
@@ -182,6 +184,7 @@ fn project_item(item: ItemMeta, name: &str, text: &str) -> SearchItem {
         facets.push(SearchFacet::new(SearchFacet::PRIORITY, priority.number()));
     }
     if let Some(requirement_type) = item.requirement_type {
+        // Statuses and types are also searchable words.
         tags.push(requirement_type.name().to_owned());
         facets.push(SearchFacet::new(SearchFacet::TYPE, requirement_type.name()));
     }

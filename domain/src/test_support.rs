@@ -43,7 +43,8 @@ type CallHandler = Box<dyn Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send 
 type ReadHook = Box<dyn Fn() -> StubFuture<()> + Send + Sync>;
 
 /// Serves one template, one prompt, and resources that a test changes. Tool calls go to a handler.
-/// In every method, a name that ends with `panic` panics and one that ends with `hang` never returns.
+/// In every method, a name that ends with `panic` panics and one that ends with `hang` never
+/// returns.
 pub struct StubService {
     tools: Vec<ToolSpec>,
     on_call: CallHandler,
@@ -195,7 +196,7 @@ fn content(uri: &str, text: &str) -> ResourceContent {
 }
 
 async fn misbehave(name: &str) {
-    assert!(!name.ends_with("panic"), "a secret of the inside");
+    assert!(!name.ends_with("panic"), "an internal secret");
     if name.ends_with("hang") {
         std::future::pending::<()>().await;
     }
@@ -248,9 +249,10 @@ impl ApplicationService for StubService {
         }
         misbehave(&request.name).await;
         if !request.name.starts_with("epic://") {
-            return Err(invalid("uri", "uri: it is no URI of Reqlore"));
+            return Err(invalid("uri", "uri: it is not a Reqlore URI"));
         }
         let text = self.state().resources.get(&request.name).cloned();
+        // After taking the text, so that a test can change it during a read.
         if let Some(hook) = &self.before_read {
             hook().await;
         }

@@ -15,6 +15,7 @@ impl Timestamp {
 
     /// Saturates at the limits of the range.
     pub fn new(seconds: i64, nanoseconds: u32) -> Self {
+        // File systems can return any time, even after 2262.
         Self(seconds.saturating_mul(Self::SECOND).saturating_add(nanoseconds.into()))
     }
 

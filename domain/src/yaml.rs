@@ -17,7 +17,8 @@ pub struct SourcePosition {
     pub line: usize,
     /// 1-based, in characters.
     pub column: usize,
-    /// Byte offsets. Covers a scalar with its quotes, but only the opening bracket of a list or map.
+    /// Byte offsets. Covers a scalar with its quotes, but only the opening bracket of a list or
+    /// map.
     pub span: Range<usize>,
 }
 
@@ -111,6 +112,7 @@ impl YamlDialect {
     fn options(self) -> Options {
         let mut options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
+                // Untrusted files: bounds time and memory, also against alias bombs.
                 max_documents: 1,
                 max_nodes: MAX_NODES,
                 max_events: 4 * MAX_NODES,
@@ -126,13 +128,17 @@ impl YamlDialect {
                 max_total_replayed_events: MAX_NODES,
                 max_replay_stack_depth: MAX_DEPTH,
             },
+            // The tree reports duplicates itself, with a position.
             duplicate_keys: serde_saphyr::DuplicateKeyPolicy::PassThrough,
+            // `no` and `on` stay text, as in YAML 1.2.
             strict_booleans: true,
             reject_unsupported_tags: self == Self::Configuration,
             non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
+            // Messages must be short; diagnostics have a position anyway.
             with_snippet: false,
         };
         if let (Self::FrontMatter, Some(budget)) = (self, &mut options.budget) {
+            // A configuration is already bounded by its file size.
             budget.max_total_scalar_bytes = 1 << 20;
         }
         options
@@ -200,6 +206,7 @@ fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
         }
         other => {
             let reason = UserMessageFormatter.format_message(other);
+            // The message may quote control characters of the file.
             format!("{}; correct the YAML", reason.replace(char::is_control, " "))
         }
     };
@@ -240,6 +247,7 @@ fn build_node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagno
                 let (key, key_at) = (key.value, source_position(Some(key.referenced)));
                 if find_key(&entries, &key).is_none() {
                     entries.push(YamlEntry { key, key_position: key_at, node });
+                // One diagnostic per file is enough.
                 } else if duplicate.is_none() {
                     let message =
                         format!("the key {} is duplicated; keep one", quote_excerpt(&key));
@@ -249,6 +257,7 @@ fn build_node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagno
             YamlValue::Map(entries)
         }
     };
+    // The definition of an alias is at its anchor.
     let is_alias = raw.referenced != raw.defined;
     YamlNode { position: source_position(Some(raw.referenced)), is_alias, value }
 }
@@ -348,7 +357,6 @@ mod tests {
         assert_eq!(&text[entries[12].node.position.span.clone()], "é🦀 x");
     }
 
-    // Catalogue 67
     #[test]
     fn invalid_yaml_is_reported_with_its_line() {
         let mut alias_bomb = "l0: &l0 [x]\n".to_owned();

@@ -75,6 +75,7 @@ impl NewItem<'_> {
             edits.set_text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
         }
         edits.set_text("assignee_username", self.assignee.filter(|name| !name.is_empty()));
+        // Empty optional keys are left out, so that new files stay short.
         let tags = unique_tags(self.tags);
         if !tags.is_empty() {
             edits.set("tags", FieldValue::List(tags));
@@ -82,6 +83,7 @@ impl NewItem<'_> {
         edits.set_text("creator_username", Some(self.creator));
         edits.set("created_at", FieldValue::Time(self.at));
         edits.set("updated_at", FieldValue::Time(self.at));
+        // The uid identifies the item after a rename of its file.
         edits.set_text("uid", Some(self.uid));
         if let Some(LinkTarget { reference, mark: Some(suffix) }) = self.parent {
             edits.set("linked", suffix_map(&[(*reference, suffix.clone())]));
@@ -117,6 +119,7 @@ pub fn edit_item(
     at: Timestamp,
 ) -> Result<Option<String>, String> {
     let file = ItemFile::parse(text);
+    // Collects all edits first: an edit without effect must not touch the file.
     let mut edits = file.edit_fields(item, edit);
     let changes_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.linked.is_empty();
@@ -137,6 +140,7 @@ pub fn edit_item(
     if file.find_key("created_at").and_then(YamlNode::text).is_none() {
         edits.set("created_at", FieldValue::Time(item.created_at));
     }
+    // Last, because the time alone is not a change.
     edits.set("updated_at", FieldValue::Time(at));
     let edited = front_matter::edit(text, &edits.0, &LAST_KEYS)?;
     match description {
@@ -159,6 +163,7 @@ pub fn tombstone_text(item: &ItemMeta, text: &str, at: Timestamp, by: &str) -> S
         edits.set_text("title", Some(&item.title));
     }
     edits.set_text("uid", item.uid.as_deref());
+    // The old front matter is now text, so the new one needs all keys of a tombstone.
     edits.0.extend(deletion.0);
     format!("{}\n{text}", front_matter::render_front_matter(&edits.0))
 }
@@ -214,6 +219,7 @@ fn edit_links(
     let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
     for kind in RelationshipType::ALL {
         let new = targets_of(relationships, kind);
+        // Compares sets, so that a hand-written order is not a change.
         if new != targets_of(&item.relationships, kind) {
             edits.set_list(kind.name(), file.relationship_targets(kind, &new, renumbered));
         }
@@ -228,6 +234,7 @@ fn edit_links(
             }
         }
     }
+    // A suffix without a link would be stale after the next renumbering.
     linked.retain(|(reference, _)| {
         Some(*reference) == parent || relationships.iter().any(|to| to.target == *reference)
     });
@@ -356,6 +363,7 @@ impl ItemFile {
     ) -> Option<T> {
         // An invalid value also reads as the default, but the file does not have it.
         let old = match self.find_key(key).and_then(YamlNode::text) {
+            // The file's own spelling is compared by value: `high` equals 2.
             Some(text) => parse(text),
             None => default,
         };

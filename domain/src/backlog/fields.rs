@@ -187,6 +187,7 @@ fn parse_assignee(text: &str) -> Result<String, String> {
 
 fn parse_description(text: &str) -> Result<String, String> {
     check_length(text, MAX_DESCRIPTION)?;
+    // NUL ends strings in some tools that read the files.
     if text.contains('\0') {
         return Err("a NUL character is not allowed; remove it".to_owned());
     }
@@ -215,6 +216,7 @@ impl TryFrom<Vec<Tag>> for Tags {
                 "at most {MAX_TAGS} tags are allowed, this has {count}; drop some"
             ));
         }
+        // Duplicates are removed when the item is rendered.
         Ok(Self(given.into_iter().map(Tag::into_string).collect()))
     }
 }

@@ -147,6 +147,7 @@ impl ItemMeta {
     /// deleted item.
     pub fn links(&self) -> Vec<(&str, String)> {
         let mut links = Vec::new();
+        // A tombstone keeps its front matter, but its links no longer exist.
         if self.deleted.is_some() {
             return links;
         }

@@ -82,7 +82,9 @@ impl ItemParser<'_> {
             requirement_type,
             parent,
             relationships: self.parse_relationships(),
+            // Most lists then need no document, and metadata stays small.
             description: (body.len() <= MAX_INLINE_DESCRIPTION_BYTES).then(|| body.to_owned()),
+            // After parsing the title, which may come from the body.
             mentions: find_mentions(&format!("{title}\n{body}"), reference),
             title,
             creator: self.scalar("creator_username"),
@@ -138,6 +140,7 @@ impl ItemParser<'_> {
     }
 
     fn parse_priority(&mut self) -> Option<Priority> {
+        // The key is ignored, as any other unknown key.
         if !self.kind.has_priority() {
             return None;
         }
@@ -167,6 +170,7 @@ impl ItemParser<'_> {
             return relationships;
         }
         for kind in RelationshipType::ALL {
+            // Cloned, because `report` needs the parser.
             let Some(node) = self.find_key(kind.name()).cloned() else { continue };
             for item in node.items() {
                 let Some(text) = item.text() else { continue };
@@ -275,6 +279,7 @@ pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
         if !mentions.contains(&mention) {
             mentions.push(mention);
         }
+        // Bounds the metadata of documents with generated lists.
         if mentions.len() == MAX_MENTIONS {
             break;
         }
@@ -292,6 +297,7 @@ pub fn check_keys(kind: ItemKind, text: &str) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     for entry in &front_matter.entries {
         let correct_key = match entry.key.as_str() {
+            // Left: names of tool arguments. Right: keys of the file format.
             "assignee" => "assignee_username",
             "creator" => "creator_username",
             "type" if kind == ItemKind::Requirement => "type_name",

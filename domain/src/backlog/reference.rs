@@ -47,6 +47,7 @@ impl Reference {
             return ParsedReference::Malformed;
         };
         match digits.parse() {
+            // Numbers that overflow `u32` are too large as well.
             Ok(number) if number <= MAX_NUMBER => ParsedReference::Reference(Self { kind, number }),
             _ => ParsedReference::TooLarge,
         }
@@ -54,6 +55,7 @@ impl Reference {
 
     /// The reference at the start of a document name, `REQ-048` in `REQ-048-3f9a1c`.
     pub fn of_name(name: &str) -> Option<Self> {
+        // A copy such as `REQ-048 copy` has no reference: its digits are invalid.
         let (prefix, rest) = name.split_once('-')?;
         let digits = rest.split_once('-').map_or(rest, |(digits, _)| digits);
         Self::parse(&name[..prefix.len() + 1 + digits.len()])
@@ -105,7 +107,7 @@ mod tests {
         ParsedReference::Reference(Reference { kind: ItemKind::UserStory, number })
     }
 
-    // S2: 1.5, 2.2; catalogue 39
+    // S2: 1.5, 2.2
     #[test]
     fn reference_without_ascii_digits_is_malformed() {
         assert_eq!(parse_story("US-047"), story(47));

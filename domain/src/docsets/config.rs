@@ -33,12 +33,14 @@ impl DocsetConfig {
         let root = parse_root(text).map_err(|diagnostic| vec![diagnostic])?;
         let entries = root.entries();
         let folder = normalize_path(folder);
+        // The default, which `docs_root` replaces.
         let docs_root = format!("{folder}{DOCS_ROOT}/");
         let mut parser = ConfigParser { folder, docs_root, ..ConfigParser::default() };
         parser.parse_docs_root(entries);
         parser.parse_templates(entries);
         parser.warn_unknown(entries, &PROPERTIES, &[]);
         let docsets = parser.parse_docsets(entries);
+        // After all docsets, because a conflict names both lines.
         let names = parser.unique_names(&docsets);
         let ConfigParser { docs_root, mut errors, mut warnings, .. } = parser;
         if !errors.is_empty() {
@@ -138,6 +140,7 @@ impl ConfigParser {
             Err(message) => return self.reject(text, "docs_root", &message),
         };
         if !root.starts_with(&self.folder) {
+            // A repository must not send an assistant to secrets of the machine.
             if belongs_to_system(&root) {
                 let message = format!(
                     "{} belongs to the system; name the folder of the documentation",
@@ -158,6 +161,7 @@ impl ConfigParser {
 
     fn parse_templates(&mut self, entries: &[YamlEntry]) {
         let Some(text) = self.property(entries, "template") else { return };
+        // The formats of the docsets are not known yet.
         let v1 = InstructionTemplate::parse(text.value, ConfigFormat::V1);
         let v2 = InstructionTemplate::parse(text.value, ConfigFormat::V2);
         match (v1, v2) {
@@ -370,6 +374,7 @@ impl ConfigParser {
         {
             return match local_source(sources, folder) {
                 Some(path) => path,
+                // Several sources, or a remote one, are stored by name.
                 None if self.has_docs_root => format!("{docs_root}{name}/"),
                 None => format!("{folder}{SOURCES_ROOT}/{name}/"),
             };
@@ -388,6 +393,7 @@ impl ConfigParser {
         for (at, parsed) in docsets.iter().enumerate() {
             for text in &parsed.names {
                 let folded = text.value.to_lowercase();
+                // One docset may have a name in several spellings.
                 let (owner, first) = *owners.entry(folded).or_insert((at, *text));
                 let is_duplicate = names.insert(text.value.to_owned(), at).is_some();
                 if is_duplicate || owner != at {
@@ -437,6 +443,7 @@ fn resolve_path(base: &str, text: &str) -> Result<String, String> {
             quote_excerpt(text)
         ));
     }
+    // One configuration serves Windows and other systems.
     let text = text.replace('\\', "/");
     if drive_prefix(&text).is_some() || text.starts_with('/') {
         return Ok(normalize_path(&text));
@@ -457,6 +464,7 @@ fn normalize_path(path: &str) -> String {
     for part in path[drive.len()..].split('/') {
         match part {
             "" | "." => {}
+            // `..` at the root stays at the root, as in file systems.
             ".." => {
                 parts.pop();
             }

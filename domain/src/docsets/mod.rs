@@ -99,6 +99,7 @@ pub fn located(diagnostic: &Diagnostic) -> String {
 /// The most similar word that differs at most in case and in two letters.
 fn similar_word<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const MAX_DISTANCE: usize = 2;
+    // The distance takes quadratic time.
     if word.len() > MAX_NAME_CHARS {
         return None;
     }

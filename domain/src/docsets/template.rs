@@ -98,6 +98,7 @@ impl InstructionTemplate {
         let (mut text_start, mut at) = (0, 0);
         while let Some(offset) = text[at..].find('{') {
             at += offset;
+            // Other braces are text.
             let Some((variable, length)) = parse_variable(&text[at..], format) else {
                 at += 1;
                 continue;

@@ -24,8 +24,10 @@ pub struct KeyEdit<'a> {
 /// the edit is impossible and what to do.
 pub fn edit(text: &str, edits: &[KeyEdit<'_>], last_keys: &[&str]) -> Result<String, String> {
     let parts = split(text);
+    // Fails early: an edit of invalid YAML cannot be verified.
     let before = parse_unique(parts)?;
     let edits: Vec<&KeyEdit<'_>> = edits.iter().filter(|edit| !is_applied(&before, edit)).collect();
+    // An edit without effect returns the same bytes.
     if edits.is_empty() {
         return Ok(text.to_owned());
     }
@@ -240,6 +242,7 @@ impl FrontMatterSource<'_> {
         let Some(first) = self.entries.first() else { return "" };
         let key_start = first.key_position.span.start;
         let indent = &self.text[self.line_start(key_start)..key_start];
+        // A quoted or flow key has other text before it.
         if indent.trim().is_empty() { indent } else { "" }
     }
 
@@ -253,6 +256,7 @@ impl FrontMatterSource<'_> {
         let rendered = value.render();
         let old = &self.text[span.value.clone()];
         let between = &self.text[span.after_colon..span.value.start];
+        // `key:` without a value has no space after the colon.
         if old.is_empty() {
             return (span.value.clone(), format!(" {rendered}"));
         }
@@ -285,6 +289,7 @@ impl FrontMatterSource<'_> {
         if !after_key.starts_with(':') || !before_key.trim().is_empty() {
             return Err("a form of key that is not `key: value`");
         }
+        // An explicit `~` or `null` has a span.
         let is_missing = node.value == YamlValue::Null && node.position.span.is_empty();
         let start = self.skip_comments(after_colon);
         let source = if is_missing {
@@ -293,6 +298,7 @@ impl FrontMatterSource<'_> {
             &self.text[start..]
         };
         match source.trim_start().chars().next() {
+            // Replacing an anchor would break its aliases elsewhere.
             Some('&') => return Err("an anchor"),
             Some('!') => return Err("a tag"),
             Some('*') => return Err("an alias"),
@@ -375,6 +381,7 @@ impl FrontMatterSource<'_> {
             }
             is_kept.push(kept);
         }
+        // An old item among the new ones means another order, or a duplicate.
         let is_reordered = rest.iter().any(|item| lines.iter().any(|(_, text)| item == text));
         let mut text = self.text[range.clone()].to_owned();
         if !is_reordered {
@@ -411,6 +418,7 @@ impl FrontMatterSource<'_> {
             let YamlValue::Scalar(text) = &node.value else { return None };
             let span = node.position.span.clone();
             let before = &self.text[self.line_start(span.start)..span.start];
+            // Nested lists have several dashes before the item.
             let is_one_line = before.trim() == "-" && !self.text[span.clone()].contains('\n');
             if span.is_empty() || !is_one_line || node.is_alias {
                 return None;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use redact::redact;
 pub use token::{PresentedToken, Token, TokenDigest, TokenError, TokenId, TokenOwner};
 
-use crate::bounded_types::{named_enum, shown_as_text};
+use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -152,8 +152,8 @@ impl Caller {
     }
 }
 
-/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, beginning with a letter
-/// or digit. Names that differ only in case name the same user.
+/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, beginning with a
+/// letter or digit. Names that differ only in case name the same user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserName(Arc<str>);
@@ -171,6 +171,7 @@ impl UserName {
         Err(format!(
             "{:?} is not a user name; use 1 to {} ASCII letters, digits, '.', '_', '@', '+' and \
              '-', beginning with a letter or digit",
+            // The text is untrusted and may be long.
             text.chars().take(80).collect::<String>(),
             Self::MAX_CHARS
         ))
@@ -182,7 +183,7 @@ impl UserName {
     }
 }
 
-shown_as_text!([] UserName);
+text_accessors!([] UserName);
 
 impl TryFrom<String> for UserName {
     type Error = String;

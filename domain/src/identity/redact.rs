@@ -20,11 +20,13 @@ pub fn redact(text: &str) -> Cow<'_, str> {
         if let Some((start, end)) = find_secret(text.as_bytes(), at, &mut word) {
             redacted.push_str(&text[copied..start]);
             redacted.push_str(HIDDEN);
+            // Continues after the secret, so that no part of it is scanned again.
             (copied, at) = (end, end);
         } else {
             at += 1;
         }
     }
+    // Most texts contain no secret and are not copied.
     if copied == 0 {
         return Cow::Borrowed(text);
     }

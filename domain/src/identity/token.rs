@@ -1,9 +1,9 @@
 //! Personal access tokens: their form, their stored form, and validation.
 //!
-//! A token is `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and identifies
-//! the token in lists and in the audit log. The secret has 190 random bits, so one round of SHA-256
-//! is enough; a slow hash would only cost CPU time on every request. The checksum rejects mistyped
-//! tokens without a lookup and helps secret scanners to avoid false positives.
+//! A token is `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and
+//! identifies the token in lists and in the audit log. The secret has 190 random bits, so one round
+//! of SHA-256 is enough; a slow hash would only cost CPU time on every request. The checksum
+//! rejects mistyped tokens without a lookup and helps secret scanners to avoid false positives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{Access, User, UserName};
-use crate::bounded_types::{named_enum, shown_as_text};
+use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -37,7 +37,7 @@ impl TokenId {
     }
 }
 
-shown_as_text!([] TokenId);
+text_accessors!([] TokenId);
 
 impl TryFrom<String> for TokenId {
     type Error = &'static str;
@@ -80,6 +80,7 @@ impl PresentedToken {
     /// The stored form of the secret.
     pub fn digest(&self) -> TokenDigest {
         let mut hash = Sha256::new();
+        // With the id, equal secrets of two tokens have different digests.
         hash.update(self.id.as_str());
         hash.update(&self.secret);
         TokenDigest(hash.finalize().into())
@@ -103,6 +104,7 @@ impl PresentedToken {
 
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Derived output would print the secret in logs.
         write!(f, "{PREFIX}{}_****", self.id)
     }
 }
@@ -218,6 +220,7 @@ pub fn verify_token(
     if token.revoked_at.is_some() {
         return Err(TokenError::Revoked);
     }
+    // A replaced token expires early, which the log distinguishes.
     if token.expires_at <= now {
         let was_replaced = token.successor.is_some();
         return Err(if was_replaced { TokenError::Retired } else { TokenError::Expired });
@@ -225,6 +228,7 @@ pub fn verify_token(
     if now.seconds() + MAX_CLOCK_SKEW_SECONDS < token.created_at.seconds() {
         return Err(TokenError::NotYetValid);
     }
+    // Last: disabling a user must not change the reason of an expired token.
     if user.disabled_at.is_some() {
         return Err(TokenError::Disabled);
     }

@@ -126,6 +126,7 @@ impl EntityGraph {
     /// Looks up an id, or else a document name.
     pub fn find(&self, id: &str) -> EntityLookup<'_> {
         let names = self.names_by_id.get(id).map_or(&[][..], Vec::as_slice);
+        // Several documents have the id, or none: the word may be a name.
         let name = if let [name] = names { name } else { id };
         match self.nodes.get(name) {
             Some(node) => EntityLookup::One(node),
@@ -181,6 +182,7 @@ pub struct TagCount<'a> {
 impl EntityIndex {
     /// Adds or replaces a document. Documents of other kinds than entities are ignored.
     pub fn put(&mut self, meta: &DocumentMeta) {
+        // Before the check of the kind, so that the counts of an old entity are removed.
         self.remove(&meta.id.name);
         let Some(entity) = &meta.entity else { return };
         let kind = shared_key(&self.kinds, &entity.kind);
@@ -195,6 +197,7 @@ impl EntityIndex {
         let record = EntityRecord {
             version: meta.version,
             kind,
+            // Most entities without an id in the front matter share the name.
             id: (entity.id != meta.id.name).then(|| entity.id.as_str().into()),
             tags: tags.into(),
             diagnostic: meta.fault.clone().map(Box::new),
@@ -292,6 +295,7 @@ fn similar_ids<'a>(id: &str, ids: impl Iterator<Item = &'a str>) -> Vec<&'a str>
     const MIN_PART_BYTES: usize = 3;
     let id = id.to_lowercase();
     let part = id.rsplit(['-', '/']).next().unwrap_or(&id);
+    // A shorter part would match nearly every id.
     if part.len() < MIN_PART_BYTES {
         return Vec::new();
     }

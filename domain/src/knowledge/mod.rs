@@ -67,15 +67,17 @@ pub struct Entity {
 
 impl Entity {
     /// Parses an entity from its path below `.ixchel` (without `.md`) and its text. If the front
-    /// matter is invalid, the diagnostic says why, and the metadata come from path and body.
+    /// matter is invalid, the diagnostic says why, and the metadata comes from path and body.
     pub fn read(name: &str, text: &str) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
+        // Reports at most one problem, the one that explains the others.
         let mut front_matter = EntityFrontMatter::parse(parts);
         let id = front_matter.id(name);
         let kind = kind_of(name, &id, front_matter.text("type"));
         let title = title_of(name, parts, front_matter.text("title"));
         let status = front_matter.text("status").map(str::to_owned);
         let EntityFrontMatter { entries, diagnostic, .. } = front_matter;
+        // Salvaged lines are guesses, and a guess must not create a link.
         let (tags, links) = (parse_tags(&entries), parse_links(&entries));
         (Self { id, kind, title, status, tags, links }, diagnostic)
     }
@@ -83,6 +85,7 @@ impl Entity {
     /// The entity of an unreadable document: only its name is known.
     pub fn placeholder(name: &str) -> Self {
         let stem = file_stem(name);
+        // So that links to an unreadable file still lead to it.
         let id = if looks_like_id(stem) { stem } else { name };
         Self {
             kind: kind_of(name, id, None),
@@ -165,6 +168,7 @@ fn is_valid_id(text: &str) -> bool {
 }
 
 fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
+    // The front matter may name any kind, but not a text.
     if let Some(given) = given
         && given.len() <= 40
         && !given.contains('\n')
@@ -172,12 +176,14 @@ fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
         return given.to_lowercase();
     }
     if let Some((prefix, _)) = id.split_once('-')
+        // `dec-next` has a known prefix and is not an id.
         && let Some(kind) = find_value(&PREFIXES, prefix)
         && looks_like_id(id)
     {
         return kind.to_owned();
     }
     match name.split_once('/') {
+        // An unknown folder is a kind of its own.
         Some((folder, _)) => find_value(&FOLDERS, folder).unwrap_or(folder).to_owned(),
         None => DEFAULT_KIND.to_owned(),
     }
@@ -276,6 +282,7 @@ fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
             }
         }
     }
+    // Stable: targets of a relation keep the order of the file.
     links.sort_by(|a, b| a.relation.cmp(&b.relation));
     links
 }
@@ -283,6 +290,7 @@ fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
 fn push_link(links: &mut Vec<EntityLink>, relation: &str, target: Option<&str>) {
     let Some(target) = target else { return };
     let certain = looks_like_id(target);
+    // Text values such as `priority: high` may still be links to a file `high`.
     if !certain && !may_be_id(target) {
         return;
     }
@@ -313,6 +321,7 @@ fn may_be_id(text: &str) -> bool {
     is_valid_id(text)
         && text.len() <= MAX_TARGET_BYTES
         && !text.contains(char::is_whitespace)
+        // URLs are not entities.
         && !text.contains("://")
         && text.contains(char::is_alphabetic)
 }

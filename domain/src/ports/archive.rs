@@ -39,8 +39,8 @@ pub trait RecordReader: Send {
     /// The next batch of a few megabytes at most, in ascending order of [`ArchiveRecord::key`];
     /// empty at the end (`records_have_one_order`). High-water marks
     /// (`marks_survive_a_round_trip`), users and tokens
-    /// (`identities_survive_a_round_trip`) and audit rows (`audit_rows_survive_a_round_trip`)
-    /// are exported unchanged.
+    /// (`identities_survive_a_round_trip`) and audit rows
+    /// (`audit_rows_survive_a_round_trip`) are exported unchanged.
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 

@@ -55,8 +55,8 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<MetadataPage>;
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,
-    /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the same
-    /// reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
+    /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the
+    /// same reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
     /// (`lookup_reflects_every_commit`).
     async fn lookup(
         &self,
@@ -94,12 +94,12 @@ pub trait DocumentRepository: Send + Sync {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult>;
 
-    /// Returns the documents of one kind (`changes_list_one_kind`) that any writer changed since a
-    /// revision (`changes_list_changed_documents`), for indexes, caches and subscriptions.
+    /// Returns the documents of one kind (`changes_list_one_kind`) that any writer changed since
+    /// a revision (`changes_list_changed_documents`), for indexes, caches and subscriptions.
     ///
     /// `Reset` means that the changes are unknown, for example since a revision of another process
-    /// (`unknown_revision_is_a_reset`). A storage may start its history with the first call, so a
-    /// new reader calls this method first and then reads all documents. The result may contain
+    /// (`unknown_revision_is_a_reset`). A storage may start its history with the first call, so
+    /// a new reader calls this method first and then reads all documents. The result may contain
     /// deleted documents that the caller has never read.
     async fn changes(
         &self,
@@ -148,6 +148,7 @@ pub struct MetadataPage {
 impl MetadataPage {
     /// Selects a page from the metadata of all documents of the kind.
     pub fn of(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
+        // All metadata is of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
         let total = metadata.len();
         if let Some(after) = &filter.after {
@@ -179,6 +180,7 @@ impl CommitRequest {
         snapshot: &Snapshot,
     ) -> StoreResult<CommitDecision> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
+        // No audit row and no idempotency record without a change.
         if changes.is_empty() {
             return Ok(CommitDecision::default());
         }
@@ -188,6 +190,7 @@ impl CommitRequest {
             let position = self.reads.documents.iter().position(|read| read == id);
             let before = match position {
                 Some(position) => snapshot.documents.get(position).and_then(Option::as_ref),
+                // The number was issued to this commit, so nothing can be overwritten.
                 None if self.is_new_item(id, snapshot) => None,
                 None => {
                     return Err(StoreError::Internal(format!("{id} was changed but not read")));

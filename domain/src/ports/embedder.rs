@@ -6,8 +6,8 @@ use crate::error::Result;
 pub trait Embedder: Send + Sync {
     fn profile(&self) -> &ModelProfile;
 
-    /// Returns one vector of unit length per text. A text without any known word gets a zero vector;
-    /// a text that is longer than the model's input is truncated.
+    /// Returns one vector of unit length per text. A text without any known word gets a zero
+    /// vector; a text that is longer than the model's input is truncated.
     ///
     /// Blocks for up to tens of milliseconds per text, so call it on a thread that may block.
     fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>>;

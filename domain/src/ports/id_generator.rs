@@ -21,6 +21,7 @@ pub struct CountedIds(AtomicU64);
 impl IdGenerator for CountedIds {
     fn uid(&self, at: Timestamp) -> String {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        // The layout of a UUID of version 7: 48 bits of milliseconds first.
         let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;
         let (high, low) = (millis >> 16, millis & 0xffff);
         // With the final letter, YAML parsers do not read the file suffix as a number.

@@ -45,6 +45,7 @@ pub fn no_project(scope: &ProjectScope, keys: &[ProjectKey], argument: &str, nam
             in_scope.push(key.as_str());
         }
     }
+    // The name is untrusted and may be long.
     let named: String = named.chars().take(100).collect();
     let message = format!(
         "{argument}: there is no project {named:?} for you; the projects that you can use are: {}.",

@@ -18,8 +18,8 @@ pub trait ApplicationService: Send + Sync {
     async fn call(&self, call: ToolCall) -> Result<ToolReply>;
 
     /// Authorizes and audits a request that the transport answers itself: a handshake, a list of
-    /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], or a subscription. An error is the
-    /// response to that request. [`UNKNOWN_METHOD`] is audited as a failure.
+    /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], or a subscription. An error is
+    /// the response to that request. [`UNKNOWN_METHOD`] is audited as a failure.
     async fn authorize(
         &self,
         caller: &Arc<Caller>,
@@ -33,8 +33,8 @@ pub trait ApplicationService: Send + Sync {
     /// The URI templates of all readable resources. Constant.
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
 
-    /// Returns the content of a resource. A well-formed URI without content is `NotFound`; any other
-    /// text is an `InvalidArgument`.
+    /// Returns the content of a resource. A well-formed URI without content is `NotFound`; any
+    /// other text is an `InvalidArgument`.
     async fn read(&self, asked: ResourceRequest) -> Result<ResourceContent>;
 
     /// The prompts that this caller may use, sorted by name. Constant per access level.

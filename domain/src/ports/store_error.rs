@@ -40,6 +40,7 @@ impl StoreError {
     #[must_use]
     pub fn clone_for_group(&self) -> Self {
         match self {
+            // The error of a group comes from its transaction, not from a decision.
             Self::Decided(error) => Self::Internal(error.to_string()),
             Self::Repeated(record) => Self::Repeated(record.clone()),
             Self::Busy { reason } => Self::Busy { reason: reason.clone() },

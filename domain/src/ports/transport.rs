@@ -16,8 +16,8 @@ pub trait Transport: Send {
     /// `None` for standard input and output. Must be called within a runtime.
     fn start(&mut self) -> io::Result<Option<SocketAddr>>;
 
-    /// Serves a started transport until the client closes it or a signal stops it. Accepted requests
-    /// are completed before it returns, within at most ten seconds.
+    /// Serves a started transport until the client closes it or a signal stops it. Accepted
+    /// requests are completed before it returns, within at most ten seconds.
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()>;
 }
 

@@ -82,6 +82,7 @@ impl AuditScope {
 
     /// Microseconds since the call began.
     pub fn micros(&self) -> u64 {
+        // The clock may be set back during the call.
         let elapsed = self.clock.now().0.saturating_sub(self.started.0) / 1_000;
         u64::try_from(elapsed).unwrap_or_default()
     }

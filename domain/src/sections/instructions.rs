@@ -154,6 +154,7 @@ impl ListLocation {
                 Some(list) => {
                     let is_continuation = text.starts_with("  ") && !markdown::is_blank(text);
                     let is_adjacent = list.end == at - 1;
+                    // Own lines of the author directly below an entry are part of the list.
                     if is_entry || (is_adjacent && (is_list_line(text) || is_continuation)) {
                         list.end = at;
                     } else if !markdown::is_blank(text) {
@@ -192,6 +193,7 @@ fn parse_list_item(line: &str) -> Option<(&str, &str)> {
         return None;
     }
     let text = line.trim_start()[1..].trim();
+    // From the right, because a title may contain the same words.
     let (title, key) = text.strip_suffix(')')?.rsplit_once("(key:")?;
     let key = key.trim().trim_matches('`').trim();
     let title = title.trim();

@@ -85,6 +85,7 @@ impl<'a> OutlineScanner<'a> {
 
     fn scan_line(&mut self, line: SourceLine<'a>) -> Option<OutlineElement<'a>> {
         let SourceLine { start, text, next } = line;
+        // Nothing inside a block is structure.
         if let Some((block, _)) = self.open_block {
             match block.position_of(text) {
                 LinePosition::Inside => return None,
@@ -103,6 +104,7 @@ impl<'a> OutlineScanner<'a> {
             }
             return None;
         }
+        // A requirement cannot become a heading by the line below it.
         if let Some(token) = parse_marker(text) {
             self.preceding = PrecedingBlock::Other;
             return Some(OutlineElement::Marker { start, token });
@@ -121,6 +123,7 @@ impl<'a> OutlineScanner<'a> {
         self.open_block = VerbatimBlock::opened_by(text, self.list).map(|block| (block, start));
         if is_blank(text) || self.open_block.is_some() {
             self.preceding = PrecedingBlock::None;
+        // Other lines continue the block above.
         } else if matches!(self.preceding, PrecedingBlock::None) && !is_thematic_break(text) {
             self.preceding = if opens_block(text) {
                 PrecedingBlock::Other
@@ -277,6 +280,7 @@ impl VerbatimBlock {
         }
         let mark = *text.as_bytes().first().filter(|byte| matches!(byte, b'`' | b'~'))?;
         let length = text.bytes().take_while(|byte| *byte == mark).count();
+        // Three backticks with a fourth on the line are inline code.
         let has_inline_code = mark == b'`' && text[length..].contains('`');
         (length >= 3 && !has_inline_code).then_some(Self::Fence { mark, length, item_indent })
     }
@@ -293,6 +297,7 @@ impl VerbatimBlock {
         let closing_length = text.bytes().take_while(|byte| *byte == mark).count();
         let closes = closing_length >= length
             && is_blank(&text[closing_length..])
+            // More indentation makes the line part of the code.
             && indent.saturating_sub(item_indent) <= 3;
         if closes { LinePosition::Closing } else { LinePosition::Inside }
     }
@@ -387,6 +392,7 @@ impl SourceLine<'_> {
 /// The lines of a text without its BOM. LF, CRLF and a lone CR end a line.
 pub(crate) fn source_lines(source: &str) -> impl Iterator<Item = SourceLine<'_>> {
     let bytes = source.as_bytes();
+    // The BOM is not part of the first line.
     let mut at = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     std::iter::from_fn(move || {
         if at >= bytes.len() {
@@ -395,6 +401,7 @@ pub(crate) fn source_lines(source: &str) -> impl Iterator<Item = SourceLine<'_>>
         let start = at;
         let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(bytes.len(), |i| start + i);
         at = match bytes.get(end..) {
+            // CRLF is one line end.
             Some([b'\r', b'\n', ..]) => end + 2,
             Some([_, ..]) => end + 1,
             _ => end,

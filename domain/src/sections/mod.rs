@@ -1,7 +1,7 @@
 //! Requirement sections in Markdown: parsed without loss, edited by replacing byte ranges.
 //!
-//! Every edit keeps all other bytes: headings, prose, comments, line ends, BOM, a missing final line
-//! end.
+//! Every edit keeps all other bytes: headings, prose, comments, line ends, BOM, a missing final
+//! line end.
 
 pub mod instructions;
 mod markdown;
@@ -63,6 +63,7 @@ impl<'a> Section<'a> {
         let outline = markdown::parse_outline(source);
         let mut requirements = Vec::new();
         for (position, element) in outline.elements.iter().enumerate() {
+            // A malformed marker ends the requirement above and begins none.
             if let OutlineElement::Marker { start, token } = *element
                 && requirement_index::is_well_formed(token)
             {
@@ -99,6 +100,7 @@ impl<'a> Section<'a> {
     /// A requirement's text without marker and escapes, with LF line ends.
     pub fn text(&self, requirement: &Requirement<'_>) -> String {
         let stored = self.stored(requirement);
+        // Readers get LF only, on every platform.
         let after_marker = &stored[requirement.index.len() + "**.**".len()..];
         let text = after_marker.replace("\r\n", "\n").replace('\r', "\n");
         let own_line = text.split('\n').next().is_some_and(markdown::is_blank);
@@ -112,6 +114,7 @@ impl<'a> Section<'a> {
         let requirement = &self.requirements[position];
         let range = self.deletion_range(&requirement.block);
         let mut body = apply_splices(self.source, vec![(range.clone(), String::new())]);
+        // Parses the result, because the removal may join a paragraph and an underline.
         if !Section::of(&body).preserves(self, None, Some(position)) {
             // A heading below needs a blank line. After a lone CR, an LF would complete a CRLF.
             let after_lone_cr = self.source[..range.start].ends_with('\r');
@@ -174,6 +177,7 @@ impl<'a> Section<'a> {
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         let mut last_of_group: HashMap<Option<&str>, &str> = HashMap::new();
+        // Order is checked per group: headings may separate groups.
         for element in &self.outline.elements {
             let OutlineElement::Marker { start, token } = *element else { continue };
             if !requirement_index::is_well_formed(token) {

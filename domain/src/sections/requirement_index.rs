@@ -73,6 +73,7 @@ fn compare_segments(a: &str, b: &str) -> Ordering {
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => {
+            // The exact spelling decides between words that differ only in case.
             let lower_a = a.bytes().map(|byte| byte.to_ascii_lowercase());
             let lower_b = b.bytes().map(|byte| byte.to_ascii_lowercase());
             lower_a.cmp(lower_b).then_with(|| a.cmp(b))
@@ -99,8 +100,10 @@ fn next_at_depth(predecessor: &str, depth: usize) -> Option<String> {
     if depth <= segments.len() {
         segments.truncate(depth);
         let last = segments.pop()?;
+        // A word has no successor at this depth.
         segments.push((parse_number(&last)? + 1).to_string());
     } else {
+        // A deeper index is greater than its prefix.
         segments.resize(depth, "1".to_owned());
     }
     let next = segments.join(".");
@@ -128,6 +131,7 @@ fn parse_key(text: &str) -> Result<String, String> {
              or \"code_quality\""
         ));
     }
+    // In any case: file systems may ignore it.
     if text.eq_ignore_ascii_case("agents") {
         return Err(format!(
             "{text:?} is reserved for AGENTS.md, the instructions; choose another key"
@@ -148,6 +152,7 @@ impl SectionKey {
                  and '-', starting with a letter or digit, such as \"code_quality\""
             ));
         }
+        // Windows cannot create such files, in any folder.
         if is_device_name(key) {
             return Err(format!("{key:?} is a device name on Windows; choose another key"));
         }
@@ -168,7 +173,7 @@ fn is_device_name(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    // S1: C.3, P.1; catalogue 29
+    // S1: C.3, P.1
     #[test]
     fn index_with_invalid_segment_is_rejected() {
         for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
@@ -223,7 +228,7 @@ mod tests {
         SectionKey::try_from(text.to_owned())
     }
 
-    // S1: P.1, G.3.2; catalogue 1, 2, 3, 4, 5, 8, 25
+    // S1: P.1, G.3.2
     #[test]
     fn section_key_with_path_or_reserved_is_rejected() {
         let bad = "../../etc/passwd|..\\..\\x|a/b|/tmp/x|C:\\x|\\\\host\\share|a\0b|.|..|| |.hidden|.git|\
@@ -235,7 +240,7 @@ mod tests {
         assert!(key(&"x".repeat(101)).unwrap_err().contains("101"));
     }
 
-    // S1: S.3.1; catalogue 3, 5
+    // S1: S.3.1
     #[test]
     fn unusual_section_key_may_exist_but_not_be_new() {
         for odd in ["-rf", "x.", "x ", "my notes", "%2e%2e%2fx", "заметки", "CON", "com1", "nul"]

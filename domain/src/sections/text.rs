@@ -68,6 +68,7 @@ fn find_structure(line: &str) -> Option<EscapedStructure> {
     let text = strip_indent(line)?;
     let core = text.trim_start_matches('\\');
     let start = line.len() - text.len();
+    // Backslashes are skipped: an escaped line must be escaped again.
     let is_underline = underline_level(core).is_some();
     let is_other = heading(core).is_some()
         || opens_verbatim(core)
@@ -127,6 +128,7 @@ fn fixed_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
         }
         in_list |= list_marker_width(line.trim_start()).is_some();
         let after_gap = at > 0 && (is_blank(lines[at - 1]) || fixed[at - 1]);
+        // Indentation continues a list item, but begins code elsewhere.
         let is_indented_code = strip_indent(line).is_none() && after_gap && !in_list;
         let may_be_quoted_code = has_quoted_fence && line.trim_start().starts_with('>');
         fixed[at] = is_indented_code
@@ -173,6 +175,7 @@ fn wrap_line(line: &str, taken: usize, columns: usize, wrapped: &mut Vec<String>
     while content[rest_start..].chars().count() > available {
         let mut chosen = None;
         while let Some(&(end, next)) = break_points.peek() {
+            // Without an earlier space, the first one after the limit is used.
             if chosen.is_some() && content[rest_start..end].chars().count() > available {
                 break;
             }
@@ -215,6 +218,7 @@ fn break_points(line: &str, from: usize) -> Vec<(usize, usize)> {
         let end = at + offset;
         let next = line.len() - line[end..].trim_start_matches(' ').len();
         at = next;
+        // A link text may contain spaces, but some renderers do not join its lines.
         let in_link = links.iter().any(|link| link.contains(&end));
         if end > from && next < line.len() && !in_link && !begins_block(&line[next..]) {
             points.push((end, next));
@@ -225,6 +229,7 @@ fn break_points(line: &str, from: usize) -> Vec<(usize, usize)> {
 
 /// True if a line that begins with `rest` would begin a block instead of continuing the paragraph.
 fn begins_block(rest: &str) -> bool {
+    // The word alone, because the line may break again directly after it.
     let word = rest.split(' ').next().unwrap_or_default();
     list_marker_width(rest).is_some()
         || rest.starts_with(['>', '|', '<'])
@@ -290,7 +295,7 @@ mod tests {
         assert_eq!(unescape_structure(escaped, false), text);
     }
 
-    // S1: C.2, S.3.2; catalogue 26
+    // S1: C.2, S.3.2
     #[test]
     fn marker_or_heading_in_text_is_escaped_reversibly() {
         check("a\n**9.** forged", "a\n\\**9.** forged");

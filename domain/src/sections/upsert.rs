@@ -44,6 +44,7 @@ impl Section<'_> {
         if existing.is_none() {
             before.insert(position, index.as_str());
         }
+        // Renumbers as if the new requirement were already inserted.
         let indices = renumber_indices(&before)?;
 
         let new = RequirementBlock::new(&indices[position], text, columns);
@@ -62,6 +63,7 @@ impl Section<'_> {
             block = new_block;
             splices.push(self.insertion_edit(position, index.as_str(), &block, line_end));
         }
+        // Storages reject larger documents.
         check_size(indices.len(), self.source.len() + block.len())?;
         let body = self.apply_verified(splices, line_end, &indices, position, &new.text)?;
         let mut renumbered = Vec::new();
@@ -92,6 +94,7 @@ impl Section<'_> {
         let mut edits = Vec::new();
         for (at, requirement) in self.requirements.iter().enumerate() {
             let new_at = if !exists && at >= position { at + 1 } else { at };
+            // Only the token is replaced; the text keeps its bytes.
             if new_at != position && before[new_at] != indices[new_at] {
                 let start = requirement.block.start + "**".len();
                 let token = start..start + requirement.index.len();
@@ -142,6 +145,7 @@ impl Section<'_> {
             let start = next.block.start;
             return (start..start, format!("{block}{line_end}{line_end}"));
         }
+        // Appends to the requirement above, so that a heading below stays below.
         let at = match position.checked_sub(1) {
             Some(above) => self.requirements[above].block.end,
             None => content_end(self.source, 0..self.source.len()),
@@ -182,6 +186,7 @@ impl Section<'_> {
     ) -> Result<String> {
         let is_inserted = indices.len() > self.requirements.len();
         let old_position = if is_inserted { None } else { Some(position) };
+        // The second attempt adds a blank line after the requirement.
         for gap in ["", line_end] {
             if let Some((_, text)) = splices.last_mut() {
                 text.push_str(gap);
@@ -249,6 +254,7 @@ impl RequirementBlock {
                  at {columns}"
             ));
         }
+        // A heuristic: English cannot be distinguished from other Latin texts here.
         if is_mostly_not_latin(&text) {
             let warning = "R.1: requirements must be written in English; this text is mostly in \
                            another script";
@@ -295,7 +301,8 @@ fn renumber_indices<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
 fn no_index_left(index: &str, predecessor: &str) -> Error {
     let message = format!(
         "The indices of this section are out of order at {index}, and no index of at most {} \
-         characters is left after {predecessor}; renumber the section by hand. Nothing was changed.",
+         characters is left after {predecessor}; renumber the section by hand. Nothing was \
+         changed.",
         requirement_index::MAX_INDEX_CHARS
     );
     Error::new(ErrorKind::Refused, message).reference(index)

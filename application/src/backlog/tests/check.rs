@@ -36,7 +36,7 @@ async fn check_reports_broken_links_and_duplicates_with_lines() {
         format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which does not exist"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is the item itself"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-003, which was deleted"),
-        format!("{folder}/REQ-001.md:8: the priority"),
+        format!("{folder}/REQ-001.md:8: priority \"7\" is not"),
         format!(
             "{folder}/REQ-002-aaaaaa.md:: reference REQ-002 is also used by {folder}/REQ-002-bbbbbb.md"
         ),
