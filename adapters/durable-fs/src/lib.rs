@@ -43,7 +43,7 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
     };
     let mut temp = tempfile::Builder::new();
     temp.prefix(options.temp_prefix);
-    temp.permissions(system::permissions(options.is_private || old.is_some()));
+    temp.permissions(system::initial_permissions(options.is_private || old.is_some()));
     let mut temp = temp.tempfile_in(dir)?;
     temp.write_all(contents)?;
     if let Some(old) = old {

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 /// Access of group and others.
-const OTHERS: u32 = 0o077;
+const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
-pub(super) fn permissions(is_private: bool) -> Permissions {
+pub(super) fn initial_permissions(is_private: bool) -> Permissions {
     Permissions::from_mode(if is_private { 0o600 } else { 0o666 })
 }
 
@@ -37,11 +37,11 @@ pub(super) fn private_file() -> OpenOptions {
 }
 
 pub(super) fn owner_only(metadata: &Metadata) -> Permissions {
-    Permissions::from_mode(metadata.mode() & 0o7777 & !OTHERS)
+    Permissions::from_mode(metadata.mode() & 0o7777 & !GROUP_AND_WORLD_BITS)
 }
 
 pub(super) fn is_private(metadata: &Metadata) -> bool {
-    metadata.mode() & OTHERS == 0
+    metadata.mode() & GROUP_AND_WORLD_BITS == 0
 }
 
 pub(super) fn file_id(metadata: &Metadata) -> (u64, u64) {
@@ -116,11 +116,11 @@ pub(super) use open_dir_and_compare_path as open_dir_without_links;
 pub(super) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    Ok((path_of(&dir)? == path).then_some(dir))
+    Ok((opened_path(&dir)? == path).then_some(dir))
 }
 
 #[cfg(target_os = "linux")]
-fn path_of(dir: &File) -> io::Result<PathBuf> {
+fn opened_path(dir: &File) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
 }
 

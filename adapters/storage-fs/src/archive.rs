@@ -26,39 +26,39 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::as_file;
 
 use crate::error::{failed, not_written, refused};
-use crate::layout::{Area, Place, Root, Tree};
-use crate::local::LOCAL;
-use crate::lock::Lock;
-use crate::marks::Marks;
-use crate::read::{Content, Stamp, read_settled};
-use crate::shared::Shared;
-use crate::walk::Obstacles;
-use crate::{FsStore, journal, local, walk};
+use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
+use crate::list_files::CopyObstacles;
+use crate::local::LOCAL_STATE_DIR;
+use crate::lock::ProjectLock;
+use crate::read_file::{FileContent, FileStamp, read_complete};
+use crate::sequence::HighWaterMarks;
+use crate::store_inner::StoreInner;
+use crate::{FsStore, journal, list_files, local};
 
 /// Limits of one batch of documents.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 const BATCH_FILES: usize = 1_000;
 /// A file that looks half saved is read again, for a seventh of a second each time. In all that is
 /// longer than the three seconds after which a file is old enough to be trusted.
-const TORN_RETRIES: usize = 26;
+const PARTIAL_RETRIES: usize = 26;
 /// The most obstacles that an error lists.
-const MAX_LISTED: usize = 20;
+const MAX_LISTED_OBSTACLES: usize = 20;
 
 impl FsStore {
-    async fn lock_all(&self) -> StoreResult<Vec<Lock>> {
+    async fn lock_all(&self) -> StoreResult<Vec<ProjectLock>> {
         let mut locks = Vec::new();
-        for (project, _) in self.shared.folders.keyed() {
+        for (project, _) in self.inner.folders.iter() {
             locks.push(self.lock(project).await?);
         }
         Ok(locks)
     }
 
     /// Locks a project, and recovers its interrupted commits.
-    pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
-        let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
+    pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<ProjectLock> {
+        let lock = self.inner.locks.lock(project, self.inner.path(project)).await?;
         let project = project.clone();
-        self.blocking(move |shared| {
-            journal::settle(&shared.layout, &lock)?;
+        self.run_blocking(move |shared| {
+            journal::recover(&shared.layout, &lock)?;
             shared.recover_project(&project, &lock);
             Ok(lock)
         })
@@ -66,18 +66,18 @@ impl FsStore {
     }
 }
 
-impl Shared {
+impl StoreInner {
     /// Rejects a project whose import was not finished.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
-        let fail = |error| failed(LOCAL, "look into it", error);
-        let Some(local) = local::find(&self.open(project)?.dir).map_err(fail)? else {
+        let fail = |error| failed(LOCAL_STATE_DIR, "look into it", error);
+        let Some(local) = local::open_existing(&self.open(project)?.dir).map_err(fail)? else {
             return Ok(());
         };
-        match local.symlink_metadata(MARK) {
+        match local.symlink_metadata(INCOMPLETE_MARKER) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(fail(error)),
             Ok(_) => Err(refused(
-                &format!("{LOCAL}/{MARK}"),
+                &format!("{LOCAL_STATE_DIR}/{INCOMPLETE_MARKER}"),
                 "says that these files are incomplete: a copy into this folder did not finish. \
                  Remove what was copied and this file, and copy again",
             )),
@@ -85,40 +85,44 @@ impl Shared {
     }
 
     /// All documents in the order of an archive, and the obstacles to copying them.
-    fn all(&self, root: &Root, obstacles: &mut Obstacles) -> StoreResult<VecDeque<DocumentId>> {
-        let tree = Tree::new(root, &self.layout);
+    fn all(
+        &self,
+        root: &ProjectRoot,
+        obstacles: &mut CopyObstacles,
+    ) -> StoreResult<VecDeque<DocumentId>> {
+        let tree = ProjectTree::new(root, &self.layout);
         let mut all = VecDeque::new();
-        all.extend(present(&tree, DocumentId::instructions(), obstacles)?);
-        let mut sections = walk::sections(tree.requirements()?, Some(obstacles))?;
+        all.extend(check_present(&tree, DocumentId::instructions(), obstacles)?);
+        let mut sections = list_files::list_sections(tree.requirements()?, Some(obstacles))?;
         sections.sort_unstable();
         all.extend(sections);
-        all.extend(present(&tree, DocumentId::docsets(), obstacles)?);
-        for area in Area::ALL {
-            let listed = walk::documents(root, area, Some(obstacles), &mut |_, _| ())?;
+        all.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
+        for area in DocumentArea::ALL {
+            let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
             all.extend(listed.into_iter().map(|listed| listed.id));
         }
         Ok(all)
     }
 }
 
-fn present(
-    tree: &Tree<'_>,
+fn check_present(
+    tree: &ProjectTree<'_>,
     id: DocumentId,
-    obstacles: &mut Obstacles,
+    obstacles: &mut CopyObstacles,
 ) -> StoreResult<Option<DocumentId>> {
-    let place = match tree.place(&id) {
+    let place = match tree.locate(&id) {
         Err(StoreError::Refused { place, reason }) => {
             obstacles.push(format!("{place}: {reason}"));
             return Ok(None);
         }
         place => place?,
     };
-    let Some(Place { dir, name, shown }) = place else { return Ok(None) };
-    Ok(walk::judge(&dir, name.as_str(), &shown, obstacles).then_some(id))
+    let Some(FileLocation { dir, name, display_path: shown }) = place else { return Ok(None) };
+    Ok(list_files::check_copyable(&dir, name.as_str(), &shown, obstacles).then_some(id))
 }
 
 /// Rejects a copy that could not be complete.
-fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
+fn reject_obstacles(mut obstacles: CopyObstacles) -> StoreResult<()> {
     if obstacles.is_empty() {
         return Ok(());
     }
@@ -126,18 +130,18 @@ fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
     let count = obstacles.len();
     let noun = if count == 1 { "entry" } else { "entries" };
     let mut reason = format!("{count} {noun} can't be copied, so nothing is:");
-    for obstacle in obstacles.iter().take(MAX_LISTED) {
+    for obstacle in obstacles.iter().take(MAX_LISTED_OBSTACLES) {
         // Writing to a string does not fail.
         let _ = write!(reason, "\n- {obstacle}");
     }
-    if count > MAX_LISTED {
-        let _ = write!(reason, "\nand {} more", count - MAX_LISTED);
+    if count > MAX_LISTED_OBSTACLES {
+        let _ = write!(reason, "\nand {} more", count - MAX_LISTED_OBSTACLES);
     }
     Err(refused("the project's folder", &reason))
 }
 
 /// A project's folder in messages.
-fn folder_of(project: &ProjectKey) -> String {
+fn folder_display_name(project: &ProjectKey) -> String {
     if project.is_default() {
         return "the project's folder".to_owned();
     }
@@ -148,46 +152,46 @@ fn folder_of(project: &ProjectKey) -> String {
 impl Archive for FsStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let locks = self.lock_all().await?;
-        let listing = self.blocking(|shared| {
-            let (mut all, mut obstacles) = (VecDeque::new(), Obstacles::new());
-            for (project, _) in shared.folders.keyed() {
+        let listing = self.run_blocking(|shared| {
+            let (mut all, mut obstacles) = (VecDeque::new(), CopyObstacles::new());
+            for (project, _) in shared.folders.iter() {
                 shared.check_complete(project)?;
-                let mut found = Obstacles::new();
+                let mut found = CopyObstacles::new();
                 let ids = shared.all(&shared.open(project)?, &mut found)?;
                 all.extend(ids.into_iter().map(|id| (project.clone(), id)));
                 if !project.is_default() {
-                    let whose = folder_of(project);
+                    let whose = folder_display_name(project);
                     for found in &mut found {
                         *found = format!("in {whose}: {found}");
                     }
                 }
                 obstacles.append(&mut found);
             }
-            check_none(obstacles)?;
+            reject_obstacles(obstacles)?;
             Ok((all, shared.audit_span()?))
         });
         let (ids, rows) = listing.await?;
         let (store, total) = (self.clone(), ids.len());
         let is_past_tokens = false;
-        Ok(Box::new(FileReader { store, total, ids, is_past_tokens, rows, _locks: locks }))
+        Ok(Box::new(ExportReader { store, total, ids, is_past_tokens, rows, _locks: locks }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let locks = self.lock_all().await?;
-        let marking = self.blocking(|shared| {
-            for (project, _) in shared.folders.keyed() {
+        let marking = self.run_blocking(|shared| {
+            for (project, _) in shared.folders.iter() {
                 shared.check_complete(project)?;
-                let mut obstacles = Obstacles::new();
+                let mut obstacles = CopyObstacles::new();
                 let all = shared.all(&shared.open(project)?, &mut obstacles)?;
                 let found = all.front().map(ToString::to_string).or_else(|| obstacles.pop());
                 if let Some(found) = found {
                     let reason = format!("is not empty: it holds {found}. Name an empty one");
-                    return Err(refused(&folder_of(project), &reason));
+                    return Err(refused(&folder_display_name(project), &reason));
                 }
             }
             shared.check_no_team()?;
-            for (project, _) in shared.folders.keyed() {
-                mark(&shared.open(project)?)?;
+            for (project, _) in shared.folders.iter() {
+                mark_incomplete(&shared.open(project)?)?;
             }
             Ok(())
         });
@@ -196,7 +200,7 @@ impl Archive for FsStore {
     }
 }
 
-struct FileReader {
+struct ExportReader {
     store: FsStore,
     ids: VecDeque<(ProjectKey, DocumentId)>,
     total: usize,
@@ -204,23 +208,24 @@ struct FileReader {
     is_past_tokens: bool,
     /// The next audit row, and the newest one when the export began.
     rows: Option<(u64, u64)>,
-    _locks: Vec<Lock>,
+    _locks: Vec<ProjectLock>,
 }
 
 #[async_trait]
-impl RecordReader for FileReader {
+impl RecordReader for ExportReader {
     fn total(&self) -> Option<usize> {
         Some(self.total)
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        let documents = self.documents().await?;
+        let documents = self.next_documents().await?;
         if !documents.is_empty() {
             return Ok(documents);
         }
         if !std::mem::replace(&mut self.is_past_tokens, true) {
-            let mut records = self.store.blocking(marks).await?;
-            records.extend(self.store.blocking(Shared::all_identities).await?.into_records());
+            let mut records = self.store.run_blocking(sequence_records).await?;
+            records
+                .extend(self.store.run_blocking(StoreInner::all_identities).await?.into_records());
             if !records.is_empty() {
                 return Ok(records);
             }
@@ -228,21 +233,21 @@ impl RecordReader for FileReader {
         let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
             return Ok(Vec::new());
         };
-        let rows = self.store.blocking(move |shared| shared.copied_rows(from, to)).await?;
+        let rows = self.store.run_blocking(move |shared| shared.copied_rows(from, to)).await?;
         self.rows = rows.last().map(|row| (row.number + 1, to));
         Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
     }
 }
 
-impl FileReader {
-    async fn documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+impl ExportReader {
+    async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut ids = std::mem::take(&mut self.ids);
         let (records, rest) = self
             .store
-            .blocking(move |shared| {
+            .run_blocking(move |shared| {
                 let Some((project, _)) = ids.front().cloned() else { return Ok((Vec::new(), ids)) };
                 let root = shared.open(&project)?;
-                let tree = Tree::new(&root, &shared.layout);
+                let tree = ProjectTree::new(&root, &shared.layout);
                 let (mut records, mut bytes) = (Vec::new(), 0);
                 while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
                     let Some((of, id)) = ids.pop_front() else { break };
@@ -250,7 +255,7 @@ impl FileReader {
                         ids.push_front((of, id));
                         break;
                     }
-                    let record = record(&project, &tree, id)?;
+                    let record = document_record(&project, &tree, id)?;
                     bytes += record.document.body.len();
                     records.push(ArchiveRecord::Document(record));
                 }
@@ -262,15 +267,15 @@ impl FileReader {
     }
 }
 
-fn marks(shared: &Shared) -> StoreResult<Vec<ArchiveRecord>> {
+fn sequence_records(shared: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
     let mut all = Vec::new();
-    for (project, _) in shared.folders.keyed() {
+    for (project, _) in shared.folders.iter() {
         let root = shared.open(project)?;
-        let tree = Tree::new(&root, &shared.layout);
-        let mut marks = Marks::load(&root);
-        let kinds = Area::Backlog.kinds();
-        shared.refreshed(project, &tree, kinds, Refresh::Full, |known| {
-            marks.merge(&known.marks());
+        let tree = ProjectTree::new(&root, &shared.layout);
+        let mut marks = HighWaterMarks::load(&root);
+        let kinds = DocumentArea::Backlog.kinds();
+        shared.query_refreshed(project, &tree, kinds, Refresh::Full, |known| {
+            marks.merge(&known.high_water_marks());
         })?;
         for (kind, number) in marks.iter() {
             let project = project.clone();
@@ -280,47 +285,54 @@ fn marks(shared: &Shared) -> StoreResult<Vec<ArchiveRecord>> {
     Ok(all)
 }
 
-fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<DocumentRecord> {
+fn document_record(
+    project: &ProjectKey,
+    tree: &ProjectTree<'_>,
+    id: DocumentId,
+) -> StoreResult<DocumentRecord> {
     let gone = || refused(&id.to_string(), "went away while everything was read; try again");
-    let place = tree.place(&id)?.ok_or_else(gone)?;
-    let mut content = read_settled(&place)?.ok_or_else(gone)?;
+    let place = tree.locate(&id)?.ok_or_else(gone)?;
+    let mut content = read_complete(&place)?.ok_or_else(gone)?;
     // What is no text may be so on purpose: in a moment it is old enough to tell.
-    for _ in 0..TORN_RETRIES {
-        if !content.torn {
+    for _ in 0..PARTIAL_RETRIES {
+        if !content.is_partial {
             break;
         }
-        content = read_settled(&place)?.ok_or_else(gone)?;
+        content = read_complete(&place)?.ok_or_else(gone)?;
     }
-    let Content { bytes, metadata, torn, .. } = content;
+    let FileContent { bytes, metadata, is_partial: torn, .. } = content;
     if torn {
         return Err(StoreError::Busy { reason: format!("{id} is just being saved; try again.") });
     }
     Ok(DocumentRecord {
         project: project.clone(),
-        modified: Stamp::of(&metadata).modified(),
-        place: Some(place.shown.into()),
+        modified: FileStamp::from_metadata(&metadata).modified_at(),
+        place: Some(place.display_path.into()),
         document: Document::new(id, bytes),
     })
 }
 
 /// The marker file of an import.
-pub(crate) const MARK: &str = "incomplete";
+pub(crate) const INCOMPLETE_MARKER: &str = "incomplete";
 
 /// Marks a project as incomplete, durably.
-pub(crate) fn mark(root: &Root) -> StoreResult<()> {
-    let local = local::create(&root.dir)?;
+pub(crate) fn mark_incomplete(root: &ProjectRoot) -> StoreResult<()> {
+    let local = local::open_or_create(&root.dir)?;
     let write = || {
-        local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
-        local.open(MARK)?.sync_all()?;
+        local.write(
+            INCOMPLETE_MARKER,
+            "This folder is being filled by `reqlore copy` or `restore`.\n",
+        )?;
+        local.open(INCOMPLETE_MARKER)?.sync_all()?;
         as_file(&local)?.sync_all()
     };
-    write().map_err(|error| not_written(LOCAL, "mark the folder", error))
+    write().map_err(|error| not_written(LOCAL_STATE_DIR, "mark the folder", error))
 }
 
 pub(crate) struct ImportWriter {
     store: FsStore,
     /// The default project's is the first.
-    locks: Arc<Vec<Lock>>,
+    locks: Arc<Vec<ProjectLock>>,
 }
 
 #[async_trait]
@@ -338,41 +350,41 @@ impl RecordWriter for ImportWriter {
             }
         }
         let locks = Arc::clone(&self.locks);
-        let writing = move |shared: &Shared| {
+        let writing = move |shared: &StoreInner| {
             documents.iter().try_for_each(|record| shared.import_document(record))?;
             marks.iter().try_for_each(|mark| shared.import_mark(mark))?;
             locks.first().map_or(Ok(()), |lock| shared.import_team(&identities, &rows, lock))
         };
-        self.store.blocking(writing).await
+        self.store.run_blocking(writing).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        let finishing = |shared: &Shared| {
+        let finishing = |shared: &StoreInner| {
             let failed = |error| failed("the project's folder", "make it durable", error);
-            for (project, _) in shared.folders.keyed() {
+            for (project, _) in shared.folders.iter() {
                 let root = shared.open(project)?;
                 let synced =
                     as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
                 synced.map_err(failed)?;
             }
-            for (project, _) in shared.folders.keyed() {
-                unmark(&shared.open(project)?)?;
+            for (project, _) in shared.folders.iter() {
+                remove_marker(&shared.open(project)?)?;
             }
             Ok(())
         };
-        self.store.blocking(finishing).await
+        self.store.run_blocking(finishing).await
     }
 }
 
-fn unmark(root: &Root) -> StoreResult<()> {
-    let local = local::create(&root.dir)?;
-    let removed = local.remove_file(MARK).and_then(|()| as_file(&local)?.sync_all());
-    removed.map_err(|error| failed(LOCAL, "remove the mark", error))
+fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
+    let local = local::open_or_create(&root.dir)?;
+    let removed = local.remove_file(INCOMPLETE_MARKER).and_then(|()| as_file(&local)?.sync_all());
+    removed.map_err(|error| failed(LOCAL_STATE_DIR, "remove the mark", error))
 }
 
-impl Shared {
+impl StoreInner {
     fn check_keyed(&self, project: &ProjectKey, shown: &str) -> StoreResult<()> {
-        if self.folders.has(project) {
+        if self.folders.has_key(project) {
             return Ok(());
         }
         let reason = format!(
@@ -385,7 +397,7 @@ impl Shared {
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
         self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
         let root = self.open(&mark.project)?;
-        let mut marks = Marks::load(&root);
+        let mut marks = HighWaterMarks::load(&root);
         marks.raise(mark.kind, mark.number);
         marks.save(&root)
     }
@@ -400,18 +412,18 @@ impl Shared {
         };
         id.check().map_err(|why| no_file(&format!(" ({why})")))?;
         let root = self.open(project)?;
-        let mut tree = Tree::new(&root, &self.layout);
+        let mut tree = ProjectTree::new(&root, &self.layout);
         if id.kind == DocumentKind::Instructions {
             tree.prefer_requirements(place.as_deref());
         }
         tree.create_folder(id)?;
-        let place = tree.place(id)?.ok_or_else(|| no_file(""))?;
-        create(&place.dir, &place.name, &document.body, *modified)
-            .map_err(|error| failed(&place.shown, "write it", error))
+        let place = tree.locate(id)?.ok_or_else(|| no_file(""))?;
+        create_file(&place.dir, &place.name, &document.body, *modified)
+            .map_err(|error| failed(&place.display_path, "write it", error))
     }
 }
 
-fn create(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
+fn create_file(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
     let new = OpenOptions::new().write(true).create_new(true).to_owned();
     let mut file: File = dir.open_with(name, &new)?.into_std();
     file.write_all(body)?;

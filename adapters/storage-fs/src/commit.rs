@@ -17,53 +17,54 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::error::not_written;
-use crate::failpoint::{Step, reached};
+use crate::failpoint::{FailPoint, reached};
 use crate::journal;
-use crate::layout::{Area, Tree};
-use crate::lock::Lock;
-use crate::marks::Marks;
-use crate::read::Stamp;
-use crate::shared::{Shared, locked, watched};
+use crate::layout::{DocumentArea, ProjectTree};
+use crate::lock::ProjectLock;
+use crate::read_file::FileStamp;
+use crate::sequence::HighWaterMarks;
 use crate::stage_and_swap::{
-    Base, Failed, Found, exchange_all, lock_requirements, put_back, stage_all,
+    ApplyError, LoadedDocument, LoadedDocuments, exchange_all, lock_requirements, put_back,
+    stage_all,
 };
+use crate::store_inner::{StoreInner, linkable_kinds_only, lock_index};
 use crate::team::pending_audit::{self, AuditedCommit};
 
 /// The most attempts at a commit while programs without the lock write in between.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Runs a commit under the lock of the project's folder.
-pub(crate) fn run(
-    shared: &Shared,
+pub(crate) fn run_commit(
+    shared: &StoreInner,
     project: &ProjectKey,
     mut commit: CommitRequest,
-    lock: &Lock,
+    lock: &ProjectLock,
 ) -> StoreResult<CommitResult> {
     let root = &lock.root;
     let step =
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
-    journal::settle(&shared.layout, lock)?;
+    journal::recover(&shared.layout, lock)?;
     let needed = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
-    let tree = Tree::new(root, &shared.layout);
+    let tree = ProjectTree::new(root, &shared.layout);
     pending_audit::recover(shared, project, &tree, commit.context.at, (needed, lock))?;
     shared.check_idempotency(&commit.context)?;
-    for _ in 0..ATTEMPTS {
-        let mut tree = Tree::new(root, &shared.layout);
+    for _ in 0..MAX_ATTEMPTS {
+        let mut tree = ProjectTree::new(root, &shared.layout);
         let reads = &commit.reads;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
         let _shared = lock_requirements(root, &tree, kinds)?;
-        step(Step::Locked)?;
-        let base = read_all(&tree, &reads.documents)?;
-        let snapshot = snapshot(shared, project, &tree, reads, &base)?;
-        step(Step::Read)?;
+        step(FailPoint::Locked)?;
+        let base = load_documents(&tree, &reads.documents)?;
+        let snapshot = read_snapshot(shared, project, &tree, reads, &base)?;
+        step(FailPoint::Read)?;
         let CommitDecision { changes, audit, idempotency: once } =
             commit.decide(project, &snapshot)?;
         drop(snapshot);
-        step(Step::Decided)?;
-        let catalog = shared.catalogs.of(project);
+        step(FailPoint::Decided)?;
+        let catalog = shared.indexes.get(project);
         let record = |changes: &[DocumentChange]| {
-            let revision = locked(&catalog).record(changes, commit.context.at);
-            Marks::keep(root, changes);
+            let revision = lock_index(&catalog).record_commit(changes, commit.context.at);
+            HighWaterMarks::save_committed(root, changes);
             CommitResult {
                 revision,
                 versions: changes.iter().map(DocumentChange::version).collect(),
@@ -72,34 +73,34 @@ pub(crate) fn run(
         if changes.is_empty() {
             return Ok(record(&[]));
         }
-        shared.leftovers.remove(&tree, &changes);
+        shared.stale_temp_files.remove_all(&tree, &changes);
         for change in &changes {
             tree.create_folder(change.id())?;
         }
         let mut written = AuditedCommit {
-            shared,
+            store: shared,
             project,
             event: audit,
             record: once,
             at: commit.context.at,
             intent: None,
         };
-        let applied = apply(&tree, &base, &changes, || written.prepare(lock));
+        let applied = apply_changes(&tree, &base, &changes, || written.prepare(lock));
         match applied {
-            Applied::Done => {
+            ApplyOutcome::Committed => {
                 written.confirm();
-                shared.leftovers.none(&tree, &changes);
+                shared.stale_temp_files.mark_clean(&tree, &changes);
                 return Ok(record(&changes));
             }
-            Applied::Undone(failed) => {
+            ApplyOutcome::RolledBack(failed) => {
                 let rolled_back = written.roll_back();
-                if let Failed::Store(error) = failed {
+                if let ApplyError::Store(error) = failed {
                     return Err(error);
                 }
                 rolled_back?;
             }
             // The next writer sees how far it came.
-            Applied::Half(error) => return Err(error),
+            ApplyOutcome::Partial(error) => return Err(error),
         }
     }
     Err(StoreError::Busy {
@@ -108,12 +109,12 @@ pub(crate) fn run(
 }
 
 /// The state on which a commit is decided.
-fn snapshot(
-    shared: &Shared,
+fn read_snapshot(
+    shared: &StoreInner,
     project: &ProjectKey,
-    tree: &Tree<'_>,
+    tree: &ProjectTree<'_>,
     reads: &ReadSet,
-    base: &Base,
+    base: &LoadedDocuments,
 ) -> StoreResult<Snapshot> {
     let document = |id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone());
     let mut snapshot = Snapshot {
@@ -121,31 +122,38 @@ fn snapshot(
         ..Snapshot::default()
     };
     if let Some(kind) = reads.metadata_of {
-        snapshot.metadata = heads(shared, project, tree, kind, base)?;
+        snapshot.metadata = read_metadata(shared, project, tree, kind, base)?;
     }
     if !reads.backlinks.targets.is_empty() {
-        let links = watched(&reads.backlinks);
+        let links = linkable_kinds_only(&reads.backlinks);
         snapshot.backlinks =
-            shared.refreshed(project, tree, &links.kinds, Refresh::Incremental, |known| {
+            shared.query_refreshed(project, tree, &links.kinds, Refresh::Incremental, |known| {
                 known.backlinks(&links)
             })?;
     }
     if !reads.sequences.is_empty() {
-        let mut marks = Marks::load(tree.root).believed();
-        shared.refreshed(project, tree, Area::Backlog.kinds(), Refresh::Incremental, |known| {
-            marks.merge(&known.marks());
-        })?;
-        snapshot.next_numbers = reads.sequences.iter().map(|kind| marks.free(*kind)).collect();
+        let mut marks = HighWaterMarks::load(tree.root).without_exhausted();
+        shared.query_refreshed(
+            project,
+            tree,
+            DocumentArea::Backlog.kinds(),
+            Refresh::Incremental,
+            |known| {
+                marks.merge(&known.high_water_marks());
+            },
+        )?;
+        snapshot.next_numbers =
+            reads.sequences.iter().map(|kind| marks.next_number(*kind)).collect();
     }
     Ok(snapshot)
 }
 
 /// Reads the documents of a commit. A file that looks half saved must not be replaced.
-fn read_all(tree: &Tree<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
-    let mut base = Base::new();
+fn load_documents(tree: &ProjectTree<'_>, ids: &[DocumentId]) -> StoreResult<LoadedDocuments> {
+    let mut base = LoadedDocuments::new();
     for id in ids {
-        let found = Found::read(tree, id)?;
-        if found.as_ref().is_some_and(|found| found.is_torn) {
+        let found = LoadedDocument::read(tree, id)?;
+        if found.as_ref().is_some_and(|found| found.is_partial) {
             let reason = format!(
                 "{id} is empty or half written, as if another program were saving it. Nothing \
                  was written; try again in a moment."
@@ -158,22 +166,24 @@ fn read_all(tree: &Tree<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
 }
 
 /// The metadata of a kind, with that of the documents that were read.
-fn heads(
-    shared: &Shared,
+fn read_metadata(
+    shared: &StoreInner,
     project: &ProjectKey,
-    tree: &Tree<'_>,
+    tree: &ProjectTree<'_>,
     kind: DocumentKind,
-    base: &Base,
+    base: &LoadedDocuments,
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
-    let mut heads = shared
-        .refreshed(project, tree, &[kind], Refresh::Incremental, |catalog| catalog.heads(kind))?;
+    let mut heads =
+        shared.query_refreshed(project, tree, &[kind], Refresh::Incremental, |catalog| {
+            catalog.all_of_kind(kind)
+        })?;
     let read = |id: &DocumentId| base.get(id);
     heads.retain(|head| !matches!(read(&head.id), Some(None)));
     for head in &mut heads {
         if let Some(Some(found)) = read(&head.id)
             && found.document.version != head.version
         {
-            let modified = Stamp::of(&found.metadata).modified();
+            let modified = FileStamp::from_metadata(&found.metadata).modified_at();
             *head = Arc::new(DocumentMeta::of(&found.document, modified));
         }
     }
@@ -181,20 +191,20 @@ fn heads(
 }
 
 /// How far a commit came.
-enum Applied {
-    Done,
-    Undone(Failed),
+enum ApplyOutcome {
+    Committed,
+    RolledBack(ApplyError),
     /// Some of it may be there.
-    Half(StoreError),
+    Partial(StoreError),
 }
 
 /// Puts the changes in place. Calls `prepare` right before the first of them becomes visible.
-fn apply(
-    tree: &Tree<'_>,
-    base: &Base,
+fn apply_changes(
+    tree: &ProjectTree<'_>,
+    base: &LoadedDocuments,
     changes: &[DocumentChange],
     prepare: impl FnOnce() -> StoreResult<()>,
-) -> Applied {
+) -> ApplyOutcome {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
     let mut journaled = false;
@@ -208,7 +218,7 @@ fn apply(
             }
             Ok(())
         })
-        .map_err(Failed::from)
+        .map_err(ApplyError::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     let whole = if outcome.is_err() { put_back(&staged[..exchanged], journaled) } else { Ok(()) };
     // Not before all is new or all is old, durably: a commit that is half done needs it.
@@ -219,17 +229,18 @@ fn apply(
         replacement.remove_temp();
     }
     match (outcome, whole) {
-        (Ok(()), _) => Applied::Done,
-        (Err(failed), Ok(())) => Applied::Undone(failed),
-        (Err(_), Err(error)) if journaled => Applied::Half(journal::kept(&error)),
-        (Err(Failed::Store(error)), Err(_)) | (Err(Failed::ChangedSince), Err(error)) => {
-            Applied::Half(error)
+        (Ok(()), _) => ApplyOutcome::Committed,
+        (Err(failed), Ok(())) => ApplyOutcome::RolledBack(failed),
+        (Err(_), Err(error)) if journaled => {
+            ApplyOutcome::Partial(journal::commit_left_open(&error))
         }
+        (Err(ApplyError::Store(error)), Err(_))
+        | (Err(ApplyError::ConcurrentWrite), Err(error)) => ApplyOutcome::Partial(error),
     }
 }
 
 /// True if at least two documents change besides AGENTS.md, which is derived.
-fn needs_journal(base: &Base, changes: &[DocumentChange]) -> bool {
+fn needs_journal(base: &LoadedDocuments, changes: &[DocumentChange]) -> bool {
     let is_there = |change: &DocumentChange| {
         change.version().is_some() || base.get(change.id()).is_some_and(Option::is_some)
     };

@@ -10,7 +10,7 @@ use reqlore_local_state::team_file::CreationStep;
 
 /// What has just been done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FailPoint {
     Locked,
     Read,
     Decided,
@@ -44,7 +44,7 @@ pub(crate) enum Step {
 
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "in tests it fails")]
-pub(crate) fn reached(_: Step) -> io::Result<()> {
+pub(crate) fn reached(_: FailPoint) -> io::Result<()> {
     Ok(())
 }
 
@@ -55,7 +55,7 @@ pub(crate) mod under_test;
 pub(crate) use under_test::reached;
 
 /// Does this file system exchange names? Tests can say that it does not.
-pub(crate) fn exchanges() -> bool {
+pub(crate) fn supports_exchange() -> bool {
     #[cfg(test)]
     return under_test::EXCHANGES.get();
     #[cfg(not(test))]
@@ -63,7 +63,7 @@ pub(crate) fn exchanges() -> bool {
 }
 
 /// Makes a file or folder durable; the step is reached by that and by nothing else.
-pub(crate) fn synced(step: Step, file: &File) -> io::Result<()> {
+pub(crate) fn sync_file(step: FailPoint, file: &File) -> io::Result<()> {
     file.sync_all()?;
     reached(step)
 }

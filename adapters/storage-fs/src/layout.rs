@@ -17,15 +17,15 @@ use rustix::io::Errno;
 use crate::error::{failed, not_written, refused};
 
 /// The folder of the docsets' configuration, and its name there (S3 REQ-3).
-pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
+pub(crate) const DOCSETS_CONFIG: (&str, &str) = (".knowledge", "config.yaml");
 
 /// The handle of a project's root; all paths are resolved beneath it.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct ProjectRoot {
     pub(crate) dir: Dir,
 }
 
-impl Root {
+impl ProjectRoot {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
         let opened = reqlore_durable_fs::open_dir_without_links(path)
             .map_err(|error| failed("the project's folder", "open it", error))?;
@@ -42,70 +42,73 @@ impl Root {
 
 /// One file: its folder's handle, its name there, and how messages call it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     pub(crate) dir: Arc<Dir>,
     pub(crate) name: String,
-    pub(crate) shown: String,
+    pub(crate) display_path: String,
 }
 
 /// All places of a project. The requirements directory is looked for when somebody needs it.
 #[derive(Debug)]
-pub(crate) struct Tree<'a> {
-    pub(crate) root: &'a Root,
-    layout: &'a Layout,
-    requirements: OnceCell<Requirements<'a>>,
+pub(crate) struct ProjectTree<'a> {
+    pub(crate) root: &'a ProjectRoot,
+    layout: &'a RequirementsLayout,
+    requirements: OnceCell<RequirementsDir<'a>>,
     /// The folder of the last document of an area, where that is kept open.
-    last: Option<RefCell<Option<Opened>>>,
+    last_folder: Option<RefCell<Option<OpenedFolder>>>,
 }
 
 /// An area's folder: of which kind, its path in there, and its handle.
-type Opened = (DocumentKind, String, Arc<Dir>);
+type OpenedFolder = (DocumentKind, String, Arc<Dir>);
 
-impl<'a> Tree<'a> {
-    pub(crate) fn new(root: &'a Root, layout: &'a Layout) -> Self {
-        Self { root, layout, requirements: OnceCell::new(), last: None }
+impl<'a> ProjectTree<'a> {
+    pub(crate) fn new(root: &'a ProjectRoot, layout: &'a RequirementsLayout) -> Self {
+        Self { root, layout, requirements: OnceCell::new(), last_folder: None }
     }
 
     /// The same for many documents in a row that are only read: each folder is opened once. A write
     /// must not, because its folder may be moved away since.
-    pub(crate) fn to_read(root: &'a Root, layout: &'a Layout) -> Self {
-        Self { last: Some(RefCell::default()), ..Self::new(root, layout) }
+    pub(crate) fn read_only(root: &'a ProjectRoot, layout: &'a RequirementsLayout) -> Self {
+        Self { last_folder: Some(RefCell::default()), ..Self::new(root, layout) }
     }
 
     /// What another thread needs to find the same places.
-    pub(crate) fn parts(&self) -> (&'a Root, &'a Layout) {
+    pub(crate) fn parts(&self) -> (&'a ProjectRoot, &'a RequirementsLayout) {
         (self.root, self.layout)
     }
 
-    pub(crate) fn requirements(&self) -> StoreResult<&Requirements<'a>> {
+    pub(crate) fn requirements(&self) -> StoreResult<&RequirementsDir<'a>> {
         if let Some(requirements) = self.requirements.get() {
             return Ok(requirements);
         }
-        let found = self.layout.find(self.root)?;
+        let found = self.layout.find_directory(self.root)?;
         Ok(self.requirements.get_or_init(|| found))
     }
 
     /// Where there is no AGENTS.md yet, its place may tell which of the directories shall hold it.
     pub(crate) fn prefer_requirements(&mut self, place: Option<&str>) {
         let directory = place.and_then(|place| place.rsplit_once('/')).map(|(path, _)| path);
-        if let Some(found) = directory.and_then(|path| self.layout.at(self.root, path)) {
+        if let Some(found) = directory.and_then(|path| self.layout.open_candidate(self.root, path))
+        {
             self.requirements = OnceCell::from(found);
         }
     }
 
     /// The file of a document; `None` while its folder is not there, or where no file can be it.
-    pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
+    pub(crate) fn locate(&self, id: &DocumentId) -> StoreResult<Option<FileLocation>> {
         let (folder, name) = match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => {
-                return self.requirements()?.place(id);
+                return self.requirements()?.locate(id);
             }
-            DocumentKind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
-            DocumentKind::Entity => return self.within(Area::Knowledge, id),
-            DocumentKind::Item(_) | DocumentKind::Deleted => return self.within(Area::Backlog, id),
+            DocumentKind::Docsets => (DOCSETS_CONFIG.0.to_owned(), DOCSETS_CONFIG.1.to_owned()),
+            DocumentKind::Entity => return self.locate_in_area(DocumentArea::Knowledge, id),
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
+                return self.locate_in_area(DocumentArea::Backlog, id);
+            }
         };
         let shown = format!("{folder}/{name}");
         match self.root.dir.open_dir(&folder) {
-            Ok(dir) => Ok(Some(Place { dir: Arc::new(dir), name, shown })),
+            Ok(dir) => Ok(Some(FileLocation { dir: Arc::new(dir), name, display_path: shown })),
             Err(error) if is_not_there(&error) => Ok(None),
             Err(error) => Err(failed(&shown, "open its folder", error)),
         }
@@ -113,29 +116,38 @@ impl<'a> Tree<'a> {
 
     /// The file of a document of an area. As in the listing, links to folders are not followed;
     /// only the area's top may be one, to a folder inside.
-    fn within(&self, area: Area, id: &DocumentId) -> StoreResult<Option<Place>> {
-        let Some((folders, name)) = path_within(id) else { return Ok(None) };
+    fn locate_in_area(
+        &self,
+        area: DocumentArea,
+        id: &DocumentId,
+    ) -> StoreResult<Option<FileLocation>> {
+        let Some((folders, name)) = path_in_area(id) else { return Ok(None) };
         let shown = id.to_string();
         let path = id.name.rsplit_once('/').map_or("", |(path, _)| path);
-        let last = self.last.as_ref().map(RefCell::borrow);
+        let last = self.last_folder.as_ref().map(RefCell::borrow);
         if let Some((kind, last, dir)) = last.as_ref().and_then(|last| last.as_ref())
             && (*kind, last.as_str()) == (id.kind, path)
         {
-            return Ok(Some(Place { dir: Arc::clone(dir), name, shown }));
+            return Ok(Some(FileLocation { dir: Arc::clone(dir), name, display_path: shown }));
         }
         drop(last);
-        let Some(dir) = self.open_within(area, &folders, &shown)?.map(Arc::new) else {
+        let Some(dir) = self.open_folders(area, &folders, &shown)?.map(Arc::new) else {
             return Ok(None);
         };
-        if let Some(last) = &self.last {
+        if let Some(last) = &self.last_folder {
             *last.borrow_mut() = Some((id.kind, path.to_owned(), Arc::clone(&dir)));
         }
-        Ok(Some(Place { dir, name, shown }))
+        Ok(Some(FileLocation { dir, name, display_path: shown }))
     }
 
-    fn open_within(&self, area: Area, folders: &[&str], shown: &str) -> StoreResult<Option<Dir>> {
+    fn open_folders(
+        &self,
+        area: DocumentArea,
+        folders: &[&str],
+        shown: &str,
+    ) -> StoreResult<Option<Dir>> {
         let fail = |error| failed(shown, "open its folder", error);
-        let mut dir = match self.root.dir.open_dir(area.top()) {
+        let mut dir = match self.root.dir.open_dir(area.top_folder()) {
             Ok(dir) => dir,
             Err(error) if is_not_there(&error) => return Ok(None),
             Err(error) => return Err(fail(error)),
@@ -162,20 +174,22 @@ impl<'a> Tree<'a> {
                     None => Ok(()),
                 }
             }
-            DocumentKind::Docsets => create(self.root, DOCSETS.0).map(drop),
-            DocumentKind::Entity => self.create_within(Area::Knowledge, id),
-            DocumentKind::Item(_) | DocumentKind::Deleted => self.create_within(Area::Backlog, id),
+            DocumentKind::Docsets => create_path(self.root, DOCSETS_CONFIG.0).map(drop),
+            DocumentKind::Entity => self.create_in_area(DocumentArea::Knowledge, id),
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
+                self.create_in_area(DocumentArea::Backlog, id)
+            }
         }
     }
 
-    fn create_within(&self, area: Area, id: &DocumentId) -> StoreResult<()> {
+    fn create_in_area(&self, area: DocumentArea, id: &DocumentId) -> StoreResult<()> {
         let refused = |reason| Err(refused(&id.to_string(), reason));
-        let Some((folders, _)) = path_within(id) else {
+        let Some((folders, _)) = path_in_area(id) else {
             return refused("is no name that a file can have here");
         };
-        let mut dir = create(self.root, area.top())?;
+        let mut dir = create_path(self.root, area.top_folder())?;
         for part in folders {
-            create_in(&dir, part, &id.to_string())?;
+            create_part(&dir, part, &id.to_string())?;
             dir = match open_folder(&dir, part) {
                 Ok(inner) => Dir::from_std_file(inner.into()),
                 Err(_) => return refused("has a link or a file where a folder must be"),
@@ -187,7 +201,7 @@ impl<'a> Tree<'a> {
 
 /// The folders of a document below the top of its area, and its file; `None` for a name that would
 /// lead out of there, to a hidden file, or deeper than the listing goes.
-fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
+fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
     let name = id.name.as_str();
     let hidden = |part: &str| part.is_empty() || part.starts_with('.');
     if name.len() > 4_000 || name.contains('\0') || name.split('/').any(hidden) {
@@ -195,7 +209,7 @@ fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
     }
     let mut folders: Vec<&str> = name.split('/').collect();
     let stem = folders.pop()?;
-    if folders.len() > Area::of(id.kind)?.depth() {
+    if folders.len() > DocumentArea::of_kind(id.kind)?.max_depth() {
         return None;
     }
     if id.kind != DocumentKind::Entity {
@@ -205,17 +219,17 @@ fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
 }
 
 /// Creates a folder beneath the root, and syncs each folder that got a new entry.
-fn create(root: &Root, path: &str) -> StoreResult<Dir> {
+fn create_path(root: &ProjectRoot, path: &str) -> StoreResult<Dir> {
     let failed = |error| not_written(path, "create the folder", error);
     let mut dir = root.dir.try_clone().map_err(failed)?;
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        create_in(&dir, part, path)?;
+        create_part(&dir, part, path)?;
         dir = dir.open_dir(part).map_err(failed)?;
     }
     Ok(dir)
 }
 
-fn create_in(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
+fn create_part(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
     create_folder(dir, part, 0o777).map_err(|error| not_written(shown, "create the folder", error))
 }
 
@@ -232,18 +246,18 @@ pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
 
 const INSTRUCTIONS: &str = "AGENTS.md";
 /// Where AGENTS.md is looked for behind the configured directory (S1 T.3.1).
-const DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
+const DEFAULT_DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
 
 /// The directories that may hold AGENTS.md, in the order of S1 T.3.1.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct RequirementsLayout {
     candidates: Vec<String>,
 }
 
 /// The requirements directory of a project; it may not be there yet.
 #[derive(Debug)]
-pub(crate) struct Requirements<'a> {
-    root: &'a Root,
+pub(crate) struct RequirementsDir<'a> {
+    root: &'a ProjectRoot,
     /// Relative to the root.
     path: String,
     dir: Option<Arc<Dir>>,
@@ -263,21 +277,28 @@ pub(crate) fn check_relative(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Layout {
+impl RequirementsLayout {
     pub(crate) fn new(configured: Option<&str>) -> Self {
         let configured = configured.map(|path| path.trim_end_matches('/').to_owned());
-        let candidates = configured.into_iter().chain(DIRECTORIES.map(str::to_owned));
+        let candidates = configured.into_iter().chain(DEFAULT_DIRECTORIES.map(str::to_owned));
         Self { candidates: candidates.collect() }
     }
 
     /// This directory, if it is one of those where AGENTS.md is looked for.
-    pub(crate) fn at<'a>(&self, root: &'a Root, path: &str) -> Option<Requirements<'a>> {
+    pub(crate) fn open_candidate<'a>(
+        &self,
+        root: &'a ProjectRoot,
+        path: &str,
+    ) -> Option<RequirementsDir<'a>> {
         let path = self.candidates.iter().find(|candidate| *candidate == path)?;
-        Some(Requirements::open(root, path))
+        Some(RequirementsDir::open(root, path))
     }
 
     /// The first directory that holds an AGENTS.md, else the one where it is to be created.
-    pub(crate) fn find<'a>(&self, root: &'a Root) -> StoreResult<Requirements<'a>> {
+    pub(crate) fn find_directory<'a>(
+        &self,
+        root: &'a ProjectRoot,
+    ) -> StoreResult<RequirementsDir<'a>> {
         for path in &self.candidates {
             let dir = match root.dir.open_dir(path) {
                 Ok(dir) => dir,
@@ -286,7 +307,7 @@ impl Layout {
             };
             match dir.symlink_metadata(INSTRUCTIONS) {
                 Ok(found) => {
-                    return Ok(Requirements {
+                    return Ok(RequirementsDir {
                         root,
                         path: path.clone(),
                         dir: Some(Arc::new(dir)),
@@ -297,13 +318,13 @@ impl Layout {
                 Err(error) => return Err(failed(path, "look for AGENTS.md", error)),
             }
         }
-        Ok(Requirements::open(root, &self.candidates[0]))
+        Ok(RequirementsDir::open(root, &self.candidates[0]))
     }
 }
 
-impl<'a> Requirements<'a> {
+impl<'a> RequirementsDir<'a> {
     /// A directory that may hold no AGENTS.md or not exist yet.
-    fn open(root: &'a Root, path: &str) -> Self {
+    fn open(root: &'a ProjectRoot, path: &str) -> Self {
         let dir = root.dir.open_dir(path).ok().map(Arc::new);
         let instructions = dir.as_ref().and_then(|dir| dir.symlink_metadata(INSTRUCTIONS).ok());
         let is_linked = instructions.is_some_and(|found| found.is_symlink());
@@ -315,19 +336,19 @@ impl<'a> Requirements<'a> {
         self.dir.as_deref()
     }
 
-    pub(crate) fn shown(&self, name: &str) -> String {
+    pub(crate) fn display_path(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
     /// The file of a document; `None` while its directory is not there.
-    pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
+    pub(crate) fn locate(&self, id: &DocumentId) -> StoreResult<Option<FileLocation>> {
         let Some(dir) = &self.dir else {
             return Ok(None);
         };
         let name = file_name(id);
-        let shown = self.shown(&name);
+        let shown = self.display_path(&name);
         if id.kind == DocumentKind::Instructions && self.is_linked {
-            return self.behind_link(&shown).map(Some);
+            return self.follow_link(&shown).map(Some);
         }
         if id.kind == DocumentKind::Section && self.is_linked && is_instructions(dir, &name) {
             return Err(refused(
@@ -335,11 +356,11 @@ impl<'a> Requirements<'a> {
                 "is what AGENTS.md links to; the instructions are no section",
             ));
         }
-        Ok(Some(Place { dir: Arc::clone(dir), name, shown }))
+        Ok(Some(FileLocation { dir: Arc::clone(dir), name, display_path: shown }))
     }
 
     /// AGENTS.md is often a link to another file of the project: that one is read and replaced.
-    fn behind_link(&self, shown: &str) -> StoreResult<Place> {
+    fn follow_link(&self, shown: &str) -> StoreResult<FileLocation> {
         let root = &self.root.dir;
         let target = root.canonicalize(shown).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -362,9 +383,11 @@ impl<'a> Requirements<'a> {
         };
         let dir = dir.map_err(|error| failed(shown, "open the folder behind the link", error))?;
         match target.file_name().and_then(|name| name.to_str()) {
-            Some(name) => {
-                Ok(Place { dir: Arc::new(dir), name: name.to_owned(), shown: shown.to_owned() })
-            }
+            Some(name) => Ok(FileLocation {
+                dir: Arc::new(dir),
+                name: name.to_owned(),
+                display_path: shown.to_owned(),
+            }),
             None => Err(refused(shown, "links to a file whose name is not UTF-8")),
         }
     }
@@ -372,7 +395,7 @@ impl<'a> Requirements<'a> {
     /// Creates the directory.
     pub(super) fn create(&mut self) -> StoreResult<()> {
         if self.dir.is_none() {
-            self.dir = Some(Arc::new(create(self.root, &self.path)?));
+            self.dir = Some(Arc::new(create_path(self.root, &self.path)?));
         }
         Ok(())
     }
@@ -386,7 +409,7 @@ fn file_name(id: &DocumentId) -> String {
 }
 
 /// The section that a file of this name holds; `None` for one that no key can name.
-pub(crate) fn section_of(file: &str) -> Option<DocumentId> {
+pub(crate) fn section_id(file: &str) -> Option<DocumentId> {
     let key = SectionKey::try_from(file.strip_suffix(".md")?.to_owned()).ok()?;
     Some(DocumentId::section(key.as_str()))
 }
@@ -404,16 +427,16 @@ pub(crate) const KNOWLEDGE: &str = ".ixchel";
 const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Area {
+pub(crate) enum DocumentArea {
     Knowledge,
     Backlog,
 }
 
-impl Area {
+impl DocumentArea {
     pub(crate) const ALL: [Self; 2] = [Self::Knowledge, Self::Backlog];
 
     /// Where documents of this kind lie; `None` for those that are looked at one by one.
-    pub(crate) fn of(kind: DocumentKind) -> Option<Self> {
+    pub(crate) fn of_kind(kind: DocumentKind) -> Option<Self> {
         match kind {
             DocumentKind::Instructions | DocumentKind::Section | DocumentKind::Docsets => None,
             DocumentKind::Entity => Some(Self::Knowledge),
@@ -422,8 +445,10 @@ impl Area {
     }
 
     /// Where documents of any of these kinds lie, each named once.
-    pub(crate) fn among(kinds: &[DocumentKind]) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|area| kinds.iter().any(|kind| Self::of(*kind) == Some(*area)))
+    pub(crate) fn of_kinds(kinds: &[DocumentKind]) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(|area| kinds.iter().any(|kind| Self::of_kind(*kind) == Some(*area)))
     }
 
     pub(crate) fn kinds(self) -> &'static [DocumentKind] {
@@ -440,7 +465,7 @@ impl Area {
     }
 
     /// The folder that holds all others, relative to the project's root.
-    pub(crate) fn top(self) -> &'static str {
+    pub(crate) fn top_folder(self) -> &'static str {
         match self {
             Self::Knowledge => KNOWLEDGE,
             Self::Backlog => document::BACKLOG,
@@ -448,7 +473,7 @@ impl Area {
     }
 
     /// How deep the folders of a kind may be nested.
-    pub(crate) fn depth(self) -> usize {
+    pub(crate) fn max_depth(self) -> usize {
         match self {
             Self::Knowledge => MAX_DEPTH,
             Self::Backlog => 0,
@@ -456,7 +481,7 @@ impl Area {
     }
 
     /// The file in the cache's folder.
-    pub(crate) fn cache(self) -> &'static str {
+    pub(crate) fn cache_file(self) -> &'static str {
         match self {
             Self::Knowledge => "heads.bin",
             Self::Backlog => "items.bin",

@@ -9,22 +9,22 @@
 mod archive;
 mod commit;
 mod failpoint;
+#[cfg(target_os = "linux")]
+mod inotify;
 mod journal;
 mod layout;
+mod list_files;
 mod lock;
-mod marks;
 mod metadata_index;
 mod projects;
-mod read;
-mod shared;
+mod read_file;
+mod sequence;
 mod stage_and_swap;
+mod store_inner;
 mod system;
 mod team;
-mod walk;
-#[cfg(target_os = "linux")]
-mod watch;
 #[cfg(not(target_os = "linux"))]
-#[path = "watch_none.rs"]
+#[path = "inotify_unsupported.rs"]
 mod watch;
 
 use std::collections::BTreeMap;
@@ -42,15 +42,15 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 
-use layout::{Layout, Root, Tree};
+use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use lock::LockQueue;
-use metadata_index::load::Cache;
-use metadata_index::{Catalog, Catalogs};
-use projects::Folders;
+use metadata_index::load::MetadataCache;
+use metadata_index::{MetadataIndex, MetadataIndexes};
+use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
-use shared::{Shared, watched};
-use stage_and_swap::Leftovers;
-use team::Team;
+use stage_and_swap::StaleTempFiles;
+use store_inner::{StoreInner, linkable_kinds_only};
+use team::TeamHandle;
 
 /// The settings of the files adapter.
 #[derive(Debug, Clone)]
@@ -81,76 +81,76 @@ impl Config {
 /// The store. Cloning shares it.
 #[derive(Debug, Clone)]
 pub struct FsStore {
-    shared: Arc<Shared>,
+    inner: Arc<StoreInner>,
 }
 
 impl FsStore {
     /// Rejects a folder whose import was not finished, and recovers interrupted commits.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
-        for (project, _) in store.shared.folders.keyed() {
-            store.shared.check_complete(project)?;
+        for (project, _) in store.inner.folders.iter() {
+            store.inner.check_complete(project)?;
         }
-        store.shared.recover_team();
+        store.inner.recover_team();
         Ok(store)
     }
 
     /// Opens the files to inspect them; `None` if a commit is running or was interrupted, because
     /// opening would finish it.
     pub fn look(config: &Config) -> StoreResult<Option<Self>> {
-        let store = Self::with_team(config, Team::read_only());
-        if journal::is_there(store.shared.folders.base()) {
+        let store = Self::with_team(config, TeamHandle::read_only());
+        if journal::exists(store.inner.folders.default_path()) {
             return Ok(None);
         }
-        store.shared.check_complete(&ProjectKey::default())?;
+        store.inner.check_complete(&ProjectKey::default())?;
         Ok(Some(store))
     }
 
     pub fn new(config: &Config) -> Self {
-        Self::with_team(config, Team::default())
+        Self::with_team(config, TeamHandle::default())
     }
 
-    fn with_team(config: &Config, team: Team) -> Self {
-        let shared = Shared {
-            folders: Folders::new(config),
-            layout: Layout::new(config.requirements_directory.as_deref()),
+    fn with_team(config: &Config, team: TeamHandle) -> Self {
+        let shared = StoreInner {
+            folders: ProjectFolders::new(config),
+            layout: RequirementsLayout::new(config.requirements_directory.as_deref()),
             locks: LockQueue::default(),
-            leftovers: Leftovers::default(),
-            catalogs: Catalogs::default(),
-            cache: Cache { folder: config.cache.clone() },
+            stale_temp_files: StaleTempFiles::default(),
+            indexes: MetadataIndexes::default(),
+            cache: MetadataCache { parent_dir: config.cache.clone() },
             team,
         };
-        Self { shared: Arc::new(shared) }
+        Self { inner: Arc::new(shared) }
     }
 
     /// Asks the catalog: at once where it is current, else after a refresh.
-    async fn ask<T: Send + 'static>(
+    async fn query_index<T: Send + 'static>(
         &self,
         project: &ProjectKey,
         kinds: Vec<DocumentKind>,
         refresh: Refresh,
-        ask: impl Fn(&mut Catalog) -> T + Send + 'static,
+        ask: impl Fn(&mut MetadataIndex) -> T + Send + 'static,
     ) -> StoreResult<T> {
         if refresh == Refresh::Incremental
-            && let Some(answer) = self.shared.vouched(project, &kinds, &ask)
+            && let Some(answer) = self.inner.try_query_current(project, &kinds, &ask)
         {
             return Ok(answer);
         }
         let project = project.clone();
-        self.blocking(move |shared| {
+        self.run_blocking(move |shared| {
             let root = shared.open(&project)?;
-            let tree = Tree::new(&root, &shared.layout);
-            shared.refreshed(&project, &tree, &kinds, refresh, ask)
+            let tree = ProjectTree::new(&root, &shared.layout);
+            shared.query_refreshed(&project, &tree, &kinds, refresh, ask)
         })
         .await
     }
 
     /// Runs file work where blocking is allowed. A panic there becomes an internal error.
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> StoreResult<T> + Send + 'static,
+        work: impl FnOnce(&StoreInner) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.inner);
         let outcome = tokio::task::spawn_blocking(move || work(&shared)).await;
         outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
     }
@@ -158,8 +158,8 @@ impl FsStore {
 
 /// Creates `.reqlore/local` below a project's root and hides it from Git.
 pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
-    local::create(&Root::open(root)?.dir)?;
-    Ok(root.join(local::LOCAL))
+    local::open_or_create(&ProjectRoot::open(root)?.dir)?;
+    Ok(root.join(local::LOCAL_STATE_DIR))
 }
 
 /// Succeeds if this process may create files in a folder.
@@ -174,11 +174,11 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        if let Some(documents) = self.shared.get_now(project, ids) {
+        if let Some(documents) = self.inner.try_get(project, ids) {
             return Ok(documents);
         }
         let (project, ids) = (project.clone(), ids.to_vec());
-        self.blocking(move |shared| shared.get(&project, &ids)).await
+        self.run_blocking(move |shared| shared.get(&project, &ids)).await
     }
 
     async fn versions(
@@ -186,7 +186,7 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        if let Some(versions) = self.shared.versions_now(project, ids) {
+        if let Some(versions) = self.inner.try_versions(project, ids) {
             return Ok(versions);
         }
         let version = |document: Option<Document>| document.map(|document| document.version);
@@ -199,8 +199,8 @@ impl DocumentRepository for FsStore {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         let (filter, kinds) = (filter.clone(), vec![filter.kind]);
-        let page = move |catalog: &mut Catalog| catalog.page(&filter);
-        self.ask(project, kinds, Refresh::Incremental, page).await
+        let page = move |catalog: &mut MetadataIndex| catalog.page(&filter);
+        self.query_index(project, kinds, Refresh::Incremental, page).await
     }
 
     async fn lookup(
@@ -210,8 +210,8 @@ impl DocumentRepository for FsStore {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let words = words.to_vec();
-        let lookup = move |catalog: &mut Catalog| catalog.lookup(kind, &words);
-        self.ask(project, vec![kind], Refresh::Incremental, lookup).await
+        let lookup = move |catalog: &mut MetadataIndex| catalog.lookup(kind, &words);
+        self.query_index(project, vec![kind], Refresh::Incremental, lookup).await
     }
 
     async fn backlinks(
@@ -219,10 +219,10 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let links = watched(links);
+        let links = linkable_kinds_only(links);
         let kinds = links.kinds.clone();
-        let backlinks = move |catalog: &mut Catalog| catalog.backlinks(&links);
-        self.ask(project, kinds, Refresh::Incremental, backlinks).await
+        let backlinks = move |catalog: &mut MetadataIndex| catalog.backlinks(&links);
+        self.query_index(project, kinds, Refresh::Incremental, backlinks).await
     }
 
     async fn commit(
@@ -230,9 +230,9 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
+        let lock = self.inner.locks.lock(project, self.inner.path(project)).await?;
         let project = project.clone();
-        self.blocking(move |shared| commit::run(shared, &project, commit, &lock)).await
+        self.run_blocking(move |shared| commit::run_commit(shared, &project, commit, &lock)).await
     }
 
     async fn changes(
@@ -242,8 +242,8 @@ impl DocumentRepository for FsStore {
         since: Revision,
         look: Refresh,
     ) -> StoreResult<ChangeSet> {
-        let changes = move |catalog: &mut Catalog| catalog.answer(kind, since);
-        self.ask(project, vec![kind], look, changes).await
+        let changes = move |catalog: &mut MetadataIndex| catalog.changes_since(kind, since);
+        self.query_index(project, vec![kind], look, changes).await
     }
 }
 

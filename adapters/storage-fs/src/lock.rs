@@ -20,7 +20,7 @@ use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::error::failed;
-use crate::layout::{Root, same_folder};
+use crate::layout::{ProjectRoot, same_folder};
 
 /// The longest wait of a write for other writers.
 pub(crate) const LOCK_TIMEOUT: Duration =
@@ -34,27 +34,28 @@ pub(crate) struct LockQueue {
 
 /// A project's root folder, which no other writer of ours changes until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
-    pub(crate) root: Root,
-    _turn: OwnedMutexGuard<()>,
-    _folder: File,
+pub(crate) struct ProjectLock {
+    pub(crate) root: ProjectRoot,
+    _queue_guard: OwnedMutexGuard<()>,
+    _locked_folder: File,
 }
 
 impl LockQueue {
     /// Waits for the other calls of this process, then for other processes.
-    pub(crate) async fn lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<Lock> {
-        let turn = tokio::time::timeout(LOCK_TIMEOUT, self.turn(project).lock_owned()).await;
+    pub(crate) async fn lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<ProjectLock> {
+        let turn =
+            tokio::time::timeout(LOCK_TIMEOUT, self.project_mutex(project).lock_owned()).await;
         let turn = turn.map_err(|_| lock_timeout("other calls of this server", LOCK_TIMEOUT))?;
-        let root = Root::open(path)?;
+        let root = ProjectRoot::open(path)?;
         let folder = as_file(&root.dir).map_err(not_locked)?;
         if try_lock(&folder).map_err(not_locked)? {
-            return Ok(Lock { root, _turn: turn, _folder: folder });
+            return Ok(ProjectLock { root, _queue_guard: turn, _locked_folder: folder });
         }
         // When time is up, the waiting thread keeps the turn and releases the lock as soon as it
         // gets it. So at most one thread ever waits for a project.
         let wait = tokio::task::spawn_blocking(move || {
             let locked = folder.lock();
-            locked.map(|()| Lock { root, _turn: turn, _folder: folder })
+            locked.map(|()| ProjectLock { root, _queue_guard: turn, _locked_folder: folder })
         });
         let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
             return Err(lock_timeout("another process", LOCK_TIMEOUT));
@@ -64,15 +65,19 @@ impl LockQueue {
     }
 
     /// Locks a project if no other call and no other process has it.
-    pub(crate) fn try_lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<Option<Lock>> {
-        let Ok(turn) = self.turn(project).try_lock_owned() else { return Ok(None) };
-        let root = Root::open(path)?;
+    pub(crate) fn try_lock(
+        &self,
+        project: &ProjectKey,
+        path: &Path,
+    ) -> StoreResult<Option<ProjectLock>> {
+        let Ok(turn) = self.project_mutex(project).try_lock_owned() else { return Ok(None) };
+        let root = ProjectRoot::open(path)?;
         let folder = as_file(&root.dir).map_err(not_locked)?;
         let is_locked = try_lock(&folder).map_err(not_locked)?;
-        Ok(is_locked.then_some(Lock { root, _turn: turn, _folder: folder }))
+        Ok(is_locked.then_some(ProjectLock { root, _queue_guard: turn, _locked_folder: folder }))
     }
 
-    fn turn(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
+    fn project_mutex(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(projects.entry(project.clone()).or_default())
     }
@@ -84,7 +89,7 @@ fn not_locked(error: io::Error) -> StoreError {
 
 /// Locks a requirements directory that projects with different roots may share. That is rare, so
 /// this lock is polled.
-pub(crate) fn lock_shared_folder(root: &Root, dir: &Dir) -> StoreResult<Option<File>> {
+pub(crate) fn lock_shared_folder(root: &ProjectRoot, dir: &Dir) -> StoreResult<Option<File>> {
     if same_folder(&root.dir, dir) {
         return Ok(None);
     }

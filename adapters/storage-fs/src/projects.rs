@@ -15,7 +15,7 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_proje
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
-use crate::layout::{DOCSETS, KNOWLEDGE};
+use crate::layout::{DOCSETS_CONFIG, KNOWLEDGE};
 
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -23,7 +23,7 @@ const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 #[derive(Debug, Clone)]
 pub struct FsProjects {
     root: PathBuf,
-    folders: Folders,
+    folders: ProjectFolders,
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
@@ -32,25 +32,27 @@ impl FsProjects {
     /// Resolves the configured places once, so that comparing is by resolved path.
     pub fn new(config: &Config) -> Self {
         Self {
-            root: resolved(&config.root),
-            folders: Folders::new(config),
-            roots: config.roots.iter().map(|root| resolved(root)).collect(),
-            home: config.home.as_deref().map(resolved),
+            root: canonical_or_given(&config.root),
+            folders: ProjectFolders::new(config),
+            roots: config.roots.iter().map(|root| canonical_or_given(root)).collect(),
+            home: config.home.as_deref().map(canonical_or_given),
         }
     }
 
     /// The folder that holds documents of the slice: the one given or the nearest above it. The
     /// walk ends below the home folder and the system's root, at folders of other users and those
     /// that everybody may write to, and where roots are configured it stays inside them.
-    fn climb(&self, start: &ProjectKey, slice: Toolset) -> ProjectKey {
+    fn find_ancestor(&self, start: &ProjectKey, slice: Toolset) -> ProjectKey {
         let holds = |folder: &Path| match slice {
             // These are looked for in the named folder alone.
             Toolset::Sections | Toolset::Backlog => true,
-            Toolset::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
+            Toolset::Docsets => {
+                folder.join(DOCSETS_CONFIG.0).join(DOCSETS_CONFIG.1).symlink_metadata().is_ok()
+            }
             Toolset::Knowledge => folder.join(KNOWLEDGE).is_dir(),
         };
         let first = self.folders.path(start);
-        let owner = LazyCell::new(|| owner(first));
+        let owner = LazyCell::new(|| owner_uid(first));
         let is_inside = |folder: &&Path| {
             let fenced = !self.roots.is_empty();
             *folder == first
@@ -65,7 +67,7 @@ impl FsProjects {
             if folder == self.root { holds(self.folders.path(&default)) } else { holds(folder) }
         };
         let found = first.ancestors().take_while(is_inside).find(|folder| kept(folder));
-        let key = |folder: &Path| match self.configured(folder) {
+        let key = |folder: &Path| match self.configured_key(folder) {
             Some(key) => key,
             None => folder.to_str().map_or_else(|| start.clone(), ProjectKey::new),
         };
@@ -73,17 +75,17 @@ impl FsProjects {
     }
 
     /// The project that is configured for exactly this folder.
-    fn configured(&self, folder: &Path) -> Option<ProjectKey> {
+    fn configured_key(&self, folder: &Path) -> Option<ProjectKey> {
         if folder == self.root {
             return Some(ProjectKey::default());
         }
-        let found = self.folders.keyed().find(|(_, known)| *known == folder);
+        let found = self.folders.iter().find(|(_, known)| *known == folder);
         found.map(|(key, _)| key.clone())
     }
 
     /// The project that a caller means who chooses no directory. What is not there and what is
     /// another's is one answer, and neither is looked for on disk.
-    pub(crate) fn chosen(
+    pub(crate) fn resolve_configured(
         &self,
         caller: &Caller,
         named: Option<&str>,
@@ -98,13 +100,13 @@ impl FsProjects {
     }
 
     /// The project of a folder that may be one, for the local person.
-    pub(crate) fn check(&self, named: &str, slice: Toolset) -> Result<ProjectKey> {
+    pub(crate) fn resolve_folder(&self, named: &str, slice: Toolset) -> Result<ProjectKey> {
         let key = ProjectKey::new(named);
-        if self.folders.has(&key) && !key.is_default() {
+        if self.folders.has_key(&key) && !key.is_default() {
             return Ok(key);
         }
         let path = Path::new(named);
-        let unusable = |reason: String| unusable(slice.argument(), &reason);
+        let unusable = |reason: String| invalid_argument(slice.argument(), &reason);
         // A client of the original names a repository relative to where the server works (S4
         // AC-003).
         let relative = slice == Toolset::Knowledge && !named.starts_with('~');
@@ -145,7 +147,7 @@ impl FsProjects {
         if self.home.as_ref().is_some_and(|home| *home == resolved) {
             return Err(unusable(format!("{named:?} is a home folder; name a folder in it")));
         }
-        if let Some(key) = self.configured(&resolved) {
+        if let Some(key) = self.configured_key(&resolved) {
             return Ok(key);
         }
         if !self.roots.is_empty() && !self.roots.iter().any(|root| resolved.starts_with(root)) {
@@ -169,13 +171,13 @@ impl ProjectResolver for FsProjects {
         slice: Toolset,
     ) -> Result<ProjectKey> {
         if caller.reach != ProjectScope::Anywhere {
-            return self.chosen(caller, named, slice);
+            return self.resolve_configured(caller, named, slice);
         }
         let start = match named {
-            Some(named) => self.check(named, slice)?,
+            Some(named) => self.resolve_folder(named, slice)?,
             None => caller.project.clone(),
         };
-        Ok(self.climb(&start, slice))
+        Ok(self.find_ancestor(&start, slice))
     }
 
     fn keys(&self) -> Vec<ProjectKey> {
@@ -191,7 +193,7 @@ impl ProjectResolver for FsProjects {
     }
 }
 
-fn owner(folder: &Path) -> Option<u32> {
+fn owner_uid(folder: &Path) -> Option<u32> {
     folder.metadata().ok().map(|found| found.uid())
 }
 
@@ -202,50 +204,50 @@ fn is_private(folder: &Path, owner: Option<u32>) -> bool {
     found.is_some_and(|found| Some(found.uid()) == owner && found.mode() & EVERYBODY_WRITES == 0)
 }
 
-fn unusable(argument: &str, reason: &str) -> Error {
+fn invalid_argument(argument: &str, reason: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{argument}: {reason}")).field(argument)
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Folders {
+pub(crate) struct ProjectFolders {
     /// The default project's among them.
-    keyed: BTreeMap<ProjectKey, PathBuf>,
+    by_key: BTreeMap<ProjectKey, PathBuf>,
     /// What callers may call them: as they were configured, and resolved.
-    spelled: Vec<(PathBuf, ProjectKey)>,
+    by_spelling: Vec<(PathBuf, ProjectKey)>,
 }
 
-impl Folders {
+impl ProjectFolders {
     /// Resolves the configured places once, so that comparing is by resolved path.
     pub(crate) fn new(config: &Config) -> Self {
-        let mut keyed = config.projects.clone();
-        keyed.insert(ProjectKey::default(), config.documents.clone());
+        let mut by_key = config.projects.clone();
+        by_key.insert(ProjectKey::default(), config.documents.clone());
         let root = (ProjectKey::default(), config.root.clone());
-        let all = keyed.clone().into_iter().chain([root]);
+        let all = by_key.clone().into_iter().chain([root]);
         let both = |(key, folder): (ProjectKey, PathBuf)| {
-            let resolved = resolved(&folder);
+            let resolved = canonical_or_given(&folder);
             [(folder, key.clone()), (resolved, key)]
         };
-        let spelled = all.flat_map(both).collect();
-        for folder in keyed.values_mut() {
-            *folder = resolved(folder);
+        let by_spelling = all.flat_map(both).collect();
+        for folder in by_key.values_mut() {
+            *folder = canonical_or_given(folder);
         }
-        Self { keyed, spelled }
+        Self { by_key, by_spelling }
     }
 
     pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
-        self.keyed.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
+        self.by_key.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
     }
 
     /// The default project's folder.
-    pub(crate) fn base(&self) -> &Path {
-        self.keyed.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
+    pub(crate) fn default_path(&self) -> &Path {
+        self.by_key.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
     }
 
     /// The project that this names: its key, its folder, or, where `is_inside` is wanted, a path in
     /// it, of projects in each other the innermost. The words alone are compared: nothing on disk
     /// is looked at, so nobody learns here what else there is.
     pub(crate) fn named(&self, named: &str, is_inside: bool) -> Option<&ProjectKey> {
-        if let Some((key, _)) = self.keyed.get_key_value(&ProjectKey::new(named)) {
+        if let Some((key, _)) = self.by_key.get_key_value(&ProjectKey::new(named)) {
             return Some(key);
         }
         let path = Path::new(named);
@@ -253,27 +255,27 @@ impl Folders {
             return None;
         }
         let fits = |folder: &Path| folder == path || (is_inside && path.starts_with(folder));
-        let found = self.spelled.iter().filter(|(folder, _)| fits(folder));
+        let found = self.by_spelling.iter().filter(|(folder, _)| fits(folder));
         found.max_by_key(|(folder, _)| folder.components().count()).map(|(_, key)| key)
     }
 
     /// All that have a key of their own, sorted by it.
-    pub(crate) fn keyed(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
-        self.keyed.iter().map(|(key, folder)| (key, folder.as_path()))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
+        self.by_key.iter().map(|(key, folder)| (key, folder.as_path()))
     }
 
     /// The keys, the default project's first.
     pub(crate) fn keys(&self) -> Vec<ProjectKey> {
-        let further = self.keyed.keys().filter(|key| !key.is_default()).cloned();
+        let further = self.by_key.keys().filter(|key| !key.is_default()).cloned();
         std::iter::once(ProjectKey::default()).chain(further).collect()
     }
 
-    pub(crate) fn has(&self, project: &ProjectKey) -> bool {
-        self.keyed.contains_key(project)
+    pub(crate) fn has_key(&self, project: &ProjectKey) -> bool {
+        self.by_key.contains_key(project)
     }
 }
 
-pub(crate) fn resolved(path: &Path) -> PathBuf {
+pub(crate) fn canonical_or_given(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
@@ -293,7 +295,7 @@ impl ConfiguredProjects {
     fn not_configured(&self, named: &str, slice: Toolset) -> Error {
         let argument = slice.argument();
         let projects =
-            self.files.folders.keyed().map(|(key, folder)| format!("{key} ({})", folder.display()));
+            self.files.folders.iter().map(|(key, folder)| format!("{key} ({})", folder.display()));
         let projects: Vec<String> = projects.collect();
         let message = format!(
             "{argument}: {named:?} is no project of this server. Its database keeps {}; name one \
@@ -313,12 +315,12 @@ impl ProjectResolver for ConfiguredProjects {
         slice: Toolset,
     ) -> Result<ProjectKey> {
         if caller.reach != ProjectScope::Anywhere {
-            return self.files.chosen(caller, named, slice);
+            return self.files.resolve_configured(caller, named, slice);
         }
         let Some(named) = named else { return Ok(caller.project.clone()) };
-        let found = self.files.check(named, slice)?;
+        let found = self.files.resolve_folder(named, slice)?;
         let folder = self.files.folders.path(&found);
-        let within = self.files.folders.keyed().filter(|(_, project)| {
+        let within = self.files.folders.iter().filter(|(_, project)| {
             *project == folder || (slice == Toolset::Knowledge && folder.starts_with(project))
         });
         // The innermost, where one project lies in another.

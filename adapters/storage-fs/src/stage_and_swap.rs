@@ -21,17 +21,17 @@ use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 
 use crate::error::{failed, not_written, refused};
-use crate::failpoint::{Step, exchanges, reached, synced};
-use crate::layout::{Place, Root, Tree, same_folder};
-use crate::{lock, read};
+use crate::failpoint::{FailPoint, reached, supports_exchange, sync_file};
+use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
+use crate::{lock, read_file};
 
 /// The documents that a commit read; `None` where there was none.
-pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
+pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;
 
 /// Locks the requirements directory, which projects with other roots may share.
 pub(crate) fn lock_requirements(
-    root: &Root,
-    tree: &Tree<'_>,
+    root: &ProjectRoot,
+    tree: &ProjectTree<'_>,
     mut kinds: impl Iterator<Item = DocumentKind>,
 ) -> StoreResult<Option<File>> {
     if !kinds.any(|kind| matches!(kind, DocumentKind::Instructions | DocumentKind::Section)) {
@@ -43,14 +43,14 @@ pub(crate) fn lock_requirements(
 
 /// Applies one change by itself. A process that is killed leaves the old file or the new one.
 pub(crate) fn apply_one(
-    tree: &Tree<'_>,
-    base: &Base,
+    tree: &ProjectTree<'_>,
+    base: &LoadedDocuments,
     change: &DocumentChange,
-) -> Result<(), Failed> {
+) -> Result<(), ApplyError> {
     let changes = std::slice::from_ref(change);
     let (mut staged, mut exchanged) = (Vec::new(), 0);
     let outcome = stage_all(tree, base, changes, &mut staged)
-        .map_err(Failed::from)
+        .map_err(ApplyError::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     if outcome.is_err() {
         // The log has what could not be put back; the caller gets the first error.
@@ -63,7 +63,7 @@ pub(crate) fn apply_one(
 }
 
 /// Undoes exchanges. With a journal that is made durable, before the journal is removed.
-pub(crate) fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreResult<()> {
+pub(crate) fn put_back(exchanged: &[FileReplacement<'_>], journaled: bool) -> StoreResult<()> {
     let mut undone = Ok(());
     for replacement in exchanged.iter().rev() {
         undone = undone.and(replacement.put_back());
@@ -72,30 +72,33 @@ pub(crate) fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreR
 }
 
 /// Puts every new file in place, durably. `begun` counts the exchanges that were tried.
-pub(crate) fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Failed> {
+pub(crate) fn exchange_all(
+    staged: &[FileReplacement<'_>],
+    begun: &mut usize,
+) -> Result<(), ApplyError> {
     for replacement in staged {
         *begun += 1;
-        replacement.exchange()?;
+        replacement.swap_in()?;
     }
     sync_folders(staged)?;
-    let is_intact = staged.iter().all(Replacement::is_intact);
-    if is_intact { Ok(()) } else { Err(Failed::ChangedSince) }
+    let is_intact = staged.iter().all(FileReplacement::is_intact);
+    if is_intact { Ok(()) } else { Err(ApplyError::ConcurrentWrite) }
 }
 
 pub(crate) fn stage_all<'a>(
-    tree: &Tree<'_>,
-    base: &'a Base,
+    tree: &ProjectTree<'_>,
+    base: &'a LoadedDocuments,
     changes: &'a [DocumentChange],
-    staged: &mut Vec<Replacement<'a>>,
+    staged: &mut Vec<FileReplacement<'a>>,
 ) -> StoreResult<()> {
     for change in changes {
         let found = base.get(change.id()).and_then(Option::as_ref);
-        let Some(place) = tree.place(change.id())? else {
+        let Some(place) = tree.locate(change.id())? else {
             continue;
         };
         if found.is_some_and(|found| found.metadata.nlink() > 1) {
             return Err(refused(
-                &place.shown,
+                &place.display_path,
                 "has more than one hard link, and writing would part them; copy the file over \
                  itself to end that. Nothing was written",
             ));
@@ -108,20 +111,20 @@ pub(crate) fn stage_all<'a>(
         if old.is_none() && new.is_none() {
             continue;
         }
-        staged.push(Replacement::new(place, old, new));
+        staged.push(FileReplacement::new(place, old, new));
         if let (Some(replacement), Some(body)) = (staged.last(), new) {
-            replacement.stage(body, found)?;
+            replacement.write_staged(body, found)?;
         }
     }
     Ok(())
 }
 
-fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
+fn sync_folders(staged: &[FileReplacement<'_>]) -> StoreResult<()> {
     for (at, replacement) in staged.iter().enumerate() {
         let dir = &replacement.place.dir;
-        let is_same = |other: &Replacement<'_>| same_folder(&other.place.dir, dir);
+        let is_same = |other: &FileReplacement<'_>| same_folder(&other.place.dir, dir);
         if !staged[..at].iter().any(is_same) {
-            let done = as_file(dir).and_then(|folder| synced(Step::FolderSynced, &folder));
+            let done = as_file(dir).and_then(|folder| sync_file(FailPoint::FolderSynced, &folder));
             done.map_err(|error| replacement.not_written("sync its folder", error))?;
         }
     }
@@ -129,13 +132,13 @@ fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
 }
 
 /// The reason why nothing was applied.
-pub(crate) enum Failed {
+pub(crate) enum ApplyError {
     /// Another program wrote since the decision was made.
-    ChangedSince,
+    ConcurrentWrite,
     Store(StoreError),
 }
 
-impl From<StoreError> for Failed {
+impl From<StoreError> for ApplyError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -143,85 +146,89 @@ impl From<StoreError> for Failed {
 
 /// A document and the file it came from.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct LoadedDocument {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
     /// It looks as if another program were still saving it.
-    pub(crate) is_torn: bool,
+    pub(crate) is_partial: bool,
 }
 
-impl Found {
+impl LoadedDocument {
     /// Reads a document. A save in place that is not finished is read again a few times.
-    pub(crate) fn read(tree: &Tree<'_>, id: &DocumentId) -> StoreResult<Option<Self>> {
-        let Some(place) = tree.place(id)? else { return Ok(None) };
-        Ok(read::read_settled(&place)?.map(|content| Self {
+    pub(crate) fn read(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<Self>> {
+        let Some(place) = tree.locate(id)? else { return Ok(None) };
+        Ok(read_file::read_complete(&place)?.map(|content| Self {
             document: Document::new(id.clone(), content.bytes),
             metadata: content.metadata,
-            is_torn: content.torn,
+            is_partial: content.is_partial,
         }))
     }
 }
 
 /// One file's change from old to new. After the exchange the temporary name holds the old file.
-pub(crate) struct Replacement<'a> {
-    pub(crate) place: Place,
+pub(crate) struct FileReplacement<'a> {
+    pub(crate) place: FileLocation,
     temp: String,
     /// The content that was read; `None` if the file was not there.
     old: Option<&'a Bytes>,
     /// The new content; `None` to delete.
     new: Option<&'a Bytes>,
-    staged: Cell<Option<Identity>>,
+    staged_identity: Cell<Option<FileIdentity>>,
 }
 
 /// Inode, size and modification time: they differ for another file and after a write.
-type Identity = (u64, u64, (i64, i64));
+type FileIdentity = (u64, u64, (i64, i64));
 
-impl<'a> Replacement<'a> {
-    pub(crate) fn new(place: Place, old: Option<&'a Bytes>, new: Option<&'a Bytes>) -> Self {
+impl<'a> FileReplacement<'a> {
+    pub(crate) fn new(place: FileLocation, old: Option<&'a Bytes>, new: Option<&'a Bytes>) -> Self {
         let random = RandomState::new().build_hasher().finish();
         let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
-        Self { place, temp, old, new, staged: Cell::new(None) }
+        Self { place, temp, old, new, staged_identity: Cell::new(None) }
     }
 
     /// Writes the complete new file under the temporary name and syncs it.
-    pub(crate) fn stage(&self, body: &Bytes, found: Option<&Found>) -> StoreResult<()> {
+    pub(crate) fn write_staged(
+        &self,
+        body: &Bytes,
+        found: Option<&LoadedDocument>,
+    ) -> StoreResult<()> {
         let write = || -> io::Result<()> {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o666);
             let fd = rustix::fs::openat(&self.place.dir, self.temp.as_str(), flags, mode)?;
             let mut file = File::from(fd);
-            reached(Step::TempCreated)?;
+            reached(FailPoint::TempCreated)?;
             if let Some(found) = found {
                 keep_mode_and_owner(&found.metadata, &file)?;
             }
             file.write_all(body)?;
-            reached(Step::TempWritten)?;
-            synced(Step::TempSynced, &file)?;
-            self.staged.set(self.identity(&self.temp)?);
+            reached(FailPoint::TempWritten)?;
+            sync_file(FailPoint::TempSynced, &file)?;
+            self.staged_identity.set(self.file_identity(&self.temp)?);
             Ok(())
         };
         write().map_err(|error| self.not_written("write it", error))
     }
 
     /// Puts the new state in place of the old one, and checks the file that came out.
-    pub(crate) fn exchange(&self) -> Result<(), Failed> {
+    pub(crate) fn swap_in(&self) -> Result<(), ApplyError> {
         let moved = match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_names(),
-            (None, _) => self.move_new(&self.temp, &self.place.name),
-            (Some(_), None) => self.move_new(&self.place.name, &self.temp),
+            (None, _) => self.rename_to_free(&self.temp, &self.place.name),
+            (Some(_), None) => self.rename_to_free(&self.place.name, &self.temp),
         };
         match moved.map_err(|error| (error.kind(), error)) {
             Ok(()) => {}
             Err((io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists, _)) => {
-                return Err(Failed::ChangedSince);
+                return Err(ApplyError::ConcurrentWrite);
             }
             Err((_, error)) => return Err(self.not_written("put it in place", error).into()),
         }
-        self.reached(Step::Exchanged)?;
+        self.failpoint(FailPoint::Exchanged)?;
         if !self.is_intact() {
-            return Err(Failed::ChangedSince);
+            return Err(ApplyError::ConcurrentWrite);
         }
-        self.reached(Step::Checked)?;
+        self.failpoint(FailPoint::Checked)?;
         Ok(())
     }
 
@@ -229,27 +236,29 @@ impl<'a> Replacement<'a> {
     /// take no locks: one may have saved before the exchange, another may save into the old file
     /// that it still has open, a third may put its own file over ours.
     pub(crate) fn is_intact(&self) -> bool {
-        let in_place =
-            self.identity(&self.place.name).is_ok_and(|found| found == self.staged.get());
-        in_place && self.old.is_none_or(|old| self.holds(&self.temp, old))
+        let in_place = self
+            .file_identity(&self.place.name)
+            .is_ok_and(|found| found == self.staged_identity.get());
+        in_place && self.old.is_none_or(|old| self.has_content(&self.temp, old))
     }
 
     /// Undoes an exchange that may or may not have happened. A save in its place is newer than the
     /// file that was read, and stays.
     pub(crate) fn put_back(&self) -> StoreResult<()> {
         let name = &self.place.name;
-        let is_ours =
-            |name: &str| self.identity(name).is_ok_and(|found| found == self.staged.get());
-        let undone = reached(Step::PuttingBack).and_then(|()| match (self.old, self.new) {
+        let is_ours = |name: &str| {
+            self.file_identity(name).is_ok_and(|found| found == self.staged_identity.get())
+        };
+        let undone = reached(FailPoint::PuttingBack).and_then(|()| match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_back(),
-            (None, Some(_)) if is_ours(name) => self.move_new(name, &self.temp),
-            (Some(_), None) => self.move_new(&self.temp, name),
+            (None, Some(_)) if is_ours(name) => self.rename_to_free(name, &self.temp),
+            (Some(_), None) => self.rename_to_free(&self.temp, name),
             _ => Ok(()),
         });
         match undone.map_err(|error| (error.kind(), error)) {
             Ok(()) | Err((io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists, _)) => Ok(()),
             Err((_, error)) => {
-                let place = &self.place.shown;
+                let place = &self.place.display_path;
                 tracing::error!(place, %error, "the old file could not be put back");
                 Err(failed(place, "put the old file back", error))
             }
@@ -259,15 +268,15 @@ impl<'a> Replacement<'a> {
     /// Gives the place back to its last writer. Each exchange may take out a later save; then that
     /// one is put back instead.
     fn exchange_back(&self) -> io::Result<()> {
-        const SAVES: usize = 100;
-        let mut in_place = self.staged.get();
-        for _ in 0..SAVES {
-            let aside = self.identity(&self.temp)?;
+        const MAX_EXCHANGES: usize = 100;
+        let mut in_place = self.staged_identity.get();
+        for _ in 0..MAX_EXCHANGES {
+            let aside = self.file_identity(&self.temp)?;
             if aside.is_none() || aside == in_place {
                 return Ok(());
             }
             self.exchange_names()?;
-            if self.identity(&self.temp)? == in_place {
+            if self.file_identity(&self.temp)? == in_place {
                 return Ok(());
             }
             in_place = aside;
@@ -279,18 +288,18 @@ impl<'a> Replacement<'a> {
     /// an editor that found no place; it is kept under a name that is never swept.
     pub(crate) fn remove_temp(&self) {
         let dir = &self.place.dir;
-        let found = self.identity(&self.temp).ok().flatten();
-        let known =
-            found == self.staged.get() || self.old.is_some_and(|old| self.holds(&self.temp, old));
+        let found = self.file_identity(&self.temp).ok().flatten();
+        let known = found == self.staged_identity.get()
+            || self.old.is_some_and(|old| self.has_content(&self.temp, old));
         let done = match found {
             None => Ok(()),
-            Some(_) if known || self.staged.get().is_none() => {
+            Some(_) if known || self.staged_identity.get().is_none() => {
                 rustix::fs::unlinkat(dir, self.temp.as_str(), AtFlags::empty())
             }
             Some(_) => {
                 let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
                 tracing::error!(
-                    place = self.place.shown,
+                    place = self.place.display_path,
                     kept,
                     "a save found no place; it is kept"
                 );
@@ -298,18 +307,18 @@ impl<'a> Replacement<'a> {
             }
         };
         if let Err(error) = done {
-            let place = &self.place.shown;
+            let place = &self.place.display_path;
             tracing::warn!(place, %error, "a temporary file was left behind");
         }
         // From here on a failure does not change the commit.
-        let _ = reached(Step::OldRemoved);
+        let _ = reached(FailPoint::OldRemoved);
     }
 
     /// Exchanges our temporary name with the target's.
     fn exchange_names(&self) -> io::Result<()> {
         let (dir, temp, name) = (&self.place.dir, self.temp.as_str(), self.place.name.as_str());
         let exchange = || {
-            if !exchanges() {
+            if !supports_exchange() {
                 return Err(rustix::io::Errno::INVAL);
             }
             rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)
@@ -328,7 +337,7 @@ impl<'a> Replacement<'a> {
     }
 
     /// Renames unless there is something of that name.
-    fn move_new(&self, from: &str, to: &str) -> io::Result<()> {
+    fn rename_to_free(&self, from: &str, to: &str) -> io::Result<()> {
         let dir = &self.place.dir;
         match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
             Err(error) if is_unsupported(error) => {
@@ -339,7 +348,7 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    fn identity(&self, name: &str) -> io::Result<Option<Identity>> {
+    fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
         match self.place.dir.symlink_metadata(name) {
             Ok(found) => Ok(Some((found.ino(), found.size(), (found.mtime(), found.mtime_nsec())))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -347,17 +356,17 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    fn holds(&self, name: &str, expected: &Bytes) -> bool {
-        let found = read::read_file(&self.place.dir, name, &self.place.shown);
+    fn has_content(&self, name: &str, expected: &Bytes) -> bool {
+        let found = read_file::read_file(&self.place.dir, name, &self.place.display_path);
         found.is_ok_and(|found| found.is_some_and(|found| found.bytes == *expected))
     }
 
-    pub(crate) fn reached(&self, step: Step) -> StoreResult<()> {
+    pub(crate) fn failpoint(&self, step: FailPoint) -> StoreResult<()> {
         reached(step).map_err(|error| self.not_written("commit", error))
     }
 
     pub(crate) fn not_written(&self, doing: &str, error: io::Error) -> StoreError {
-        not_written(&self.place.shown, doing, error)
+        not_written(&self.place.display_path, doing, error)
     }
 }
 
@@ -379,34 +388,34 @@ pub(crate) fn is_temp(name: &str) -> bool {
 
 /// Temporary files of killed processes: remembers the folders that have none, with their times.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
-    none_in: Mutex<HashMap<Folder, Times>>,
+pub(crate) struct StaleTempFiles {
+    clean_folders: Mutex<HashMap<FolderId, FolderTimes>>,
 }
 
 /// Device and inode of a folder.
-type Folder = (u64, u64);
+type FolderId = (u64, u64);
 /// Its modification and change times, in seconds and nanoseconds.
-type Times = [(i64, i64); 2];
+type FolderTimes = [(i64, i64); 2];
 
-impl Leftovers {
+impl StaleTempFiles {
     /// Removes them from the folders of these changes. Under the lock no other process of ours can
     /// be writing there, so all of them are stale. A failure to remove them does no harm.
-    pub(crate) fn remove(&self, tree: &Tree<'_>, changes: &[DocumentChange]) {
-        for (place, folder, times) in folders(tree, changes) {
-            let known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn remove_all(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
+        for (place, folder, times) in changed_folders(tree, changes) {
+            let known = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
             let has_none = known.get(&folder) == Some(&times);
             drop(known);
             if !has_none {
-                sweep(&place);
+                remove_temp_files(&place);
             }
         }
     }
 
     /// Remembers the folders of a commit that put these changes in place and removed its own files.
-    pub(crate) fn none(&self, tree: &Tree<'_>, changes: &[DocumentChange]) {
-        for (_, folder, times) in folders(tree, changes) {
-            let mut known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= MAX_FOLDERS {
+    pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
+        for (_, folder, times) in changed_folders(tree, changes) {
+            let mut known = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.len() >= MAX_CLEAN_FOLDERS {
                 known.clear();
             }
             known.insert(folder, times);
@@ -415,12 +424,15 @@ impl Leftovers {
 }
 
 /// The most folders that are remembered.
-const MAX_FOLDERS: usize = 1_000;
+const MAX_CLEAN_FOLDERS: usize = 1_000;
 
 /// The folders of these changes, each once.
-fn folders(tree: &Tree<'_>, changes: &[DocumentChange]) -> Vec<(Place, Folder, Times)> {
-    let mut folders: Vec<(Place, Folder, Times)> = Vec::new();
-    for place in changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten()) {
+fn changed_folders(
+    tree: &ProjectTree<'_>,
+    changes: &[DocumentChange],
+) -> Vec<(FileLocation, FolderId, FolderTimes)> {
+    let mut folders: Vec<(FileLocation, FolderId, FolderTimes)> = Vec::new();
+    for place in changes.iter().filter_map(|change| tree.locate(change.id()).ok().flatten()) {
         let Ok(found) = place.dir.dir_metadata() else { continue };
         let (folder, modified) = ((found.dev(), found.ino()), (found.mtime(), found.mtime_nsec()));
         if folders.iter().all(|(_, known, _)| *known != folder) {
@@ -430,7 +442,7 @@ fn folders(tree: &Tree<'_>, changes: &[DocumentChange]) -> Vec<(Place, Folder, T
     folders
 }
 
-fn sweep(place: &Place) {
+fn remove_temp_files(place: &FileLocation) {
     let entries = place.dir.entries().into_iter().flatten().filter_map(Result::ok);
     for entry in entries {
         let name = entry.file_name();

@@ -18,48 +18,48 @@ use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::team_file::{self, Creation};
-use reqlore_local_state::{LOCAL, now};
+use reqlore_local_state::team_file::{self, CreationOptions};
+use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_sqlite_team::error::DatabaseError;
 use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
 use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 
 use crate::FsStore;
 use crate::error::refused;
-use crate::failpoint::{Step, reached};
-use crate::layout::{Root, Tree};
-use crate::lock::{LOCK_TIMEOUT, Lock};
-use crate::shared::Shared;
+use crate::failpoint::{FailPoint, reached};
+use crate::layout::{ProjectRoot, ProjectTree};
+use crate::lock::{LOCK_TIMEOUT, ProjectLock};
+use crate::store_inner::StoreInner;
 
 /// A longer response is not stored, in bytes.
-const MAX_RESPONSE: usize = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// The most rows of one batch of a copy.
-const COPY_BATCH: usize = 5_000;
+const COPY_BATCH_ROWS: usize = 5_000;
 
 /// The team data as this process has it open.
 #[derive(Debug, Default)]
-pub(crate) struct Team {
+pub(crate) struct TeamHandle {
     read_only: bool,
     open: Mutex<Option<Arc<TeamDatabase>>>,
 }
 
-impl Team {
+impl TeamHandle {
     /// For a store that is inspected.
     pub(crate) fn read_only() -> Self {
         Self { read_only: true, ..Self::default() }
     }
 }
 
-impl Shared {
+impl StoreInner {
     /// The team data to read. That of 0.1.0 is read without changing anything.
     fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        let base = self.folders.base();
+        let base = self.folders.default_path();
         let exists = team_file::exists(base);
         let mut open = self.team.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
             return Ok(Some(Arc::clone(team)));
         }
-        let root = Root::open(base)?;
+        let root = ProjectRoot::open(base)?;
         let found = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
         *open = found.map(Arc::new);
         Ok(open.clone())
@@ -70,25 +70,25 @@ impl Shared {
     pub(crate) fn team_to_write(
         &self,
         create: bool,
-        held: Option<&Lock>,
+        held: Option<&ProjectLock>,
     ) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        let base = self.folders.base();
+        let base = self.folders.default_path();
         if !team_file::must_migrate(base) {
             let found = self.team_to_read()?;
             if found.is_some() || !create {
                 return Ok(found);
             }
         }
-        let root = Root::open(base)?;
-        let checkpoint = |step| reached(Step::Team(step));
-        let creation = Creation { lock_timeout: LOCK_TIMEOUT, checkpoint };
+        let root = ProjectRoot::open(base)?;
+        let checkpoint = |step| reached(FailPoint::Team(step));
+        let creation = CreationOptions { lock_timeout: LOCK_TIMEOUT, checkpoint };
         team_file::create(&root.dir, base, held.is_some(), &creation)?;
         self.team_to_read()
     }
 
     /// The team data as far as it can be recovered: that of 0.1.0 is left alone.
     fn team_to_recover(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        if team_file::exists(self.folders.base()) { self.team_to_read() } else { Ok(None) }
+        if team_file::exists(self.folders.default_path()) { self.team_to_read() } else { Ok(None) }
     }
 
     /// Reads; with no team data, the answer is the default.
@@ -119,28 +119,28 @@ impl Shared {
     /// Writes, and creates the database where there is none.
     fn write_team(
         &self,
-        held: Option<&Lock>,
+        held: Option<&ProjectLock>,
         write: impl FnOnce(&TeamConnection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
         match self.team_to_write(true, held)? {
             Some(team) => team.write(write),
-            None => Err(refused(LOCAL, "went away while it was written; try again")),
+            None => Err(refused(LOCAL_STATE_DIR, "went away while it was written; try again")),
         }
     }
 
     /// Recovers what killed processes left, when the store is opened. What can't be recovered now,
     /// such as on a read-only disk, waits for the next time.
     pub(crate) fn recover_team(&self) {
-        if let Err(error) = pending_audit::recover_all(self, now()) {
+        if let Err(error) = pending_audit::recover_all(self, current_time()) {
             tracing::warn!(%error, "an interrupted commit stays open in the audit");
         }
     }
 
     /// The same for one project, whose lock is held.
-    pub(crate) fn recover_project(&self, project: &ProjectKey, lock: &Lock) {
-        let tree = Tree::new(&lock.root, &self.layout);
+    pub(crate) fn recover_project(&self, project: &ProjectKey, lock: &ProjectLock) {
+        let tree = ProjectTree::new(&lock.root, &self.layout);
         // Failures are in the log.
-        let _ = pending_audit::recover(self, project, &tree, now(), (false, lock));
+        let _ = pending_audit::recover(self, project, &tree, current_time(), (false, lock));
     }
 
     /// Rejects a key that was used. The project's lock is held.
@@ -160,7 +160,10 @@ impl Shared {
         } else {
             return Ok(());
         };
-        Err(refused(LOCAL, format!("is not empty: it holds {found}. Name an empty place")))
+        Err(refused(
+            LOCAL_STATE_DIR,
+            format!("is not empty: it holds {found}. Name an empty place"),
+        ))
     }
 
     pub(crate) fn all_identities(&self) -> StoreResult<archive::IdentityRecords> {
@@ -178,11 +181,14 @@ impl Shared {
 
     /// The next rows of a copy, from this number to that one.
     pub(crate) fn copied_rows(&self, from: u64, to: u64) -> StoreResult<Vec<AuditRow>> {
-        let read = |connection: &_| audit::rows(connection, from, COPY_BATCH, usize::MAX);
+        let read = |connection: &_| audit::rows(connection, from, COPY_BATCH_ROWS, usize::MAX);
         let mut rows = self.read_team(read)?;
         rows.retain(|row| row.number <= to);
         if rows.first().is_some_and(|row| row.number != from) {
-            return Err(refused(LOCAL, "lost old audit rows while they were read; try again"));
+            return Err(refused(
+                LOCAL_STATE_DIR,
+                "lost old audit rows while they were read; try again",
+            ));
         }
         Ok(rows)
     }
@@ -193,7 +199,7 @@ impl Shared {
         &self,
         identities: &archive::IdentityRecords,
         rows: &[AuditRow],
-        lock: &Lock,
+        lock: &ProjectLock,
     ) -> StoreResult<()> {
         let has_identities = !identities.users.is_empty() || !identities.tokens.is_empty();
         if !has_identities && rows.is_empty() {
@@ -208,7 +214,7 @@ impl Shared {
                 let reason = "got audit rows from another process while it was being filled; stop \
                               the servers that use this place, remove what was copied and copy \
                               again";
-                return Err(refused(LOCAL, reason).into());
+                return Err(refused(LOCAL_STATE_DIR, reason).into());
             }
             rows.iter().try_for_each(|row| audit::put(connection, row))
         })
@@ -218,8 +224,8 @@ impl Shared {
 impl FsStore {
     /// Moves the team data of 0.1.0 into `team.db`, if that was not done yet.
     pub fn migrate_team(&self) -> StoreResult<()> {
-        self.shared.team_to_write(false, None)?;
-        self.shared.recover_team();
+        self.inner.team_to_write(false, None)?;
+        self.inner.recover_team();
         Ok(())
     }
 
@@ -227,7 +233,7 @@ impl FsStore {
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.blocking(move |shared| shared.read_team(read)).await
+        self.run_blocking(move |shared| shared.read_team(read)).await
     }
 }
 
@@ -243,7 +249,7 @@ impl IdentityRepository for FsStore {
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let owner = |connection: &_| identity::owner(connection, id);
-        if let Some(found) = self.shared.try_read_team(owner) {
+        if let Some(found) = self.inner.try_read_team(owner) {
             return found;
         }
         let id = id.clone();
@@ -251,7 +257,7 @@ impl IdentityRepository for FsStore {
     }
 
     async fn epoch(&self) -> StoreResult<u64> {
-        match self.shared.try_read_team(identity::epoch) {
+        match self.inner.try_read_team(identity::epoch) {
             Some(epoch) => epoch,
             None => self.read_team(identity::epoch).await,
         }
@@ -259,10 +265,10 @@ impl IdentityRepository for FsStore {
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
         let lock = self.lock(&ProjectKey::default()).await?;
-        let write = move |shared: &Shared| {
+        let write = move |shared: &StoreInner| {
             shared.write_team(Some(&lock), |connection| identity::commit(connection, commit))
         };
-        self.blocking(write).await
+        self.run_blocking(write).await
     }
 
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
@@ -270,7 +276,7 @@ impl IdentityRepository for FsStore {
             return Ok(());
         }
         let write = move |connection: &_| identity::record_uses(connection, &uses);
-        self.blocking(move |shared| shared.update_team(write)).await
+        self.run_blocking(move |shared| shared.update_team(write)).await
     }
 }
 
@@ -280,12 +286,12 @@ impl AuditLog for FsStore {
         if entries.is_empty() {
             return Ok(());
         }
-        let record = move |shared: &Shared| {
+        let record = move |shared: &StoreInner| {
             // A copy of another audit may be about to come.
             shared.check_complete(&ProjectKey::default())?;
             shared.write_team(None, |connection| audit::append(connection, entries).map(drop))
         };
-        self.blocking(record).await
+        self.run_blocking(record).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
@@ -297,7 +303,7 @@ impl AuditLog for FsStore {
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        let prune = move |shared: &Shared| {
+        let prune = move |shared: &StoreInner| {
             let mut removed = 0;
             loop {
                 let step = |connection: &_| audit::prune(connection, older_than, now);
@@ -309,7 +315,7 @@ impl AuditLog for FsStore {
                 }
             }
         };
-        self.blocking(prune).await
+        self.run_blocking(prune).await
     }
 }
 
@@ -321,21 +327,21 @@ impl IdempotencyStore for FsStore {
     }
 
     async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
-        if answer.len() > MAX_RESPONSE {
+        if answer.len() > MAX_RESPONSE_BYTES {
             tracing::warn!(bytes = answer.len(), "a response is too large to be stored");
             return Ok(());
         }
         let key = key.to_owned();
         let save = move |connection: &_| idempotency::save_response(connection, &key, &answer);
-        self.blocking(move |shared| shared.update_team(save)).await
+        self.run_blocking(move |shared| shared.update_team(save)).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        let expire = move |shared: &Shared| {
+        let expire = move |shared: &StoreInner| {
             let step = |connection: &_| idempotency::expire(connection, before);
             while shared.update_team(step)? == idempotency::EXPIRE_LIMIT {}
             Ok(())
         };
-        self.blocking(expire).await
+        self.run_blocking(expire).await
     }
 }

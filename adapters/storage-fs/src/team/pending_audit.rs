@@ -12,20 +12,20 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::team_file::PLACE;
+use reqlore_local_state::team_file::DISPLAY_PATH;
 use reqlore_sqlite_team::pending::{self, PendingCommit};
 use reqlore_sqlite_team::team_database::TeamDatabase;
 
 use crate::error::not_written;
-use crate::failpoint::{Step, reached};
-use crate::layout::Tree;
-use crate::lock::Lock;
-use crate::shared::Shared;
-use crate::stage_and_swap::Found;
+use crate::failpoint::{FailPoint, reached};
+use crate::layout::ProjectTree;
+use crate::lock::ProjectLock;
+use crate::stage_and_swap::LoadedDocument;
+use crate::store_inner::StoreInner;
 
 /// The parts of a commit besides its documents.
 pub(crate) struct AuditedCommit<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) store: &'a StoreInner,
     pub(crate) project: &'a ProjectKey,
     pub(crate) event: Option<AuditEvent>,
     pub(crate) record: Option<(String, IdempotencyRecord)>,
@@ -35,25 +35,25 @@ pub(crate) struct AuditedCommit<'a> {
 
 impl AuditedCommit<'_> {
     /// Stores the row, the record and the intent, durably.
-    pub(crate) fn prepare(&mut self, lock: &Lock) -> StoreResult<()> {
+    pub(crate) fn prepare(&mut self, lock: &ProjectLock) -> StoreResult<()> {
         if self.event.is_none() && self.record.is_none() {
             return Ok(());
         }
         let held = self.project.is_default().then_some(lock);
-        let Some(team) = self.shared.team_to_write(true, held)? else { return Ok(()) };
+        let Some(team) = self.store.team_to_write(true, held)? else { return Ok(()) };
         let (event, record) = (self.event.take(), self.record.take());
         let intent = team.write(|connection| {
             pending::prepare(connection, self.project, event, record.as_ref(), self.at)
         })?;
         self.intent = Some((team, intent));
-        step(Step::Prepared)
+        failpoint(FailPoint::Prepared)
     }
 
     /// The files were replaced. If this fails, the next writer finds out by the documents.
     pub(crate) fn confirm(self) {
         let Some((team, intent)) = self.intent else { return };
         let confirmed = team.write_unsynced(|connection| pending::confirm(connection, &intent));
-        if let Err(error) = confirmed.and_then(|()| step(Step::Confirmed)) {
+        if let Err(error) = confirmed.and_then(|()| failpoint(FailPoint::Confirmed)) {
             tracing::warn!(%error, "an intent of the audit was not deleted");
         }
     }
@@ -70,24 +70,24 @@ impl AuditedCommit<'_> {
     }
 }
 
-fn step(step: Step) -> StoreResult<()> {
-    reached(step).map_err(|error| not_written(PLACE, "write it", error))
+fn failpoint(step: FailPoint) -> StoreResult<()> {
+    reached(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
 }
 
 fn roll_back(team: &TeamDatabase, intent: &PendingCommit, at: Timestamp) -> StoreResult<()> {
-    step(Step::RollingBack)?;
+    failpoint(FailPoint::RollingBack)?;
     team.write(|connection| pending::roll_back(connection, intent, at))?;
-    step(Step::RolledBack)
+    failpoint(FailPoint::RolledBack)
 }
 
 /// Decides the intents of a project, under its lock. Callers that write no audit row and no key
 /// (`needed`) are not stopped by team data that can't be used.
 pub(crate) fn recover(
-    shared: &Shared,
+    shared: &StoreInner,
     project: &ProjectKey,
-    tree: &Tree<'_>,
+    tree: &ProjectTree<'_>,
     at: Timestamp,
-    (needed, lock): (bool, &Lock),
+    (needed, lock): (bool, &ProjectLock),
 ) -> StoreResult<()> {
     let held = project.is_default().then_some(lock);
     let recovered = || match shared.team_to_write(false, held)? {
@@ -106,7 +106,7 @@ pub(crate) fn recover(
 fn recover_project(
     team: &TeamDatabase,
     project: &ProjectKey,
-    tree: &Tree<'_>,
+    tree: &ProjectTree<'_>,
     at: Timestamp,
 ) -> StoreResult<()> {
     for intent in team.read(|connection| pending::of_project(connection, project))? {
@@ -121,13 +121,13 @@ fn recover_project(
 }
 
 /// Decides the intents of all projects whose lock is free; the others are decided by its owner.
-pub(crate) fn recover_all(shared: &Shared, at: Timestamp) -> StoreResult<()> {
+pub(crate) fn recover_all(shared: &StoreInner, at: Timestamp) -> StoreResult<()> {
     let Some(team) = shared.team_to_recover()? else { return Ok(()) };
     for project in team.read(pending::projects)? {
         let recovered = || -> StoreResult<()> {
             let lock = shared.locks.try_lock(&project, shared.path(&project))?;
             let Some(lock) = lock else { return Ok(()) };
-            recover_project(&team, &project, &Tree::new(&lock.root, &shared.layout), at)
+            recover_project(&team, &project, &ProjectTree::new(&lock.root, &shared.layout), at)
         };
         // One project does not stop the others.
         if let Err(error) = recovered() {
@@ -138,14 +138,14 @@ pub(crate) fn recover_all(shared: &Shared, at: Timestamp) -> StoreResult<()> {
 }
 
 /// True if any of the changed documents no longer has its old version.
-fn was_applied(tree: &Tree<'_>, targets: &[AuditTarget]) -> StoreResult<bool> {
+fn was_applied(tree: &ProjectTree<'_>, targets: &[AuditTarget]) -> StoreResult<bool> {
     let mut changed = targets.iter().filter(|target| target.is_changed()).peekable();
     if changed.peek().is_none() {
         return Ok(true);
     }
     for target in changed {
-        let Some(id) = document(&target.name) else { return Ok(true) };
-        if Found::read(tree, &id)?.map(|found| found.document.version) != target.before {
+        let Some(id) = target_document(&target.name) else { return Ok(true) };
+        if LoadedDocument::read(tree, &id)?.map(|found| found.document.version) != target.before {
             return Ok(true);
         }
     }
@@ -153,7 +153,7 @@ fn was_applied(tree: &Tree<'_>, targets: &[AuditTarget]) -> StoreResult<bool> {
 }
 
 /// The document that a target names.
-fn document(name: &str) -> Option<DocumentId> {
+fn target_document(name: &str) -> Option<DocumentId> {
     let stem = name.rsplit_once('/').map_or(name, |(_, file)| file);
     let stem = stem.strip_suffix(".md").unwrap_or(stem);
     let entity = name.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));

@@ -21,7 +21,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use super::{DIRECTORY, LOCAL, PROJECT, Project, commit, config, files, item, order, run_child};
 use crate::FsStore;
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, EXCHANGES, clear_plan, plan};
 
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -93,27 +93,36 @@ impl Operation {
     }
 
     /// The steps that it reaches.
-    fn steps(&self) -> Vec<Step> {
-        let mut steps = vec![Step::Locked, Step::Read, Step::Decided];
-        steps.extend([Step::TempCreated, Step::TempWritten, Step::TempSynced]);
+    fn steps(&self) -> Vec<FailPoint> {
+        let mut steps = vec![FailPoint::Locked, FailPoint::Read, FailPoint::Decided];
+        steps.extend([FailPoint::TempCreated, FailPoint::TempWritten, FailPoint::TempSynced]);
         if self.is_audited {
-            steps.push(Step::Prepared);
+            steps.push(FailPoint::Prepared);
         }
         if self.has_journal() {
-            steps.extend([Step::JournalBegun, Step::JournalWritten, Step::JournalSynced]);
+            steps.extend([
+                FailPoint::JournalBegun,
+                FailPoint::JournalWritten,
+                FailPoint::JournalSynced,
+            ]);
         }
-        steps.extend([Step::Exchanged, Step::Checked, Step::FolderSynced, Step::OldRemoved]);
+        steps.extend([
+            FailPoint::Exchanged,
+            FailPoint::Checked,
+            FailPoint::FolderSynced,
+            FailPoint::OldRemoved,
+        ]);
         if self.has_journal() {
-            steps.push(Step::JournalRemoved);
+            steps.push(FailPoint::JournalRemoved);
         }
         if self.is_audited {
-            steps.push(Step::Confirmed);
+            steps.push(FailPoint::Confirmed);
         }
         steps
     }
 
     /// Each step, as often as there are documents.
-    fn cases(&self) -> Vec<(Step, usize)> {
+    fn cases(&self) -> Vec<(FailPoint, usize)> {
         let times = |step| (0..self.documents.len()).map(move |times| (step, times));
         self.steps().into_iter().flat_map(times).collect()
     }
@@ -185,9 +194,9 @@ pub(super) fn commit_to(
     project: &ProjectKey,
     commit: CommitRequest,
 ) -> StoreResult<CommitResult> {
-    let shared = &store.shared;
+    let shared = &store.inner;
     let lock = shared.locks.try_lock(project, shared.path(project)).unwrap().unwrap();
-    crate::commit::run(shared, project, commit, &lock)
+    crate::commit::run_commit(shared, project, commit, &lock)
 }
 
 /// All rows of a complete chain.
@@ -246,7 +255,7 @@ fn child_that_dies() {
 pub(super) fn run_and_die(
     operation: &Operation,
     project: &Project,
-    step: Step,
+    step: FailPoint,
     times: usize,
 ) -> bool {
     let order = format!("{}|{}|{step:?}|{times}", project.root.display(), operation.name);
@@ -258,9 +267,9 @@ pub(super) fn overtake(project: &Project, act: Act) {
     let path = project.path(".reqlore/backlog/epics/EP-001.md");
     let overtake = move || {
         save(&path);
-        plan(Step::RollingBack, 0, act);
+        plan(FailPoint::RollingBack, 0, act);
     };
-    plan(Step::Prepared, 0, Act::Run(Box::new(overtake)));
+    plan(FailPoint::Prepared, 0, Act::Run(Box::new(overtake)));
 }
 
 // S5: 4.5
@@ -326,7 +335,8 @@ fn a_step_that_fails_leaves_everything_as_it_was() {
             }
             // A sync that is left out is a step that is not reached.
             if times == 0 {
-                let is_after = [Step::OldRemoved, Step::JournalRemoved, Step::Confirmed];
+                let is_after =
+                    [FailPoint::OldRemoved, FailPoint::JournalRemoved, FailPoint::Confirmed];
                 assert_eq!(outcome.is_ok(), is_after.contains(&step), "{shown}");
             }
             if operation.is_audited {
@@ -361,7 +371,7 @@ fn save_a_link(path: &Path) {
     fs::rename(path.with_extension("swp"), path).unwrap();
 }
 
-fn plan_save(project: &Project, step: Step, save: fn(&Path)) {
+fn plan_save(project: &Project, step: FailPoint, save: fn(&Path)) {
     let path = project.path(DIRECTORY).join("a.md");
     plan(step, 0, Act::Run(Box::new(move || save(&path))));
 }
@@ -383,7 +393,7 @@ fn commit_section(
 #[test]
 fn an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing() {
     for operation in &operations()[..2] {
-        for step in operation.steps().into_iter().filter(|step| *step != Step::OldRemoved) {
+        for step in operation.steps().into_iter().filter(|step| *step != FailPoint::OldRemoved) {
             for save in [save, save_in_place] {
                 let project = operation.prepare();
                 plan_save(&project, step, save);
@@ -406,7 +416,7 @@ fn an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing() {
 fn a_link_saved_in_between_is_put_back_and_left() {
     let operation = &operations()[1];
     let project = operation.prepare();
-    plan_save(&project, Step::TempSynced, save_a_link);
+    plan_save(&project, FailPoint::TempSynced, save_a_link);
     let outcome = operation.run(&project);
     assert!(matches!(outcome, Err(StoreError::Refused { .. })), "{outcome:?}");
     assert!(project.path(DIRECTORY).join("a.md").is_symlink());

@@ -10,7 +10,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
 
 use super::Project;
 use crate::Config;
-use crate::layout::Area;
+use crate::layout::DocumentArea;
 
 /// How many folders and files there are below the top of an area.
 pub(super) const FOLDERS: usize = 5;
@@ -113,11 +113,11 @@ fn mostly_first(count: usize) -> impl Strategy<Value = usize> + Clone {
 /// A project with documents of one area, and the files beside it.
 pub(super) struct Disk {
     project: Project,
-    area: Area,
+    area: DocumentArea,
 }
 
 impl Disk {
-    pub(super) fn new(area: Area) -> Self {
+    pub(super) fn new(area: DocumentArea) -> Self {
         let new = Self { project: Project::new(), area };
         for folder in [new.root().join("inside"), new.outside(), new.folder(0)] {
             fs::create_dir_all(folder).unwrap();
@@ -131,7 +131,7 @@ impl Disk {
 
     /// The folder of all folders of the area.
     fn all(&self) -> PathBuf {
-        self.root().join(self.area.top())
+        self.root().join(self.area.top_folder())
     }
 
     fn outside(&self) -> PathBuf {
@@ -149,8 +149,8 @@ impl Disk {
 
     fn names(&self) -> ([&'static str; FOLDERS], [&'static str; FILES]) {
         match self.area {
-            Area::Knowledge => (NESTED, ENTITIES),
-            Area::Backlog => (FLAT, ITEMS),
+            DocumentArea::Knowledge => (NESTED, ENTITIES),
+            DocumentArea::Backlog => (FLAT, ITEMS),
         }
     }
 
@@ -159,8 +159,8 @@ impl Disk {
         let (folders, files) = self.names();
         let stem = files[file].trim_end_matches(".md");
         let (kind, path) = match self.area {
-            Area::Knowledge => (DocumentKind::Entity, folders[folder]),
-            Area::Backlog => {
+            DocumentArea::Knowledge => (DocumentKind::Entity, folders[folder]),
+            DocumentArea::Backlog => {
                 let (first, rest) =
                     folders[folder].split_once('/').unwrap_or((folders[folder], ""));
                 let kind = self.kinds().iter().find(|kind| folder_of(**kind) == first);
@@ -252,7 +252,7 @@ impl Disk {
             EditKind::MoveBack => fs::rename(away, all),
             EditKind::LinkAll => {
                 fs::rename(&all, self.root().join("inside/all"))?;
-                let up = "../".repeat(self.area.top().matches('/').count());
+                let up = "../".repeat(self.area.top_folder().matches('/').count());
                 symlink(format!("{up}inside/all"), all)
             }
             EditKind::RemoveAll => fs::remove_dir_all(&all).or_else(|_| fs::remove_file(all)),

@@ -14,10 +14,10 @@ use reqlore_domain::ports::documents::{
 use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
 use super::{PROJECT, Project, commit};
 use crate::FsStore;
-use crate::layout::{Area, Layout, Root, Tree};
-use crate::metadata_index::Catalog;
-use crate::read::{Content, Stamp, read_once};
-use crate::walk;
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::list_files;
+use crate::metadata_index::MetadataIndex;
+use crate::read_file::{FileContent, FileStamp, read_once};
 
 #[derive(Debug, Clone)]
 enum Ask {
@@ -177,7 +177,7 @@ async fn acknowledge(store: &FsStore, change: DocumentChange) -> TestCaseResult 
     Ok(())
 }
 
-fn play(area: Area, steps: &[Step]) -> TestCaseResult {
+fn play(area: DocumentArea, steps: &[Step]) -> TestCaseResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let disk = Disk::new(area);
@@ -201,34 +201,35 @@ proptest! {
 
     #[test]
     fn whatever_happens_on_disk_is_seen_by_the_next_call(steps in steps()) {
-        play(Area::Knowledge, &steps)?;
+        play(DocumentArea::Knowledge, &steps)?;
     }
 
     #[test]
     fn whatever_happens_to_items_is_seen_by_the_next_call(steps in steps()) {
-        play(Area::Backlog, &steps)?;
+        play(DocumentArea::Backlog, &steps)?;
     }
 }
 
 #[test]
 fn a_cached_body_is_returned_only_for_the_same_stamp() {
-    let (project, id, layout) = (Project::new(), DocumentId::section("a"), Layout::new(None));
+    let (project, id, layout) =
+        (Project::new(), DocumentId::section("a"), RequirementsLayout::new(None));
     project.write(project.file(&DocumentId::instructions()), "# Agents");
     project.write(project.file(&id), "old");
-    let root = Root::open(&project.root).unwrap();
-    let place = Tree::new(&root, &layout).place(&id).unwrap().unwrap();
+    let root = ProjectRoot::open(&project.root).unwrap();
+    let place = ProjectTree::new(&root, &layout).locate(&id).unwrap().unwrap();
     let content = read_once(&place).unwrap().unwrap();
-    let stamp = Stamp::of(&content.metadata);
-    let mut catalog = Catalog::default();
+    let stamp = FileStamp::from_metadata(&content.metadata);
+    let mut catalog = MetadataIndex::default();
     // A file this new is not trusted by its stamp alone.
-    catalog.document(&id, &content);
-    assert_eq!(catalog.cached(&id, stamp), None);
-    let settled = Content { settled: true, ..content };
+    catalog.record_read(&id, &content);
+    assert_eq!(catalog.cached_document(&id, stamp), None);
+    let settled = FileContent { is_stamp_reliable: true, ..content };
     for _ in 0..2 {
-        catalog.document(&id, &settled);
+        catalog.record_read(&id, &settled);
     }
-    assert_eq!(catalog.cached(&id, stamp).unwrap().body, "old");
+    assert_eq!(catalog.cached_document(&id, stamp).unwrap().body, "old");
     project.write(project.file(&id), "newer");
-    let changed = walk::stamp(&place.dir, &place.name).unwrap();
-    assert_eq!(catalog.cached(&id, changed), None);
+    let changed = list_files::stat_file(&place.dir, &place.name).unwrap();
+    assert_eq!(catalog.cached_document(&id, changed), None);
 }

@@ -16,11 +16,11 @@ use super::{
     LOCAL, PROJECT, Project, check_refused, commit, config, get, item, make_pipe, names, put,
 };
 use crate::FsStore;
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, clear_plan, plan};
 use crate::journal;
-use crate::layout::{Layout, Root, Tree};
-use crate::stage_and_swap::Found;
+use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::stage_and_swap::LoadedDocument;
 
 const JOURNAL: &str = ".reqlore/local/journal";
 const STORIES: &str = ".reqlore/backlog/stories";
@@ -40,10 +40,10 @@ fn puts(ids: &[DocumentId]) -> Vec<DocumentChange> {
 
 /// Leaves the journal of a process that died right before the first exchange.
 fn interrupt(project: &Project, changes: &[DocumentChange]) {
-    let root = Root::open(&project.root).unwrap();
-    let layout = Layout::new(None);
-    let tree = Tree::new(&root, &layout);
-    let found = |id: &DocumentId| Found::read(&tree, id).ok().flatten();
+    let root = ProjectRoot::open(&project.root).unwrap();
+    let layout = RequirementsLayout::new(None);
+    let tree = ProjectTree::new(&root, &layout);
+    let found = |id: &DocumentId| LoadedDocument::read(&tree, id).ok().flatten();
     let base = changes.iter().map(|change| (change.id().clone(), found(change.id()))).collect();
     journal::write(&root, &base, changes).unwrap();
 }
@@ -75,7 +75,7 @@ fn a_commit_of_one_document_writes_no_journal() {
             DocumentChange::Delete { id: epic("EP-404") },
         ],
     ] {
-        plan(Step::JournalBegun, 0, Act::Fail);
+        plan(FailPoint::JournalBegun, 0, Act::Fail);
         commit_here(&project.root, commit(changes)).unwrap();
     }
     clear_plan();
@@ -264,10 +264,10 @@ async fn entries_that_can_never_be_written_are_dropped_and_the_others_are_writte
 fn a_journal_that_can_not_be_applied_now_is_kept_and_the_error_names_the_way_out() {
     let project = Project::new();
     interrupt(&project, &puts(&[story("US-001"), story("US-002")]));
-    plan(Step::TempCreated, 0, Act::Fail);
-    let shared = project.store().shared;
+    plan(FailPoint::TempCreated, 0, Act::Fail);
+    let shared = project.store().inner;
     let lock = shared.locks.try_lock(&PROJECT(), &project.root).unwrap().unwrap();
-    let settle = || journal::settle(&shared.layout, &lock);
+    let settle = || journal::recover(&shared.layout, &lock);
     let error = settle().unwrap_err().to_string();
     assert!(error.contains("failpoint") && error.contains(&format!("remove {JOURNAL}")), "{error}");
     assert_eq!(names(project.path(LOCAL)), [".gitignore", "journal"]);
@@ -278,7 +278,7 @@ fn a_journal_that_can_not_be_applied_now_is_kept_and_the_error_names_the_way_out
 
 #[test]
 fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
-    for step in [Step::FolderSynced, Step::PuttingBack] {
+    for step in [FailPoint::FolderSynced, FailPoint::PuttingBack] {
         let project = Project::new();
         let ids = [story("US-001"), story("US-002")];
         let [one, two] = ids.each_ref().map(|id| project.file(id));
@@ -289,7 +289,7 @@ fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
             save(&edited);
             plan(step, 0, Act::Fail);
         };
-        plan(Step::Exchanged, 1, Act::Run(Box::new(edit_and_fail)));
+        plan(FailPoint::Exchanged, 1, Act::Run(Box::new(edit_and_fail)));
         let error = commit_here(&project.root, commit(puts(&ids))).unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{step:?}: {error:?}");
         assert!(error.to_string().contains("read again"), "{step:?}: {error}");

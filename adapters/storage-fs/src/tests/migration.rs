@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::crash::{audited_changes, chain};
 use super::team::put_audited;
 use super::{LOCAL, PROJECT, check_refused, config, files, order, run_child};
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
 use crate::{FsStore, local};
 
@@ -161,11 +161,11 @@ fn old_files_that_are_damaged_or_copied_are_refused_and_kept() {
 }
 
 const STEPS: [CreationStep; 5] = [
-    CreationStep::Staged,
-    CreationStep::OldStopped,
-    CreationStep::Identified,
-    CreationStep::Named,
-    CreationStep::OldRenamed,
+    CreationStep::DatabaseWritten,
+    CreationStep::OldVersionBlocked,
+    CreationStep::IdentitiesWritten,
+    CreationStep::DatabaseNamed,
+    CreationStep::OldFileRenamed,
 ];
 
 /// Does nothing unless a parent orders it.
@@ -173,7 +173,11 @@ const STEPS: [CreationStep; 5] = [
 fn child_that_dies() {
     let Some(order) = order() else { return };
     let [root, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
-    plan(Step::Team(STEPS[step.parse::<usize>().unwrap()]), times.parse().unwrap(), Act::Abort);
+    plan(
+        FailPoint::Team(STEPS[step.parse::<usize>().unwrap()]),
+        times.parse().unwrap(),
+        Act::Abort,
+    );
     FsStore::new(&config(Path::new(root))).migrate_team().unwrap();
 }
 
@@ -191,7 +195,7 @@ fn a_migration_that_is_killed_or_fails_at_any_step_loses_nothing_and_starts_agai
                 let child = run_child("", "migration::child_that_dies", &order);
                 assert!(!child.status.success(), "{shown}");
             } else {
-                plan(Step::Team(STEPS[step]), times, Act::Fail);
+                plan(FailPoint::Team(STEPS[step]), times, Act::Fail);
                 assert!(FsStore::new(&config(root)).migrate_team().is_err(), "{shown}");
             }
             check_data(&FsStore::new(&config(root)), ROWS, &shown);

@@ -17,7 +17,7 @@ use super::crash::{
     run_and_die, with_key,
 };
 use super::{PROJECT, Project, commit, config, item};
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::Act;
 use crate::{Config, FsStore};
 
@@ -40,13 +40,13 @@ fn open(project: &Project) -> FsStore {
 
 #[test]
 fn the_next_writer_rolls_back_the_row_of_a_killed_process() {
-    for step in [Step::Prepared, Step::FolderSynced] {
+    for step in [FailPoint::Prepared, FailPoint::FolderSynced] {
         let project = operation().prepare();
         let store = project.store();
         assert!(!run_and_die(&operation(), &project, step, 0));
         let other = commit(vec![DocumentChange::put(item(ItemKind::Epic, "EP-007"), "x")]);
         commit_here(&project.root, CommitRequest { context: audited(), ..other }).unwrap();
-        let made = usize::from(step == Step::FolderSynced);
+        let made = usize::from(step == FailPoint::FolderSynced);
         assert_eq!(audited_changes(&chain(&store)), (1 + made, 1 - made), "{step:?}");
         assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), made == 1, "{step:?}");
     }
@@ -64,7 +64,7 @@ fn an_acknowledged_change_keeps_its_row_when_a_user_reverts_it() {
 #[test]
 fn a_roll_back_that_was_interrupted_is_done_by_the_next_process_once() {
     let project = operation().prepare();
-    assert!(!run_and_die(&operation(), &project, Step::RollingBack, 0));
+    assert!(!run_and_die(&operation(), &project, FailPoint::RollingBack, 0));
     assert_eq!(body(&project), "edited");
     let store = open(&project);
     assert_eq!(audited_changes(&chain(&store)), (0, 1));
@@ -95,7 +95,7 @@ fn two_projects(project: &Project, other: &Project) -> Config {
 #[test]
 fn a_key_that_is_pending_in_one_project_is_refused_in_another() {
     let put = |body| with_key(commit(vec![DocumentChange::put(epic(), body)]));
-    for step in [Step::FolderSynced, Step::Prepared] {
+    for step in [FailPoint::FolderSynced, FailPoint::Prepared] {
         let (project, other) = (operation().prepare(), operation().prepare());
         let store = FsStore::new(&two_projects(&project, &other));
         assert!(!run_and_die(&operation(), &project, step, 0));
@@ -121,6 +121,6 @@ fn a_project_whose_folder_is_missing_does_not_block_the_others() {
     overtake(&other, Act::Fail);
     commit_to(&store, &second(), with_key(commit(operation().changes()))).unwrap_err();
     assert_eq!(audited_changes(&chain(&store)), (1, 0));
-    store.shared.recover_team();
+    store.inner.recover_team();
     assert_eq!(audited_changes(&chain(&store)), (0, 1));
 }

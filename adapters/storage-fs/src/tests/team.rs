@@ -186,7 +186,7 @@ fn rows_that_do_not_follow_those_of_the_place_are_not_imported() {
     let store = project.store();
     block_on(async {
         let mut writer = store.fill().await.unwrap();
-        let mark = project.path(LOCAL).join(crate::archive::MARK);
+        let mark = project.path(LOCAL).join(crate::archive::INCOMPLETE_MARKER);
         fs::rename(&mark, project.path("mark")).unwrap();
         store.record(vec![entry(9)]).await.unwrap();
         fs::rename(project.path("mark"), &mark).unwrap();

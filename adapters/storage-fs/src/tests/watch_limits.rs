@@ -12,12 +12,12 @@ use reqlore_domain::ports::documents::{ChangeSet, DocumentChange, Revision, Stor
 use reqlore_domain::timestamp::Timestamp;
 
 use super::{PROJECT, Project, config};
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
-use crate::layout::{Area, Layout, Root, Tree};
-use crate::shared::locked;
-use crate::watch::Watch;
-use crate::{Config, FsStore, read};
+use crate::inotify::TreeWatcher;
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::store_inner::lock_index;
+use crate::{Config, FsStore, read_file};
 
 /// A project whose changes are followed on this thread, where steps can fail.
 struct Repository {
@@ -53,16 +53,16 @@ impl Repository {
 
     /// As the port answers, without another thread.
     fn changes(&mut self, thorough: bool) -> StoreResult<ChangeSet> {
-        let (project, shared) = (PROJECT(), &self.store.shared);
-        let catalog = shared.catalogs.of(&project);
-        let mut catalog = locked(&catalog);
-        if thorough || !catalog.is_vouched(&[DocumentKind::Entity]) {
+        let (project, shared) = (PROJECT(), &self.store.inner);
+        let catalog = shared.indexes.get(&project);
+        let mut catalog = lock_index(&catalog);
+        if thorough || !catalog.is_current(&[DocumentKind::Entity]) {
             let root = shared.open(&project)?;
-            let tree = Tree::new(&root, &shared.layout);
+            let tree = ProjectTree::new(&root, &shared.layout);
             let path = shared.path(&project);
             catalog.refresh(&[DocumentKind::Entity], &tree, path, &shared.cache, thorough)?;
         }
-        let changes = catalog.answer(DocumentKind::Entity, self.since);
+        let changes = catalog.changes_since(DocumentKind::Entity, self.since);
         let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
         self.since = revision;
         Ok(changes)
@@ -75,7 +75,7 @@ impl Repository {
     }
 
     fn heads(&self) -> Vec<Arc<DocumentMeta>> {
-        locked(&self.store.shared.catalogs.of(&PROJECT())).heads(DocumentKind::Entity)
+        lock_index(&self.store.inner.indexes.get(&PROJECT())).all_of_kind(DocumentKind::Entity)
     }
 
     fn titles(&self) -> Vec<String> {
@@ -124,12 +124,12 @@ fn a_thorough_look_finds_what_was_written_by_a_name_the_watch_never_saw() {
 fn after_a_listing_that_failed_nothing_is_believed() {
     let mut repository = Repository::new(&["a.md", "folder/b.md"]);
     repository.write("new/c.md", "# New");
-    plan(Step::FolderOpened, 1, Act::Fail);
+    plan(FailPoint::FolderOpened, 1, Act::Fail);
     assert!(repository.changes(false).is_err());
     repository.write("a.md", "# New");
     assert_eq!(repository.changed(), ["a", "new/c"]);
     // The same when the watch itself was well.
-    plan(Step::FolderOpened, 1, Act::Fail);
+    plan(FailPoint::FolderOpened, 1, Act::Fail);
     assert!(repository.changes(true).is_err());
     repository.write("a.md", "# Now");
     assert_eq!(repository.changed(), ["a"]);
@@ -139,39 +139,39 @@ fn after_a_listing_that_failed_nothing_is_believed() {
 fn a_fault_that_may_pass_is_looked_at_again() {
     let mut repository = Repository::new(&["a.md"]);
     repository.write("a.md", "# New");
-    plan(Step::FileOpened, 0, Act::Fail);
+    plan(FailPoint::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
     assert!(repository.heads()[0].fault.is_some());
     assert_eq!(repository.changed(), ["a"]);
     assert_eq!(repository.titles(), ["New"]);
     // Nor is it kept for the next process.
     repository.write("a.md", "# Now");
-    plan(Step::FileOpened, 0, Act::Fail);
+    plan(FailPoint::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
-    let catalog = repository.store.shared.catalogs.of(&PROJECT());
-    assert!(locked(&catalog).savable(Area::Knowledge).is_empty());
+    let catalog = repository.store.inner.indexes.get(&PROJECT());
+    assert!(lock_index(&catalog).take_cacheable(DocumentArea::Knowledge).is_empty());
 }
 
 #[test]
 fn what_was_read_before_a_change_does_not_hide_it() {
     let mut repository = Repository::new(&["a.md"]);
     let id = DocumentId::entity("a");
-    let catalog = repository.store.shared.catalogs.of(&PROJECT());
+    let catalog = repository.store.inner.indexes.get(&PROJECT());
     let old = {
-        let root = Root::open(&repository.project.root).unwrap();
-        let layout = Layout::new(None);
-        let tree = Tree::new(&root, &layout);
-        read::read_once(&tree.place(&id).unwrap().unwrap()).unwrap().unwrap()
+        let root = ProjectRoot::open(&repository.project.root).unwrap();
+        let layout = RequirementsLayout::new(None);
+        let tree = ProjectTree::new(&root, &layout);
+        read_file::read_once(&tree.locate(&id).unwrap().unwrap()).unwrap().unwrap()
     };
     repository.write("a.md", "# New");
     assert_eq!(repository.changed(), ["a"]);
     // A slow reader comes back with what it read before.
-    let read = locked(&catalog).document(&id, &old);
+    let read = lock_index(&catalog).record_read(&id, &old);
     assert_eq!(read.body, "# Old");
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
     // And so does a slow writer, after whose write another program wrote again.
-    locked(&catalog).record(&[DocumentChange::put(id, "# Older")], Timestamp::default());
+    lock_index(&catalog).record_commit(&[DocumentChange::put(id, "# Older")], Timestamp::default());
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
 }
@@ -185,7 +185,7 @@ fn reading_by_name_makes_no_entity_of_what_is_not_listed() {
     repository.changed();
     for name in ["link/a", &deep, "folder/../folder/a", "folder//a", ".hidden", "a\0b"] {
         let id = DocumentId::entity(name);
-        let found = repository.store.shared.get(&PROJECT(), &[id]);
+        let found = repository.store.inner.get(&PROJECT(), &[id]);
         assert_eq!(found.unwrap(), [None], "{name}");
     }
     assert_eq!(repository.changed(), [""; 0]);
@@ -203,7 +203,7 @@ fn odd_names_harm_nobody() {
     repository.write("-.md", "# Dash");
     assert_eq!(repository.changed(), ["-", "folder.md/A", "folder.md/a", "two\nlines"]);
     let id = DocumentId::entity("two\nlines");
-    let found = repository.store.shared.get(&PROJECT(), &[id]).unwrap();
+    let found = repository.store.inner.get(&PROJECT(), &[id]).unwrap();
     assert_eq!(found[0].as_ref().unwrap().body, "# Two");
 }
 
@@ -263,12 +263,12 @@ fn files_that_look_half_saved_are_waited_for_together() {
     (0..200).for_each(|at| repository.write(&format!("{at}.md"), ""));
     assert_eq!(repository.changed().len(), 200);
     let ids: Vec<DocumentId> = (0..200).map(|at| DocumentId::entity(at.to_string())).collect();
-    let found = repository.store.shared.get(&PROJECT(), &ids).unwrap();
+    let found = repository.store.inner.get(&PROJECT(), &ids).unwrap();
     assert!(found.iter().all(Option::is_some));
 }
 
 #[test]
 fn a_file_system_that_others_may_change_is_not_watched() {
-    let root = Root::open(Path::new("/proc/sys")).unwrap();
-    assert!(Watch::start(&root, Path::new("/proc/sys"), Area::Knowledge).is_none());
+    let root = ProjectRoot::open(Path::new("/proc/sys")).unwrap();
+    assert!(TreeWatcher::start(&root, Path::new("/proc/sys"), DocumentArea::Knowledge).is_none());
 }

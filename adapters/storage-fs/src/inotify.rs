@@ -15,13 +15,13 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
-use crate::layout::{Area, Root};
-use crate::metadata_index::News;
-use crate::walk::Folder;
+use crate::layout::{DocumentArea, ProjectRoot};
+use crate::list_files::ListedFolder;
+use crate::metadata_index::WatchEvents;
 
 /// File systems of this machine alone: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
 /// overlay, FAT, exFAT, NTFS. On others a change by another machine causes no event.
-const LOCAL: [i64; 13] = [
+const LOCAL_FILE_SYSTEMS: [i64; 13] = [
     0xEF53,
     0x5846_5342,
     0x9123_683E,
@@ -38,39 +38,39 @@ const LOCAL: [i64; 13] = [
 ];
 
 /// With more changed files, listing everything is faster.
-const MAX_TOUCHED: usize = 1_000;
+const MAX_CHANGED: usize = 1_000;
 
 /// Device and inode.
-type Identity = (u64, u64);
+type FileId = (u64, u64);
 
 /// A watch on the top of an area, all folders of documents in it, and the root, where the top, or
 /// the folder that it lies in, may come and go.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct TreeWatcher {
     queue: OwnedFd,
     /// The root's path, and the folder that was opened there.
-    root: (PathBuf, Identity),
+    root: (PathBuf, FileId),
     /// The area's top, and the file or folder that is there, if any.
-    top: (PathBuf, Option<(Identity, FileType)>),
+    top: (PathBuf, Option<(FileId, FileType)>),
     /// The folder in the root that leads to the top.
-    first: &'static str,
+    top_parent: &'static str,
     /// The watched folders: the kind of their documents, and the beginning of their names.
     folders: HashMap<i32, (Option<DocumentKind>, String)>,
-    root_number: i32,
+    root_watch: i32,
     /// Some folder could not be watched.
-    blind: bool,
+    is_incomplete: bool,
 }
 
-impl Watch {
+impl TreeWatcher {
     /// Watches the root; the folders are added as they are listed. `None` where nothing can be
     /// watched.
-    pub(crate) fn start(root: &Root, path: &Path, area: Area) -> Option<Self> {
+    pub(crate) fn start(root: &ProjectRoot, path: &Path, area: DocumentArea) -> Option<Self> {
         if !is_local(&root.dir) {
             return None;
         }
-        let root_identity = folder_identity(&root.dir)?;
-        let top = path.join(area.top());
-        let there = inspect(&top);
+        let root_identity = folder_id(&root.dir)?;
+        let top = path.join(area.top_folder());
+        let there = stat_path(&top);
         // Changes of a link's target cause no event.
         if there.is_some_and(|(_, file_type)| file_type == FileType::Symlink) {
             return None;
@@ -83,21 +83,21 @@ impl Watch {
             queue,
             root: (path.to_owned(), root_identity),
             top,
-            first: area.top().split('/').next().unwrap_or_default(),
+            top_parent: area.top_folder().split('/').next().unwrap_or_default(),
             folders: HashMap::new(),
-            root_number,
-            blind: false,
+            root_watch: root_number,
+            is_incomplete: false,
         })
     }
 
     /// Watches one more folder. Must be called before it is listed.
-    pub(crate) fn add(&mut self, folder: &OwnedFd, what: &Folder<'_>) {
+    pub(crate) fn add_folder(&mut self, folder: &OwnedFd, what: &ListedFolder<'_>) {
         if what.is_top {
-            self.top.1 = folder_identity(folder).map(|identity| (identity, FileType::Directory));
-            self.blind |= inspect(&self.top.0) != self.top.1;
+            self.top.1 = folder_id(folder).map(|identity| (identity, FileType::Directory));
+            self.is_incomplete |= stat_path(&self.top.0) != self.top.1;
         }
-        if self.blind || !is_local(folder) {
-            self.blind = true;
+        if self.is_incomplete || !is_local(folder) {
+            self.is_incomplete = true;
             return;
         }
         let events = folder_events() | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
@@ -106,22 +106,22 @@ impl Watch {
                 // A folder in two places causes events for one of them.
                 let what = (what.kind, what.path.to_owned());
                 let other = self.folders.insert(watch, what.clone());
-                self.blind = other.is_some_and(|other| other != what);
+                self.is_incomplete = other.is_some_and(|other| other != what);
             }
-            Err(_) => self.blind = true,
+            Err(_) => self.is_incomplete = true,
         }
     }
 
     /// True if all folders that were added are watched.
-    pub(crate) fn sees_all(&self) -> bool {
-        !self.blind
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.is_incomplete
     }
 
     /// Drains the queue.
-    pub(crate) fn news(&mut self) -> News {
-        let (root, top) = (identity(&self.root.0), inspect(&self.top.0));
-        if self.blind || root != Some(self.root.1) || top != self.top.1 {
-            return News::Lost;
+    pub(crate) fn drain_events(&mut self) -> WatchEvents {
+        let (root, top) = (target_folder_id(&self.root.0), stat_path(&self.top.0));
+        if self.is_incomplete || root != Some(self.root.1) || top != self.top.1 {
+            return WatchEvents::Invalidated;
         }
         let mut touched = BTreeSet::new();
         let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
@@ -131,7 +131,7 @@ impl Watch {
                 Ok(event) => event,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => continue,
-                Err(_) => return News::Lost,
+                Err(_) => return WatchEvents::Invalidated,
             };
             let name = event.file_name().map(|name| name.to_str());
             let gone = ReadFlags::DELETE_SELF
@@ -140,15 +140,15 @@ impl Watch {
                 | ReadFlags::UNMOUNT
                 | ReadFlags::QUEUE_OVERFLOW;
             if event.events().intersects(gone) {
-                return News::Lost;
+                return WatchEvents::Invalidated;
             }
             // The rights of a watched folder itself.
             if event.events().contains(ReadFlags::ATTRIB) && name.is_none() {
-                return News::Lost;
+                return WatchEvents::Invalidated;
             }
-            if event.wd() == self.root_number {
-                if name == Some(Ok(self.first)) {
-                    return News::Lost;
+            if event.wd() == self.root_watch {
+                if name == Some(Ok(self.top_parent)) {
+                    return WatchEvents::Invalidated;
                 }
                 continue;
             }
@@ -158,16 +158,16 @@ impl Watch {
                 continue;
             }
             if event.events().contains(ReadFlags::ISDIR) {
-                return News::Lost;
+                return WatchEvents::Invalidated;
             }
             if let (Some(kind), Some(stem)) = (*kind, name.strip_suffix(".md")) {
                 touched.insert(DocumentId { kind, name: format!("{folder}{stem}") });
             }
-            if touched.len() > MAX_TOUCHED {
-                return News::Lost;
+            if touched.len() > MAX_CHANGED {
+                return WatchEvents::Invalidated;
             }
         }
-        if touched.is_empty() { News::Quiet } else { News::Touched(touched) }
+        if touched.is_empty() { WatchEvents::None } else { WatchEvents::Changed(touched) }
     }
 }
 
@@ -188,25 +188,25 @@ fn proc_path(folder: &impl AsFd) -> String {
 }
 
 /// The folder at the end of a path, also of a link.
-fn identity(path: &Path) -> Option<Identity> {
-    of_folder(&rustix::fs::statat(CWD, path, AtFlags::empty()).ok()?)
+fn target_folder_id(path: &Path) -> Option<FileId> {
+    id_of_folder_stat(&rustix::fs::statat(CWD, path, AtFlags::empty()).ok()?)
 }
 
 /// The file, folder or link at a path.
-fn inspect(path: &Path) -> Option<(Identity, FileType)> {
+fn stat_path(path: &Path) -> Option<(FileId, FileType)> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(((stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))
 }
 
-fn folder_identity(folder: impl AsFd) -> Option<Identity> {
-    of_folder(&rustix::fs::fstat(folder).ok()?)
+fn folder_id(folder: impl AsFd) -> Option<FileId> {
+    id_of_folder_stat(&rustix::fs::fstat(folder).ok()?)
 }
 
-fn of_folder(stat: &Stat) -> Option<Identity> {
+fn id_of_folder_stat(stat: &Stat) -> Option<FileId> {
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     is_folder.then_some((stat.st_dev, stat.st_ino))
 }
 
 fn is_local(folder: impl AsFd) -> bool {
-    rustix::fs::fstatfs(folder).is_ok_and(|system| LOCAL.contains(&system.f_type))
+    rustix::fs::fstatfs(folder).is_ok_and(|system| LOCAL_FILE_SYSTEMS.contains(&system.f_type))
 }

@@ -12,21 +12,21 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use crate::error::failed;
-use crate::failpoint::{Step, reached};
-use crate::layout::{Area, Requirements, Root, is_not_there, section_of};
-use crate::read::Stamp;
+use crate::failpoint::{FailPoint, reached};
+use crate::layout::{DocumentArea, ProjectRoot, RequirementsDir, is_not_there, section_id};
+use crate::read_file::FileStamp;
 
 /// The most documents of an area.
 const MAX_DOCUMENTS: usize = 250_000;
 
 /// A file as the listing shows it.
-pub(crate) struct Listed {
+pub(crate) struct ListedFile {
     pub(crate) id: DocumentId,
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: FileStamp,
 }
 
 /// A folder that is about to be listed.
-pub(crate) struct Folder<'a> {
+pub(crate) struct ListedFolder<'a> {
     /// The kind of the documents in it; `None` for the backlog's top, which has none.
     pub(crate) kind: Option<DocumentKind>,
     /// The beginning of their names: empty, or folders with a slash after each.
@@ -36,105 +36,105 @@ pub(crate) struct Folder<'a> {
 }
 
 /// Files and folders that could be documents and can't be copied: place, problem and remedy.
-pub(crate) type Obstacles = Vec<String>;
+pub(crate) type CopyObstacles = Vec<String>;
 
 /// Every `*.md` in the folders of an area's kinds, sorted. Hidden files and folders are left out,
 /// links to folders are not followed. An archive gives `obstacles`: it leaves out nothing that may
 /// be a document or hold one. `enter` sees each folder before it is listed.
-pub(crate) fn documents(
-    root: &Root,
-    area: Area,
-    obstacles: Option<&mut Obstacles>,
-    enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
-) -> StoreResult<Vec<Listed>> {
-    let walk = Walk { area, folders: Vec::new(), listed: Vec::new(), obstacles };
-    walk.all(root, enter)
+pub(crate) fn list_documents(
+    root: &ProjectRoot,
+    area: DocumentArea,
+    obstacles: Option<&mut CopyObstacles>,
+    enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+) -> StoreResult<Vec<ListedFile>> {
+    let walk = AreaWalk { area, pending: Vec::new(), listed: Vec::new(), obstacles };
+    walk.run(root, enter)
 }
 
-struct Walk<'a> {
-    area: Area,
+struct AreaWalk<'a> {
+    area: DocumentArea,
     /// The folders that are still to be listed. There may be more of them than handles, so a folder
     /// is opened when its turn comes.
-    folders: Vec<Pending>,
-    listed: Vec<Listed>,
-    obstacles: Option<&'a mut Obstacles>,
+    pending: Vec<PendingFolder>,
+    listed: Vec<ListedFile>,
+    obstacles: Option<&'a mut CopyObstacles>,
 }
 
 /// A folder by its parent; the top is its own.
-struct Pending {
+struct PendingFolder {
     parent: Rc<OwnedFd>,
     kind: DocumentKind,
     /// The beginning of its documents' names.
-    path: String,
+    name_prefix: String,
     depth: usize,
 }
 
-impl Pending {
+impl PendingFolder {
     /// Its name in its parent; `None` for the top.
     fn name(&self) -> Option<&str> {
         let flat = Some(folder_of(self.kind)).filter(|folder| !folder.is_empty());
-        last(&self.path).or(flat)
+        last_component(&self.name_prefix).or(flat)
     }
 
     /// Its name in messages, with a slash at its end.
-    fn shown(&self, area: Area) -> String {
+    fn display_path(&self, area: DocumentArea) -> String {
         match folder_of(self.kind) {
-            "" => format!("{}/{}", area.top(), self.path),
-            folder => format!("{}/{folder}/{}", area.top(), self.path),
+            "" => format!("{}/{}", area.top_folder(), self.name_prefix),
+            folder => format!("{}/{folder}/{}", area.top_folder(), self.name_prefix),
         }
     }
 }
 
-impl Walk<'_> {
-    fn all(
+impl AreaWalk<'_> {
+    fn run(
         mut self,
-        root: &Root,
-        enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
-    ) -> StoreResult<Vec<Listed>> {
-        let top = self.area.top();
+        root: &ProjectRoot,
+        enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+    ) -> StoreResult<Vec<ListedFile>> {
+        let top = self.area.top_folder();
         let top = match root.dir.open_dir(top).and_then(|top| as_file(&top)) {
             Ok(top) => Rc::new(OwnedFd::from(top)),
             Err(error) if is_not_there(&error) => return Ok(self.listed),
             Err(error) => return Err(failed(top, "open it", error)),
         };
-        if self.area == Area::Backlog {
-            enter(&top, &Folder { kind: None, path: "", is_top: true });
+        if self.area == DocumentArea::Backlog {
+            enter(&top, &ListedFolder { kind: None, path: "", is_top: true });
         }
         for kind in self.area.kinds() {
             let (parent, path) = (Rc::clone(&top), String::new());
-            self.folders.push(Pending { parent, kind: *kind, path, depth: 0 });
+            self.pending.push(PendingFolder { parent, kind: *kind, name_prefix: path, depth: 0 });
         }
-        while let Some(pending) = self.folders.pop() {
-            self.folder(&pending, enter)?;
+        while let Some(pending) = self.pending.pop() {
+            self.list_folder(&pending, enter)?;
         }
         self.listed.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         Ok(self.listed)
     }
 
-    fn folder(
+    fn list_folder(
         &mut self,
-        pending: &Pending,
-        enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
+        pending: &PendingFolder,
+        enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
     ) -> StoreResult<()> {
-        let shown = pending.shown(self.area);
+        let shown = pending.display_path(self.area);
         let folder = match pending.name().map(|name| open_folder(&pending.parent, name)) {
             Some(Ok(folder)) => Rc::new(folder),
-            Some(Err(error)) => return self.hidden(&shown, error),
+            Some(Err(error)) => return self.skip_unopened(&shown, error),
             None => Rc::clone(&pending.parent),
         };
-        let Pending { kind, path, depth, .. } = pending;
-        enter(&folder, &Folder { kind: Some(*kind), path, is_top: pending.name().is_none() });
-        reached(Step::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
+        let PendingFolder { kind, name_prefix: path, depth, .. } = pending;
+        enter(&folder, &ListedFolder { kind: Some(*kind), path, is_top: pending.name().is_none() });
+        reached(FailPoint::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
         let fail = |error: Errno| failed(&shown, "list it", error.into());
         let entries = match rustix::fs::Dir::read_from(&folder) {
-            Err(error) if self.obstacles.is_some() => return self.hidden(&shown, error),
+            Err(error) if self.obstacles.is_some() => return self.skip_unopened(&shown, error),
             entries => entries.map_err(fail)?,
         };
         for entry in entries {
-            self.entry(&folder, pending, *depth, &entry.map_err(fail)?);
+            self.list_entry(&folder, pending, *depth, &entry.map_err(fail)?);
             if self.listed.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
-                    place: self.area.top().to_owned(),
+                    place: self.area.top_folder().to_owned(),
                     reason: format!("more than {MAX_DOCUMENTS} documents; split the repository"),
                 });
             }
@@ -142,13 +142,19 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, folder: &Rc<OwnedFd>, of: &Pending, depth: usize, entry: &DirEntry) {
+    fn list_entry(
+        &mut self,
+        folder: &Rc<OwnedFd>,
+        of: &PendingFolder,
+        depth: usize,
+        entry: &DirEntry,
+    ) {
         let name = entry.file_name();
         if name.to_bytes().starts_with(b".") {
             return;
         }
-        let Pending { kind, path, .. } = of;
-        let is_nested = self.area.depth() > 0;
+        let PendingFolder { kind, name_prefix: path, .. } = of;
+        let is_nested = self.area.max_depth() > 0;
         let file_type = entry.file_type();
         let is_folder = file_type == FileType::Directory
             || (file_type == FileType::Unknown && is_folder(folder, name));
@@ -158,22 +164,22 @@ impl Walk<'_> {
         }
         let Ok(file) = name.to_str() else {
             if is_folder || name.to_bytes().ends_with(b".md") {
-                let shown = format!("{}{}", of.shown(self.area), name.to_string_lossy());
-                self.obstacle(&shown, NOT_UTF8);
+                let shown = format!("{}{}", of.display_path(self.area), name.to_string_lossy());
+                self.add_obstacle(&shown, NOT_UTF8);
             }
             return;
         };
         if is_folder {
-            if depth < self.area.depth() {
-                self.folders.push(Pending {
+            if depth < self.area.max_depth() {
+                self.pending.push(PendingFolder {
                     parent: Rc::clone(folder),
                     kind: *kind,
-                    path: format!("{path}{file}/"),
+                    name_prefix: format!("{path}{file}/"),
                     depth: depth + 1,
                 });
             } else {
                 let why = "lies deeper than folders are listed; move it up";
-                self.obstacle(&format!("{}{file}/", of.shown(self.area)), why);
+                self.add_obstacle(&format!("{}{file}/", of.display_path(self.area)), why);
             }
             return;
         }
@@ -182,30 +188,31 @@ impl Walk<'_> {
         if let Some(obstacles) = &mut self.obstacles {
             let shown = id.to_string();
             if let Err(why) = id.check() {
-                obstacles.push(obstacle(&shown, &format!("can't be copied ({why}); rename it")));
+                obstacles
+                    .push(format_obstacle(&shown, &format!("can't be copied ({why}); rename it")));
             }
-            judge(folder, file, &shown, obstacles);
+            check_copyable(folder, file, &shown, obstacles);
         }
-        if let Some(stamp) = stamp(folder, file) {
-            self.listed.push(Listed { id, stamp });
+        if let Some(stamp) = stat_file(folder, file) {
+            self.listed.push(ListedFile { id, stamp });
         }
     }
 
-    fn obstacle(&mut self, shown: &str, why: &str) {
+    fn add_obstacle(&mut self, shown: &str, why: &str) {
         if let Some(obstacles) = &mut self.obstacles {
-            obstacles.push(obstacle(shown, why));
+            obstacles.push(format_obstacle(shown, why));
         }
     }
 
     /// A folder that was just removed or replaced hides nothing, one that may not be entered hides
     /// what is in it until its rights change. Anything else (no handles left, a broken disk) says
     /// nothing about the documents, so there is no list.
-    fn hidden(&mut self, shown: &str, error: Errno) -> StoreResult<()> {
+    fn skip_unopened(&mut self, shown: &str, error: Errno) -> StoreResult<()> {
         match (error, &mut self.obstacles) {
             (Errno::NOENT | Errno::NOTDIR | Errno::LOOP, _) => Ok(()),
             (Errno::ACCESS | Errno::PERM, Some(obstacles)) => {
                 let why = format!("can't be entered ({error}); give this user the right");
-                obstacles.push(obstacle(shown, &why));
+                obstacles.push(format_obstacle(shown, &why));
                 Ok(())
             }
             (Errno::ACCESS | Errno::PERM, None) => {
@@ -219,7 +226,7 @@ impl Walk<'_> {
 
 const NOT_UTF8: &str = "has a name that is not UTF-8; rename it";
 
-fn obstacle(shown: &str, why: &str) -> String {
+fn format_obstacle(shown: &str, why: &str) -> String {
     // A name can't forge a line of the message.
     if shown.contains(char::is_control) {
         return format!("{shown:?}: {why}");
@@ -228,18 +235,18 @@ fn obstacle(shown: &str, why: &str) -> String {
 }
 
 /// True if this file is there and can be read. An obstacle to reading it is added to the others.
-pub(crate) fn judge(
+pub(crate) fn check_copyable(
     folder: impl AsFd,
     file: impl Arg + Copy,
     shown: &str,
-    obstacles: &mut Obstacles,
+    obstacles: &mut CopyObstacles,
 ) -> bool {
     let stat = match rustix::fs::statat(&folder, file, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR) => return false,
         Err(error) => {
             let why = format!("can't be looked at ({error}); give this user the right");
-            obstacles.push(obstacle(shown, &why));
+            obstacles.push(format_obstacle(shown, &why));
             return false;
         }
     };
@@ -257,19 +264,19 @@ pub(crate) fn judge(
         },
         _ => "is no regular file; put one there or remove it".to_owned(),
     };
-    obstacles.push(obstacle(shown, &why));
+    obstacles.push(format_obstacle(shown, &why));
     true
 }
 
 /// The last part of a folder's path; `None` for the top.
-fn last(path: &str) -> Option<&str> {
+fn last_component(path: &str) -> Option<&str> {
     path.strip_suffix('/').map(|path| path.rsplit('/').next().unwrap_or(path))
 }
 
 /// A file by its stamp; `None` when it is not there (any more) or is a folder.
-pub(crate) fn stamp(folder: impl AsFd, file: &str) -> Option<Stamp> {
+pub(crate) fn stat_file(folder: impl AsFd, file: &str) -> Option<FileStamp> {
     let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    (file_type(&stat) != FileType::Directory).then(|| Stamp::of_stat(&stat))
+    (file_type(&stat) != FileType::Directory).then(|| FileStamp::from_stat(&stat))
 }
 
 fn file_type(stat: &Stat) -> FileType {
@@ -283,15 +290,16 @@ fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
 
 /// Every regular `*.md` directly in the directory, save AGENTS.md and the file it links to. An
 /// archive gives `obstacles`: it leaves out no file that may be a section.
-pub(crate) fn sections(
-    requirements: &Requirements<'_>,
-    mut obstacles: Option<&mut Obstacles>,
+pub(crate) fn list_sections(
+    requirements: &RequirementsDir<'_>,
+    mut obstacles: Option<&mut CopyObstacles>,
 ) -> StoreResult<Vec<DocumentId>> {
     let Some(dir) = requirements.dir() else {
         return Ok(Vec::new());
     };
-    let fail = |error| failed(&requirements.shown(""), "list the requirements directory", error);
-    let instructions = inode_behind_instructions(dir);
+    let fail =
+        |error| failed(&requirements.display_path(""), "list the requirements directory", error);
+    let instructions = instructions_target_inode(dir);
     let mut ids = Vec::new();
     for entry in dir.entries().map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -306,24 +314,26 @@ pub(crate) fn sections(
         if found.as_ref().is_some_and(is_other) {
             continue;
         }
-        let id = name.to_str().and_then(section_of);
+        let id = name.to_str().and_then(section_id);
         let Some(obstacles) = &mut obstacles else {
             ids.extend(id.filter(|_| found.is_some_and(|found| found.is_file())));
             continue;
         };
-        let shown = requirements.shown(&name.to_string_lossy());
+        let shown = requirements.display_path(&name.to_string_lossy());
         match id {
-            Some(id) if judge(dir, &*name, &shown, obstacles) => ids.push(id),
+            Some(id) if check_copyable(dir, &*name, &shown, obstacles) => ids.push(id),
             Some(_) => {}
-            None if name.to_str().is_none() => obstacles.push(obstacle(&shown, NOT_UTF8)),
-            None => obstacles.push(obstacle(&shown, "has a name that no section has; rename it")),
+            None if name.to_str().is_none() => obstacles.push(format_obstacle(&shown, NOT_UTF8)),
+            None => {
+                obstacles.push(format_obstacle(&shown, "has a name that no section has; rename it"))
+            }
         }
     }
     Ok(ids)
 }
 
 /// Where AGENTS.md is a link, the inode of what it leads to.
-fn inode_behind_instructions(dir: &Dir) -> Option<u64> {
+fn instructions_target_inode(dir: &Dir) -> Option<u64> {
     let is_link = dir.symlink_metadata("AGENTS.md").ok()?.is_symlink();
     is_link.then(|| dir.metadata("AGENTS.md").ok()).flatten().map(|target| target.ino())
 }
