@@ -1,13 +1,12 @@
-//! One commit on files: all changes or none, on disk before the answer.
+//! Commits changes of documents atomically and durably.
 //!
-//! Under the lock: read, decide, stage every new file completely, then exchange each with its
-//! target and check the file that came out. If that is not the one that was read, an editor saved
-//! in between: all is put back and decided again. Several documents go through the journal, so the
-//! next process finishes a commit that was killed between two exchanges. AGENTS.md is derived from
-//! the sections: without a journal a killed process may leave a stale list, which the next commit
-//! corrects.
+//! Under the lock: read, decide, stage each new file completely, exchange it with its target, and
+//! check the old file. If an editor saved in between, everything is rolled back and decided again.
+//! Several documents go through the journal, so that the next process finishes a commit that was
+//! killed between two exchanges. AGENTS.md is derived from the sections and is not journaled: a
+//! killed process may leave a stale list, which the next commit corrects.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{
@@ -15,12 +14,14 @@ use reqlore_domain::ports::documents::{
     StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::error::not_written;
-use crate::failpoint::{FailPoint, reached};
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::journal;
-use crate::layout::{DocumentArea, ProjectTree};
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
+use crate::metadata_index::MetadataIndex;
 use crate::read_file::FileStamp;
 use crate::sequence::HighWaterMarks;
 use crate::stage_and_swap::{
@@ -30,76 +31,66 @@ use crate::stage_and_swap::{
 use crate::store_inner::{StoreInner, linkable_kinds_only, lock_index};
 use crate::team::pending_audit::{self, AuditedCommit};
 
-/// The most attempts at a commit while programs without the lock write in between.
+/// The number of attempts at a commit while programs without the lock write the same files.
 const MAX_ATTEMPTS: usize = 3;
 
 /// Runs a commit under the lock of the project's folder.
 pub(crate) fn run_commit(
-    shared: &StoreInner,
+    store: &StoreInner,
     project: &ProjectKey,
     mut commit: CommitRequest,
     lock: &ProjectLock,
 ) -> StoreResult<CommitResult> {
     let root = &lock.root;
-    let step =
-        |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
-    journal::recover(&shared.layout, lock)?;
-    let needed = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
-    let tree = ProjectTree::new(root, &shared.layout);
-    pending_audit::recover(shared, project, &tree, commit.context.at, (needed, lock))?;
-    shared.check_idempotency(&commit.context)?;
+    journal::recover(&store.layout, lock)?;
+    let is_recorded = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
+    let tree = ProjectTree::new(root, &store.layout);
+    pending_audit::recover(store, project, &tree, commit.context.at, (is_recorded, lock))?;
+    store.check_idempotency(&commit.context)?;
     for _ in 0..MAX_ATTEMPTS {
-        let mut tree = ProjectTree::new(root, &shared.layout);
+        let mut tree = ProjectTree::new(root, &store.layout);
         let reads = &commit.reads;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
-        let _shared = lock_requirements(root, &tree, kinds)?;
-        step(FailPoint::Locked)?;
+        let _requirements_lock = lock_requirements(root, &tree, kinds)?;
+        failpoint(FailPoint::Locked)?;
         let base = load_documents(&tree, &reads.documents)?;
-        let snapshot = read_snapshot(shared, project, &tree, reads, &base)?;
-        step(FailPoint::Read)?;
-        let CommitDecision { changes, audit, idempotency: once } =
-            commit.decide(project, &snapshot)?;
+        let snapshot = read_snapshot(store, project, &tree, reads, &base)?;
+        failpoint(FailPoint::Read)?;
+        let CommitDecision { changes, audit, idempotency } = commit.decide(project, &snapshot)?;
         drop(snapshot);
-        step(FailPoint::Decided)?;
-        let catalog = shared.indexes.get(project);
-        let record = |changes: &[DocumentChange]| {
-            let revision = lock_index(&catalog).record_commit(changes, commit.context.at);
-            HighWaterMarks::save_committed(root, changes);
-            CommitResult {
-                revision,
-                versions: changes.iter().map(DocumentChange::version).collect(),
-            }
-        };
+        failpoint(FailPoint::Decided)?;
+        let time = commit.context.at;
+        // Held, so that it is not dropped before the commit is recorded.
+        let index = store.indexes.get(project);
         if changes.is_empty() {
-            return Ok(record(&[]));
+            return Ok(record_commit(&index, root, &changes, time));
         }
-        shared.stale_temp_files.remove_all(&tree, &changes);
+        store.stale_temp_files.remove_all(&tree, &changes);
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        let mut written = AuditedCommit {
-            store: shared,
+        let mut audited = AuditedCommit {
+            store,
             project,
             event: audit,
-            record: once,
-            at: commit.context.at,
+            record: idempotency,
+            at: time,
             intent: None,
         };
-        let applied = apply_changes(&tree, &base, &changes, || written.prepare(lock));
-        match applied {
+        match apply_changes(&tree, &base, &changes, || audited.prepare(lock)) {
             ApplyOutcome::Committed => {
-                written.confirm();
-                shared.stale_temp_files.mark_clean(&tree, &changes);
-                return Ok(record(&changes));
+                audited.confirm();
+                store.stale_temp_files.mark_clean(&tree, &changes);
+                return Ok(record_commit(&index, root, &changes, time));
             }
-            ApplyOutcome::RolledBack(failed) => {
-                let rolled_back = written.roll_back();
-                if let ApplyError::Store(error) = failed {
+            ApplyOutcome::RolledBack(error) => {
+                let rolled_back = audited.roll_back();
+                if let ApplyError::Store(error) = error {
                     return Err(error);
                 }
                 rolled_back?;
             }
-            // The next writer sees how far it came.
+            // The next writer recovers: it compares the documents with the intent.
             ApplyOutcome::Partial(error) => return Err(error),
         }
     }
@@ -108,93 +99,103 @@ pub(crate) fn run_commit(
     })
 }
 
-/// The state on which a commit is decided.
+fn failpoint(step: FailPoint) -> StoreResult<()> {
+    hit_failpoint(step).map_err(|error| not_written("the project's folder", "commit", error))
+}
+
+/// Updates the metadata index and the sequences after a commit.
+fn record_commit(
+    index: &Mutex<MetadataIndex>,
+    root: &ProjectRoot,
+    changes: &[DocumentChange],
+    time: Timestamp,
+) -> CommitResult {
+    let revision = lock_index(index).record_commit(changes, time);
+    HighWaterMarks::save_committed(root, changes);
+    let versions = changes.iter().map(DocumentChange::version).collect();
+    CommitResult { revision, versions }
+}
+
+/// Reads the state on which a commit decides.
 fn read_snapshot(
-    shared: &StoreInner,
+    store: &StoreInner,
     project: &ProjectKey,
     tree: &ProjectTree<'_>,
     reads: &ReadSet,
     base: &LoadedDocuments,
 ) -> StoreResult<Snapshot> {
-    let document = |id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone());
-    let mut snapshot = Snapshot {
-        documents: reads.documents.iter().map(document).collect(),
-        ..Snapshot::default()
-    };
+    let mut snapshot = Snapshot::default();
+    for id in &reads.documents {
+        let loaded = base.get(id).and_then(Option::as_ref);
+        snapshot.documents.push(loaded.map(|loaded| loaded.document.clone()));
+    }
     if let Some(kind) = reads.metadata_of {
-        snapshot.metadata = read_metadata(shared, project, tree, kind, base)?;
+        snapshot.metadata = read_metadata(store, project, tree, kind, base)?;
     }
     if !reads.backlinks.targets.is_empty() {
-        let links = linkable_kinds_only(&reads.backlinks);
+        let query = linkable_kinds_only(&reads.backlinks);
         snapshot.backlinks =
-            shared.query_refreshed(project, tree, &links.kinds, Refresh::Incremental, |known| {
-                known.backlinks(&links)
+            store.query_refreshed(project, tree, &query.kinds, Refresh::Incremental, |index| {
+                index.backlinks(&query)
             })?;
     }
     if !reads.sequences.is_empty() {
         let mut marks = HighWaterMarks::load(tree.root).without_exhausted();
-        shared.query_refreshed(
-            project,
-            tree,
-            DocumentArea::Backlog.kinds(),
-            Refresh::Incremental,
-            |known| {
-                marks.merge(&known.high_water_marks());
-            },
-        )?;
+        let kinds = DocumentArea::Backlog.kinds();
+        store.query_refreshed(project, tree, kinds, Refresh::Incremental, |index| {
+            marks.merge(&index.high_water_marks());
+        })?;
         snapshot.next_numbers =
             reads.sequences.iter().map(|kind| marks.next_number(*kind)).collect();
     }
     Ok(snapshot)
 }
 
-/// Reads the documents of a commit. A file that looks half saved must not be replaced.
+/// Reads the documents of a commit. Rejects a file that looks partially saved: it must not be
+/// replaced.
 fn load_documents(tree: &ProjectTree<'_>, ids: &[DocumentId]) -> StoreResult<LoadedDocuments> {
     let mut base = LoadedDocuments::new();
     for id in ids {
-        let found = LoadedDocument::read(tree, id)?;
-        if found.as_ref().is_some_and(|found| found.is_partial) {
+        let loaded = LoadedDocument::read(tree, id)?;
+        if loaded.as_ref().is_some_and(|loaded| loaded.is_partial) {
             let reason = format!(
-                "{id} is empty or half written, as if another program were saving it. Nothing \
-                 was written; try again in a moment."
+                "{id} is empty or partially written, as if another program were saving it. \
+                 Nothing was written; try again in a moment."
             );
             return Err(StoreError::Busy { reason });
         }
-        base.insert(id.clone(), found);
+        base.insert(id.clone(), loaded);
     }
     Ok(base)
 }
 
-/// The metadata of a kind, with that of the documents that were read.
+/// Reads the metadata of a kind, and replaces that of documents which the commit has read itself.
 fn read_metadata(
-    shared: &StoreInner,
+    store: &StoreInner,
     project: &ProjectKey,
     tree: &ProjectTree<'_>,
     kind: DocumentKind,
     base: &LoadedDocuments,
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
-    let mut heads =
-        shared.query_refreshed(project, tree, &[kind], Refresh::Incremental, |catalog| {
-            catalog.all_of_kind(kind)
-        })?;
-    let read = |id: &DocumentId| base.get(id);
-    heads.retain(|head| !matches!(read(&head.id), Some(None)));
-    for head in &mut heads {
-        if let Some(Some(found)) = read(&head.id)
-            && found.document.version != head.version
+    let mut all = store.query_refreshed(project, tree, &[kind], Refresh::Incremental, |index| {
+        index.all_of_kind(kind)
+    })?;
+    all.retain(|metadata| !matches!(base.get(&metadata.id), Some(None)));
+    for metadata in &mut all {
+        if let Some(Some(loaded)) = base.get(&metadata.id)
+            && loaded.document.version != metadata.version
         {
-            let modified = FileStamp::from_metadata(&found.metadata).modified_at();
-            *head = Arc::new(DocumentMeta::of(&found.document, modified));
+            let modified_at = FileStamp::from_metadata(&loaded.metadata).modified_at();
+            *metadata = Arc::new(DocumentMeta::of(&loaded.document, modified_at));
         }
     }
-    Ok(heads)
+    Ok(all)
 }
 
-/// How far a commit came.
 enum ApplyOutcome {
     Committed,
     RolledBack(ApplyError),
-    /// Some of it may be there.
+    /// Some of the changes may be in place.
     Partial(StoreError),
 }
 
@@ -207,31 +208,35 @@ fn apply_changes(
 ) -> ApplyOutcome {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
-    let mut journaled = false;
+    let mut is_journaled = false;
     let outcome = stage_all(tree, base, changes, &mut staged)
         // Before the journal: a commit that another process finishes must have its row.
         .and_then(|()| prepare())
         .and_then(|()| {
             if needs_journal(base, changes) {
                 journal::write(tree.root, base, changes)?;
-                journaled = true;
+                is_journaled = true;
             }
             Ok(())
         })
         .map_err(ApplyError::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
-    let whole = if outcome.is_err() { put_back(&staged[..exchanged], journaled) } else { Ok(()) };
-    // Not before all is new or all is old, durably: a commit that is half done needs it.
-    if journaled && whole.is_ok() {
+    let restored = match outcome {
+        Ok(()) => Ok(()),
+        Err(_) => put_back(&staged[..exchanged], is_journaled),
+    };
+    // A partial commit needs its journal. So it is removed only when all files are durably new, or
+    // all durably old.
+    if is_journaled && restored.is_ok() {
         journal::remove(tree.root);
     }
     for replacement in &staged {
         replacement.remove_temp();
     }
-    match (outcome, whole) {
+    match (outcome, restored) {
         (Ok(()), _) => ApplyOutcome::Committed,
-        (Err(failed), Ok(())) => ApplyOutcome::RolledBack(failed),
-        (Err(_), Err(error)) if journaled => {
+        (Err(error), Ok(())) => ApplyOutcome::RolledBack(error),
+        (Err(_), Err(error)) if is_journaled => {
             ApplyOutcome::Partial(journal::commit_left_open(&error))
         }
         (Err(ApplyError::Store(error)), Err(_))
@@ -241,11 +246,14 @@ fn apply_changes(
 
 /// True if at least two documents change besides AGENTS.md, which is derived.
 fn needs_journal(base: &LoadedDocuments, changes: &[DocumentChange]) -> bool {
-    let is_there = |change: &DocumentChange| {
-        change.version().is_some() || base.get(change.id()).is_some_and(Option::is_some)
-    };
-    let own = |change: &&DocumentChange| {
-        change.id().kind != DocumentKind::Instructions && is_there(change)
-    };
-    changes.iter().filter(own).nth(1).is_some()
+    let mut count = 0;
+    for change in changes {
+        // Deleting a document that does not exist changes nothing.
+        let existed = base.get(change.id()).is_some_and(Option::is_some);
+        let is_effective = change.version().is_some() || existed;
+        if is_effective && change.id().kind != DocumentKind::Instructions {
+            count += 1;
+        }
+    }
+    count >= 2
 }

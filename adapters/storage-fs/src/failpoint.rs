@@ -1,14 +1,14 @@
-//! The steps of a commit and of looking at files, where tests make the process die or the step
-//! fail.
+//! Failpoints: the steps of reading and committing at which tests kill the process or return an
+//! error.
 //!
-//! Outside of tests every step just succeeds and costs nothing.
+//! Outside of tests every failpoint succeeds and costs nothing.
 
 use std::fs::File;
 use std::io;
 
 use reqlore_local_state::team_file::CreationStep;
 
-/// What has just been done.
+/// A step, named after what has just been done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailPoint {
     Locked,
@@ -18,10 +18,10 @@ pub(crate) enum FailPoint {
     Prepared,
     /// The intent is deleted.
     Confirmed,
-    /// A commit is about to be rolled back in the audit.
+    /// The audit row of a failed commit is about to be rolled back.
     RollingBack,
     RolledBack,
-    /// The team database is being created.
+    /// A step of creating the team database.
     Team(CreationStep),
     TempCreated,
     TempWritten,
@@ -44,7 +44,7 @@ pub(crate) enum FailPoint {
 
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "in tests it fails")]
-pub(crate) fn reached(_: FailPoint) -> io::Result<()> {
+pub(crate) fn hit_failpoint(_: FailPoint) -> io::Result<()> {
     Ok(())
 }
 
@@ -52,9 +52,9 @@ pub(crate) fn reached(_: FailPoint) -> io::Result<()> {
 #[path = "tests/failpoint.rs"]
 pub(crate) mod under_test;
 #[cfg(test)]
-pub(crate) use under_test::reached;
+pub(crate) use under_test::hit_failpoint;
 
-/// Does this file system exchange names? Tests can say that it does not.
+/// False if a test simulates a file system that can't exchange names.
 pub(crate) fn supports_exchange() -> bool {
     #[cfg(test)]
     return under_test::EXCHANGES.get();
@@ -62,8 +62,8 @@ pub(crate) fn supports_exchange() -> bool {
     true
 }
 
-/// Makes a file or folder durable; the step is reached by that and by nothing else.
+/// Syncs a file or folder, then hits the failpoint. Tests detect a missing sync by its failpoint.
 pub(crate) fn sync_file(step: FailPoint, file: &File) -> io::Result<()> {
     file.sync_all()?;
-    reached(step)
+    hit_failpoint(step)
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use crate::error::failed;
-use crate::failpoint::{FailPoint, reached};
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{DocumentArea, ProjectRoot, RequirementsDir, is_not_there, section_id};
 use crate::read_file::FileStamp;
 
@@ -124,7 +124,7 @@ impl AreaWalk<'_> {
         };
         let PendingFolder { kind, name_prefix: path, depth, .. } = pending;
         enter(&folder, &ListedFolder { kind: Some(*kind), path, is_top: pending.name().is_none() });
-        reached(FailPoint::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
+        hit_failpoint(FailPoint::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
         let fail = |error: Errno| failed(&shown, "list it", error.into());
         let entries = match rustix::fs::Dir::read_from(&folder) {
             Err(error) if self.obstacles.is_some() => return self.skip_unopened(&shown, error),

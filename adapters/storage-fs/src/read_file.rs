@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{failed, refused};
-use crate::failpoint::{FailPoint, reached};
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::FileLocation;
 use crate::system;
 
@@ -105,7 +105,7 @@ fn read_bounded(dir: &Dir, name: &str, shown: &str, most: u64) -> StoreResult<Op
         }
         Err(error) => return Err(fail(error.into())),
     };
-    reached(FailPoint::FileOpened).map_err(fail)?;
+    hit_failpoint(FailPoint::FileOpened).map_err(fail)?;
     let now = ClockTime::now();
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {

@@ -26,7 +26,7 @@ use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 
 use crate::FsStore;
 use crate::error::refused;
-use crate::failpoint::{FailPoint, reached};
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
@@ -80,7 +80,7 @@ impl StoreInner {
             }
         }
         let root = ProjectRoot::open(base)?;
-        let checkpoint = |step| reached(FailPoint::Team(step));
+        let checkpoint = |step| hit_failpoint(FailPoint::Team(step));
         let creation = CreationOptions { lock_timeout: LOCK_TIMEOUT, checkpoint };
         team_file::create(&root.dir, base, held.is_some(), &creation)?;
         self.team_to_read()

@@ -17,7 +17,7 @@ use reqlore_sqlite_team::pending::{self, PendingCommit};
 use reqlore_sqlite_team::team_database::TeamDatabase;
 
 use crate::error::not_written;
-use crate::failpoint::{FailPoint, reached};
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::LoadedDocument;
@@ -71,7 +71,7 @@ impl AuditedCommit<'_> {
 }
 
 fn failpoint(step: FailPoint) -> StoreResult<()> {
-    reached(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
+    hit_failpoint(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
 }
 
 fn roll_back(team: &TeamDatabase, intent: &PendingCommit, at: Timestamp) -> StoreResult<()> {

@@ -333,7 +333,7 @@ fn a_step_that_fails_leaves_everything_as_it_was() {
             if let Err(error) = &outcome {
                 assert!(error.to_string().contains("Nothing was written"), "{shown}");
             }
-            // A sync that is left out is a step that is not reached.
+            // A sync that is left out is a failpoint that is not hit.
             if times == 0 {
                 let is_after =
                     [FailPoint::OldRemoved, FailPoint::JournalRemoved, FailPoint::Confirmed];

@@ -5,7 +5,7 @@ use std::io;
 
 use super::FailPoint;
 
-/// The event at the n-th time (from 0) that a step is reached.
+/// The event at the n-th time (from 0) that a failpoint is hit.
 pub(crate) enum Act {
     Abort,
     Fail,
@@ -26,7 +26,7 @@ pub(crate) fn clear_plan() {
     PLAN.take();
 }
 
-pub(crate) fn reached(step: FailPoint) -> io::Result<()> {
+pub(crate) fn hit_failpoint(step: FailPoint) -> io::Result<()> {
     let is_due = PLAN.with_borrow_mut(|plan| match plan {
         Some((at, times, _)) if *at == step => {
             let is_due = *times == 0;
