@@ -55,11 +55,11 @@ impl FsStore {
 
     /// Locks a project, and recovers its interrupted commits.
     pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<ProjectLock> {
-        let lock = self.inner.locks.lock(project, self.inner.path(project)).await?;
+        let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
         let project = project.clone();
-        self.run_blocking(move |shared| {
-            journal::recover(&shared.layout, &lock)?;
-            shared.recover_project(&project, &lock);
+        self.run_blocking(move |store| {
+            journal::recover(&store.layout, &lock)?;
+            store.recover_project(&project, &lock);
             Ok(lock)
         })
         .await
@@ -70,7 +70,7 @@ impl StoreInner {
     /// Rejects a project whose import was not finished.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
         let fail = |error| failed(LOCAL_STATE_DIR, "look into it", error);
-        let Some(local) = local::open_existing(&self.open(project)?.dir).map_err(fail)? else {
+        let Some(local) = local::open_existing(&self.open_root(project)?.dir).map_err(fail)? else {
             return Ok(());
         };
         match local.symlink_metadata(INCOMPLETE_MARKER) {
@@ -152,12 +152,12 @@ fn folder_display_name(project: &ProjectKey) -> String {
 impl Archive for FsStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let locks = self.lock_all().await?;
-        let listing = self.run_blocking(|shared| {
+        let listing = self.run_blocking(|store| {
             let (mut all, mut obstacles) = (VecDeque::new(), CopyObstacles::new());
-            for (project, _) in shared.folders.iter() {
-                shared.check_complete(project)?;
+            for (project, _) in store.folders.iter() {
+                store.check_complete(project)?;
                 let mut found = CopyObstacles::new();
-                let ids = shared.all(&shared.open(project)?, &mut found)?;
+                let ids = store.all(&store.open_root(project)?, &mut found)?;
                 all.extend(ids.into_iter().map(|id| (project.clone(), id)));
                 if !project.is_default() {
                     let whose = folder_display_name(project);
@@ -168,7 +168,7 @@ impl Archive for FsStore {
                 obstacles.append(&mut found);
             }
             reject_obstacles(obstacles)?;
-            Ok((all, shared.audit_span()?))
+            Ok((all, store.audit_span()?))
         });
         let (ids, rows) = listing.await?;
         let (store, total) = (self.clone(), ids.len());
@@ -178,20 +178,20 @@ impl Archive for FsStore {
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let locks = self.lock_all().await?;
-        let marking = self.run_blocking(|shared| {
-            for (project, _) in shared.folders.iter() {
-                shared.check_complete(project)?;
+        let marking = self.run_blocking(|store| {
+            for (project, _) in store.folders.iter() {
+                store.check_complete(project)?;
                 let mut obstacles = CopyObstacles::new();
-                let all = shared.all(&shared.open(project)?, &mut obstacles)?;
+                let all = store.all(&store.open_root(project)?, &mut obstacles)?;
                 let found = all.front().map(ToString::to_string).or_else(|| obstacles.pop());
                 if let Some(found) = found {
                     let reason = format!("is not empty: it holds {found}. Name an empty one");
                     return Err(refused(&folder_display_name(project), &reason));
                 }
             }
-            shared.check_no_team()?;
-            for (project, _) in shared.folders.iter() {
-                mark_incomplete(&shared.open(project)?)?;
+            store.check_no_team()?;
+            for (project, _) in store.folders.iter() {
+                mark_incomplete(&store.open_root(project)?)?;
             }
             Ok(())
         });
@@ -233,7 +233,7 @@ impl RecordReader for ExportReader {
         let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
             return Ok(Vec::new());
         };
-        let rows = self.store.run_blocking(move |shared| shared.copied_rows(from, to)).await?;
+        let rows = self.store.run_blocking(move |store| store.copied_rows(from, to)).await?;
         self.rows = rows.last().map(|row| (row.number + 1, to));
         Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
     }
@@ -244,10 +244,10 @@ impl ExportReader {
         let mut ids = std::mem::take(&mut self.ids);
         let (records, rest) = self
             .store
-            .run_blocking(move |shared| {
+            .run_blocking(move |store| {
                 let Some((project, _)) = ids.front().cloned() else { return Ok((Vec::new(), ids)) };
-                let root = shared.open(&project)?;
-                let tree = ProjectTree::new(&root, &shared.layout);
+                let root = store.open_root(&project)?;
+                let tree = ProjectTree::new(&root, &store.layout);
                 let (mut records, mut bytes) = (Vec::new(), 0);
                 while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
                     let Some((of, id)) = ids.pop_front() else { break };
@@ -267,14 +267,14 @@ impl ExportReader {
     }
 }
 
-fn sequence_records(shared: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
+fn sequence_records(store: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
     let mut all = Vec::new();
-    for (project, _) in shared.folders.iter() {
-        let root = shared.open(project)?;
-        let tree = ProjectTree::new(&root, &shared.layout);
+    for (project, _) in store.folders.iter() {
+        let root = store.open_root(project)?;
+        let tree = ProjectTree::new(&root, &store.layout);
         let mut marks = HighWaterMarks::load(&root);
         let kinds = DocumentArea::Backlog.kinds();
-        shared.query_refreshed(project, &tree, kinds, Refresh::Full, |known| {
+        store.query_refreshed(project, &tree, kinds, Refresh::Full, |known| {
             marks.merge(&known.high_water_marks());
         })?;
         for (kind, number) in marks.iter() {
@@ -350,25 +350,25 @@ impl RecordWriter for ImportWriter {
             }
         }
         let locks = Arc::clone(&self.locks);
-        let writing = move |shared: &StoreInner| {
-            documents.iter().try_for_each(|record| shared.import_document(record))?;
-            marks.iter().try_for_each(|mark| shared.import_mark(mark))?;
-            locks.first().map_or(Ok(()), |lock| shared.import_team(&identities, &rows, lock))
+        let writing = move |store: &StoreInner| {
+            documents.iter().try_for_each(|record| store.import_document(record))?;
+            marks.iter().try_for_each(|mark| store.import_mark(mark))?;
+            locks.first().map_or(Ok(()), |lock| store.import_team(&identities, &rows, lock))
         };
         self.store.run_blocking(writing).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        let finishing = |shared: &StoreInner| {
+        let finishing = |store: &StoreInner| {
             let failed = |error| failed("the project's folder", "make it durable", error);
-            for (project, _) in shared.folders.iter() {
-                let root = shared.open(project)?;
+            for (project, _) in store.folders.iter() {
+                let root = store.open_root(project)?;
                 let synced =
                     as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
                 synced.map_err(failed)?;
             }
-            for (project, _) in shared.folders.iter() {
-                remove_marker(&shared.open(project)?)?;
+            for (project, _) in store.folders.iter() {
+                remove_marker(&store.open_root(project)?)?;
             }
             Ok(())
         };
@@ -396,7 +396,7 @@ impl StoreInner {
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
         self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
-        let root = self.open(&mark.project)?;
+        let root = self.open_root(&mark.project)?;
         let mut marks = HighWaterMarks::load(&root);
         marks.raise(mark.kind, mark.number);
         marks.save(&root)
@@ -411,7 +411,7 @@ impl StoreInner {
             refused(&id.to_string(), &reason)
         };
         id.check().map_err(|why| no_file(&format!(" ({why})")))?;
-        let root = self.open(project)?;
+        let root = self.open_root(project)?;
         let mut tree = ProjectTree::new(&root, &self.layout);
         if id.kind == DocumentKind::Instructions {
             tree.prefer_requirements(place.as_deref());

@@ -1,9 +1,9 @@
 //! Watches the folders of an area with inotify, so that a call need not inspect every file.
 //!
-//! The queue is drained before each answer, and the kernel adds an event before the write that
-//! caused it returns. So no change before a call is missed. Where the kernel can miss changes
-//! (overflow, network file systems, no watches left, new and removed folders) the answer is
-//! [`News::Lost`], and the caller lists everything.
+//! The queue is drained before each query, and the kernel queues an event before the write that
+//! caused it returns. So no change before a call is missed. If the kernel may miss changes
+//! (overflow, network file systems, no watches left, new and removed folders) the result is
+//! [`WatchEvents::Invalidated`], and the caller scans the area.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::MaybeUninit;
@@ -19,8 +19,8 @@ use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
 use crate::metadata_index::WatchEvents;
 
-/// File systems of this machine alone: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
-/// overlay, FAT, exFAT, NTFS. On others a change by another machine causes no event.
+/// Magic numbers of local file systems: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
+/// overlay, FAT, exFAT, NTFS. On a shared one, a change by another machine causes no event.
 const LOCAL_FILE_SYSTEMS: [i64; 13] = [
     0xEF53,
     0x5846_5342,
@@ -37,52 +37,51 @@ const LOCAL_FILE_SYSTEMS: [i64; 13] = [
     0x7366_746E,
 ];
 
-/// With more changed files, listing everything is faster.
+/// With more changed files a scan is faster.
 const MAX_CHANGED: usize = 1_000;
 
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// A watch on the top of an area, all folders of documents in it, and the root, where the top, or
-/// the folder that it lies in, may come and go.
+/// Watches an area's top folder, all document folders in it, and the project's root, where the top
+/// folder or its parent may be created and removed.
 #[derive(Debug)]
 pub(crate) struct TreeWatcher {
     queue: OwnedFd,
-    /// The root's path, and the folder that was opened there.
+    /// The root's path and the identity of the folder that was opened there.
     root: (PathBuf, FileId),
-    /// The area's top, and the file or folder that is there, if any.
+    /// The path of the area's top folder and what was found there.
     top: (PathBuf, Option<(FileId, FileType)>),
-    /// The folder in the root that leads to the top.
+    /// The name in the root on the path to the top folder.
     top_parent: &'static str,
-    /// The watched folders: the kind of their documents, and the beginning of their names.
+    /// Watched folders by watch descriptor: their documents' kind and name prefix.
     folders: HashMap<i32, (Option<DocumentKind>, String)>,
     root_watch: i32,
-    /// Some folder could not be watched.
+    /// A folder could not be watched.
     is_incomplete: bool,
 }
 
 impl TreeWatcher {
-    /// Watches the root; the folders are added as they are listed. `None` where nothing can be
-    /// watched.
+    /// Starts to watch the root; folders are added while they are listed. `None` if inotify is not
+    /// usable here.
     pub(crate) fn start(root: &ProjectRoot, path: &Path, area: DocumentArea) -> Option<Self> {
         if !is_local(&root.dir) {
             return None;
         }
         let root_identity = folder_id(&root.dir)?;
         let top = path.join(area.top_folder());
-        let there = stat_path(&top);
+        let top_stat = stat_path(&top);
         // Changes of a link's target cause no event.
-        if there.is_some_and(|(_, file_type)| file_type == FileType::Symlink) {
+        if let Some((_, FileType::Symlink)) = top_stat {
             return None;
         }
-        let top = (top, there);
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let folder = reqlore_local_state::as_file(&root.dir).ok()?;
         let root_number = inotify::add_watch(&queue, proc_path(&folder), folder_events()).ok()?;
         Some(Self {
             queue,
             root: (path.to_owned(), root_identity),
-            top,
+            top: (top, top_stat),
             top_parent: area.top_folder().split('/').next().unwrap_or_default(),
             folders: HashMap::new(),
             root_watch: root_number,
@@ -90,23 +89,23 @@ impl TreeWatcher {
         })
     }
 
-    /// Watches one more folder. Must be called before it is listed.
-    pub(crate) fn add_folder(&mut self, folder: &OwnedFd, what: &ListedFolder<'_>) {
-        if what.is_top {
-            self.top.1 = folder_id(folder).map(|identity| (identity, FileType::Directory));
+    /// Adds a folder. Must be called before the folder is listed, so that no change is missed.
+    pub(crate) fn add_folder(&mut self, handle: &OwnedFd, folder: &ListedFolder<'_>) {
+        if folder.is_top {
+            self.top.1 = folder_id(handle).map(|identity| (identity, FileType::Directory));
             self.is_incomplete |= stat_path(&self.top.0) != self.top.1;
         }
-        if self.is_incomplete || !is_local(folder) {
+        if self.is_incomplete || !is_local(handle) {
             self.is_incomplete = true;
             return;
         }
         let events = folder_events() | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
-        match inotify::add_watch(&self.queue, proc_path(folder), events) {
+        match inotify::add_watch(&self.queue, proc_path(handle), events) {
             Ok(watch) => {
-                // A folder in two places causes events for one of them.
-                let what = (what.kind, what.path.to_owned());
-                let other = self.folders.insert(watch, what.clone());
-                self.is_incomplete = other.is_some_and(|other| other != what);
+                let documents = (folder.kind, folder.name_prefix.to_owned());
+                let other = self.folders.insert(watch, documents.clone());
+                // A folder that is mounted in two places has one watch, so one place gets no event.
+                self.is_incomplete = other.is_some_and(|other| other != documents);
             }
             Err(_) => self.is_incomplete = true,
         }
@@ -117,13 +116,13 @@ impl TreeWatcher {
         !self.is_incomplete
     }
 
-    /// Drains the queue.
+    /// Drains the event queue. After `Invalidated` the watcher must be dropped.
     pub(crate) fn drain_events(&mut self) -> WatchEvents {
         let (root, top) = (target_folder_id(&self.root.0), stat_path(&self.top.0));
         if self.is_incomplete || root != Some(self.root.1) || top != self.top.1 {
             return WatchEvents::Invalidated;
         }
-        let mut touched = BTreeSet::new();
+        let mut changed = BTreeSet::new();
         let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
         let mut reader = Reader::new(&self.queue, &mut buffer);
         loop {
@@ -134,15 +133,15 @@ impl TreeWatcher {
                 Err(_) => return WatchEvents::Invalidated,
             };
             let name = event.file_name().map(|name| name.to_str());
-            let gone = ReadFlags::DELETE_SELF
+            let invalidating = ReadFlags::DELETE_SELF
                 | ReadFlags::MOVE_SELF
                 | ReadFlags::IGNORED
                 | ReadFlags::UNMOUNT
                 | ReadFlags::QUEUE_OVERFLOW;
-            if event.events().intersects(gone) {
+            if event.events().intersects(invalidating) {
                 return WatchEvents::Invalidated;
             }
-            // The rights of a watched folder itself.
+            // The access rights of a watched folder itself changed.
             if event.events().contains(ReadFlags::ATTRIB) && name.is_none() {
                 return WatchEvents::Invalidated;
             }
@@ -161,17 +160,17 @@ impl TreeWatcher {
                 return WatchEvents::Invalidated;
             }
             if let (Some(kind), Some(stem)) = (*kind, name.strip_suffix(".md")) {
-                touched.insert(DocumentId { kind, name: format!("{folder}{stem}") });
+                changed.insert(DocumentId { kind, name: format!("{folder}{stem}") });
             }
-            if touched.len() > MAX_CHANGED {
+            if changed.len() > MAX_CHANGED {
                 return WatchEvents::Invalidated;
             }
         }
-        if touched.is_empty() { WatchEvents::None } else { WatchEvents::Changed(touched) }
+        if changed.is_empty() { WatchEvents::None } else { WatchEvents::Changed(changed) }
     }
 }
 
-/// Names that come and go in a folder, and changes of the folder itself.
+/// Events of created and removed names in a folder, and of the folder itself.
 fn folder_events() -> WatchFlags {
     WatchFlags::CREATE
         | WatchFlags::DELETE
@@ -182,17 +181,17 @@ fn folder_events() -> WatchFlags {
         | WatchFlags::ONLYDIR
 }
 
-/// An open folder's path that can't be swapped.
+/// The path of an open folder, which no rename can redirect.
 fn proc_path(folder: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd())
 }
 
-/// The folder at the end of a path, also of a link.
+/// Identifies the folder at a path; follows links.
 fn target_folder_id(path: &Path) -> Option<FileId> {
     id_of_folder_stat(&rustix::fs::statat(CWD, path, AtFlags::empty()).ok()?)
 }
 
-/// The file, folder or link at a path.
+/// Identifies the file, folder or link at a path; follows no link at its end.
 fn stat_path(path: &Path) -> Option<(FileId, FileType)> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(((stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))

@@ -1,4 +1,4 @@
-//! Systems without inotify: nothing is watched, so every read lists the folders.
+//! Stub for systems without inotify: nothing is watched, so each query scans the folders.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
 use crate::metadata_index::WatchEvents;
 
-/// Never exists.
+/// Has no values: [`Self::start`] always returns `None`.
 #[derive(Debug)]
 pub(crate) enum TreeWatcher {}
 

@@ -1,10 +1,10 @@
-//! Documents as plain markdown files: durable, beneath one root, shared with editors and git.
+//! Stores documents as Markdown files beneath one root, which editors and Git use as well.
 //!
 //! A write is one commit under a lock on the project's root folder: read, decide, stage complete
-//! files, sync, exchange, check the old files, sync the folder, answer. Editors take no locks; the
-//! check after the exchange notices a save in between. The kernel resolves paths beneath the root's
-//! handle; strings are never compared. A section that is a symbolic link is refused, while
-//! AGENTS.md may be one to a file inside.
+//! files, sync, exchange, check the old files, sync the folder, respond. Editors take no locks; the
+//! check after the exchange detects a save in between. The kernel resolves paths beneath the root's
+//! handle; path strings are never compared. A section must not be a symbolic link. AGENTS.md may
+//! be a link to a file inside the root.
 
 mod archive;
 mod commit;
@@ -52,40 +52,44 @@ use stage_and_swap::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
 use team::TeamHandle;
 
-/// The settings of the files adapter.
+/// Settings of the file storage.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The root of the default project, as callers name it: an existing directory, absolute.
     pub root: PathBuf,
-    /// The folder of the default project's documents; the root, unless `fs:DIR` names another.
+    /// The folder of the default project's documents: the root, unless `fs:DIR` names another.
     pub documents: PathBuf,
-    /// `REQLIX_REQ_REL_PATH`: the first place to look for AGENTS.md, relative to a project's root.
+    /// `REQLIX_REQ_REL_PATH`: the first folder to search for AGENTS.md, relative to the root.
     pub requirements_directory: Option<String>,
-    /// Further projects, which callers name by key or by folder.
+    /// More projects, which callers name by key or by folder.
     pub projects: BTreeMap<ProjectKey, PathBuf>,
     /// When not empty, only these directories and those below them can be projects.
     pub roots: Vec<PathBuf>,
-    /// The user's home folder, which is never a project itself.
+    /// The user's home folder, which can't be a project.
     pub home: Option<PathBuf>,
-    /// The folder of the cache; without one every process reads everything.
+    /// The cache folder. Without one each process reads all documents when it starts.
     pub cache: Option<PathBuf>,
 }
 
 impl Config {
-    /// Validates the settings before the first call; the message names the setting.
+    /// Validates the settings. The error names the setting.
     pub fn check(&self) -> Result<(), String> {
-        self.requirements_directory.as_deref().map_or(Ok(()), layout::check_relative)
+        match &self.requirements_directory {
+            Some(path) => layout::check_relative(path),
+            None => Ok(()),
+        }
     }
 }
 
-/// The store. Cloning shares it.
+/// Store of all projects' documents on the file system. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct FsStore {
     inner: Arc<StoreInner>,
 }
 
 impl FsStore {
-    /// Rejects a folder whose import was not finished, and recovers interrupted commits.
+    /// Opens the store and recovers interrupted commits. Rejects a folder with an incomplete
+    /// import.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
         for (project, _) in store.inner.folders.iter() {
@@ -95,8 +99,8 @@ impl FsStore {
         Ok(store)
     }
 
-    /// Opens the files to inspect them; `None` if a commit is running or was interrupted, because
-    /// opening would finish it.
+    /// Opens the store to inspect it; `None` if a commit is running or was interrupted, because
+    /// opening the store would finish it.
     pub fn look(config: &Config) -> StoreResult<Option<Self>> {
         let store = Self::with_team(config, TeamHandle::read_only());
         if journal::exists(store.inner.folders.default_path()) {
@@ -111,7 +115,7 @@ impl FsStore {
     }
 
     fn with_team(config: &Config, team: TeamHandle) -> Self {
-        let shared = StoreInner {
+        let inner = StoreInner {
             folders: ProjectFolders::new(config),
             layout: RequirementsLayout::new(config.requirements_directory.as_deref()),
             locks: LockQueue::default(),
@@ -120,38 +124,38 @@ impl FsStore {
             cache: MetadataCache { parent_dir: config.cache.clone() },
             team,
         };
-        Self { inner: Arc::new(shared) }
+        Self { inner: Arc::new(inner) }
     }
 
-    /// Asks the catalog: at once where it is current, else after a refresh.
+    /// Queries the metadata index: at once if it is current, else after a refresh.
     async fn query_index<T: Send + 'static>(
         &self,
         project: &ProjectKey,
         kinds: Vec<DocumentKind>,
         refresh: Refresh,
-        ask: impl Fn(&mut MetadataIndex) -> T + Send + 'static,
+        query: impl Fn(&mut MetadataIndex) -> T + Send + 'static,
     ) -> StoreResult<T> {
         if refresh == Refresh::Incremental
-            && let Some(answer) = self.inner.try_query_current(project, &kinds, &ask)
+            && let Some(answer) = self.inner.try_query_current(project, &kinds, &query)
         {
             return Ok(answer);
         }
         let project = project.clone();
-        self.run_blocking(move |shared| {
-            let root = shared.open(&project)?;
-            let tree = ProjectTree::new(&root, &shared.layout);
-            shared.query_refreshed(&project, &tree, &kinds, refresh, ask)
+        self.run_blocking(move |store| {
+            let root = store.open_root(&project)?;
+            let tree = ProjectTree::new(&root, &store.layout);
+            store.query_refreshed(&project, &tree, &kinds, refresh, query)
         })
         .await
     }
 
-    /// Runs file work where blocking is allowed. A panic there becomes an internal error.
+    /// Runs file work on a thread that may block. A panic becomes an internal error.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&StoreInner) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let shared = Arc::clone(&self.inner);
-        let outcome = tokio::task::spawn_blocking(move || work(&shared)).await;
+        let inner = Arc::clone(&self.inner);
+        let outcome = tokio::task::spawn_blocking(move || work(&inner)).await;
         outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
     }
 }
@@ -162,7 +166,7 @@ pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
     Ok(root.join(local::LOCAL_STATE_DIR))
 }
 
-/// Succeeds if this process may create files in a folder.
+/// Fails if this process may not create files in a folder.
 pub fn check_writable(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
@@ -178,7 +182,7 @@ impl DocumentRepository for FsStore {
             return Ok(documents);
         }
         let (project, ids) = (project.clone(), ids.to_vec());
-        self.run_blocking(move |shared| shared.get(&project, &ids)).await
+        self.run_blocking(move |store| store.get(&project, &ids)).await
     }
 
     async fn versions(
@@ -189,8 +193,11 @@ impl DocumentRepository for FsStore {
         if let Some(versions) = self.inner.try_versions(project, ids) {
             return Ok(versions);
         }
-        let version = |document: Option<Document>| document.map(|document| document.version);
-        Ok(self.get(project, ids).await?.into_iter().map(version).collect())
+        let mut versions = Vec::with_capacity(ids.len());
+        for document in self.get(project, ids).await? {
+            versions.push(document.map(|document| document.version));
+        }
+        Ok(versions)
     }
 
     async fn find(
@@ -198,9 +205,11 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        let (filter, kinds) = (filter.clone(), vec![filter.kind]);
-        let page = move |catalog: &mut MetadataIndex| catalog.page(&filter);
-        self.query_index(project, kinds, Refresh::Incremental, page).await
+        let filter = filter.clone();
+        self.query_index(project, vec![filter.kind], Refresh::Incremental, move |index| {
+            index.page(&filter)
+        })
+        .await
     }
 
     async fn lookup(
@@ -210,19 +219,21 @@ impl DocumentRepository for FsStore {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let words = words.to_vec();
-        let lookup = move |catalog: &mut MetadataIndex| catalog.lookup(kind, &words);
-        self.query_index(project, vec![kind], Refresh::Incremental, lookup).await
+        self.query_index(project, vec![kind], Refresh::Incremental, move |index| {
+            index.lookup(kind, &words)
+        })
+        .await
     }
 
     async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &BacklinkQuery,
+        query: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let links = linkable_kinds_only(links);
-        let kinds = links.kinds.clone();
-        let backlinks = move |catalog: &mut MetadataIndex| catalog.backlinks(&links);
-        self.query_index(project, kinds, Refresh::Incremental, backlinks).await
+        let query = linkable_kinds_only(query);
+        let kinds = query.kinds.clone();
+        self.query_index(project, kinds, Refresh::Incremental, move |index| index.backlinks(&query))
+            .await
     }
 
     async fn commit(
@@ -230,9 +241,9 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        let lock = self.inner.locks.lock(project, self.inner.path(project)).await?;
+        let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
         let project = project.clone();
-        self.run_blocking(move |shared| commit::run_commit(shared, &project, commit, &lock)).await
+        self.run_blocking(move |store| commit::run_commit(store, &project, commit, &lock)).await
     }
 
     async fn changes(
@@ -240,10 +251,12 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         kind: DocumentKind,
         since: Revision,
-        look: Refresh,
+        refresh: Refresh,
     ) -> StoreResult<ChangeSet> {
-        let changes = move |catalog: &mut MetadataIndex| catalog.changes_since(kind, since);
-        self.query_index(project, vec![kind], look, changes).await
+        self.query_index(project, vec![kind], refresh, move |index| {
+            index.changes_since(kind, since)
+        })
+        .await
     }
 }
 

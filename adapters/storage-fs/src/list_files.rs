@@ -1,9 +1,10 @@
-//! Listing: which files there are of a kind, by `stat`, without opening them.
+//! Lists document files by `stat`, without opening them.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use cap_std::fs::{Dir, Metadata, MetadataExt};
+use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, DocumentKind, MAX_BYTES, folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_local_state::{as_file, open_folder};
@@ -16,10 +17,9 @@ use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{DocumentArea, ProjectRoot, RequirementsDir, is_not_there, section_id};
 use crate::read_file::FileStamp;
 
-/// The most documents of an area.
+/// The number of documents that an area may have.
 const MAX_DOCUMENTS: usize = 250_000;
 
-/// A file as the listing shows it.
 pub(crate) struct ListedFile {
     pub(crate) id: DocumentId,
     pub(crate) stamp: FileStamp,
@@ -27,20 +27,20 @@ pub(crate) struct ListedFile {
 
 /// A folder that is about to be listed.
 pub(crate) struct ListedFolder<'a> {
-    /// The kind of the documents in it; `None` for the backlog's top, which has none.
+    /// The kind of its documents; `None` for the backlog's top folder, which has none.
     pub(crate) kind: Option<DocumentKind>,
-    /// The beginning of their names: empty, or folders with a slash after each.
-    pub(crate) path: &'a str,
-    /// It is the top of its area.
+    /// The prefix of its documents' names: empty, or folders with a slash after each.
+    pub(crate) name_prefix: &'a str,
+    /// True for the top folder of its area.
     pub(crate) is_top: bool,
 }
 
-/// Files and folders that could be documents and can't be copied: place, problem and remedy.
+/// Files and folders that may be documents but can't be copied: place, problem and remedy.
 pub(crate) type CopyObstacles = Vec<String>;
 
-/// Every `*.md` in the folders of an area's kinds, sorted. Hidden files and folders are left out,
-/// links to folders are not followed. An archive gives `obstacles`: it leaves out nothing that may
-/// be a document or hold one. `enter` sees each folder before it is listed.
+/// Lists each `*.md` in the folders of an area's kinds, sorted. Skips hidden files and folders, and
+/// follows no links to folders. Calls `enter` for each folder before it is listed. With `obstacles`
+/// everything that may be or hold a document is either listed or reported.
 pub(crate) fn list_documents(
     root: &ProjectRoot,
     area: DocumentArea,
@@ -53,30 +53,32 @@ pub(crate) fn list_documents(
 
 struct AreaWalk<'a> {
     area: DocumentArea,
-    /// The folders that are still to be listed. There may be more of them than handles, so a folder
-    /// is opened when its turn comes.
+    /// Folders to list. A process may have fewer handles than there are folders, so each is opened
+    /// when it is listed.
     pending: Vec<PendingFolder>,
     listed: Vec<ListedFile>,
     obstacles: Option<&'a mut CopyObstacles>,
 }
 
-/// A folder by its parent; the top is its own.
+/// A folder by its parent's handle. The parent of the top folder is the top folder itself.
 struct PendingFolder {
     parent: Rc<OwnedFd>,
     kind: DocumentKind,
-    /// The beginning of its documents' names.
     name_prefix: String,
     depth: usize,
 }
 
 impl PendingFolder {
-    /// Its name in its parent; `None` for the top.
+    /// The folder's name in its parent; `None` for the top folder.
     fn name(&self) -> Option<&str> {
-        let flat = Some(folder_of(self.kind)).filter(|folder| !folder.is_empty());
-        last_component(&self.name_prefix).or(flat)
+        if let Some(name) = last_component(&self.name_prefix) {
+            return Some(name);
+        }
+        let kind_folder = folder_of(self.kind);
+        if kind_folder.is_empty() { None } else { Some(kind_folder) }
     }
 
-    /// Its name in messages, with a slash at its end.
+    /// The folder's path in messages, with a slash at its end.
     fn display_path(&self, area: DocumentArea) -> String {
         match folder_of(self.kind) {
             "" => format!("{}/{}", area.top_folder(), self.name_prefix),
@@ -91,21 +93,25 @@ impl AreaWalk<'_> {
         root: &ProjectRoot,
         enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
     ) -> StoreResult<Vec<ListedFile>> {
-        let top = self.area.top_folder();
-        let top = match root.dir.open_dir(top).and_then(|top| as_file(&top)) {
+        let top_path = self.area.top_folder();
+        let top = match root.dir.open_dir(top_path).and_then(|top| as_file(&top)) {
             Ok(top) => Rc::new(OwnedFd::from(top)),
             Err(error) if is_not_there(&error) => return Ok(self.listed),
-            Err(error) => return Err(failed(top, "open it", error)),
+            Err(error) => return Err(failed(top_path, "open it", error)),
         };
         if self.area == DocumentArea::Backlog {
-            enter(&top, &ListedFolder { kind: None, path: "", is_top: true });
+            enter(&top, &ListedFolder { kind: None, name_prefix: "", is_top: true });
         }
         for kind in self.area.kinds() {
-            let (parent, path) = (Rc::clone(&top), String::new());
-            self.pending.push(PendingFolder { parent, kind: *kind, name_prefix: path, depth: 0 });
+            self.pending.push(PendingFolder {
+                parent: Rc::clone(&top),
+                kind: *kind,
+                name_prefix: String::new(),
+                depth: 0,
+            });
         }
-        while let Some(pending) = self.pending.pop() {
-            self.list_folder(&pending, enter)?;
+        while let Some(folder) = self.pending.pop() {
+            self.list_folder(&folder, enter)?;
         }
         self.listed.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         Ok(self.listed)
@@ -113,25 +119,36 @@ impl AreaWalk<'_> {
 
     fn list_folder(
         &mut self,
-        pending: &PendingFolder,
+        folder: &PendingFolder,
         enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
     ) -> StoreResult<()> {
-        let shown = pending.display_path(self.area);
-        let folder = match pending.name().map(|name| open_folder(&pending.parent, name)) {
-            Some(Ok(folder)) => Rc::new(folder),
-            Some(Err(error)) => return self.skip_unopened(&shown, error),
-            None => Rc::clone(&pending.parent),
+        let display_path = folder.display_path(self.area);
+        let name = folder.name();
+        let handle = match name.map(|name| open_folder(&folder.parent, name)) {
+            Some(Ok(handle)) => Rc::new(handle),
+            Some(Err(error)) => return self.skip_unopened(&display_path, error),
+            None => Rc::clone(&folder.parent),
         };
-        let PendingFolder { kind, name_prefix: path, depth, .. } = pending;
-        enter(&folder, &ListedFolder { kind: Some(*kind), path, is_top: pending.name().is_none() });
-        hit_failpoint(FailPoint::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
-        let fail = |error: Errno| failed(&shown, "list it", error.into());
-        let entries = match rustix::fs::Dir::read_from(&folder) {
-            Err(error) if self.obstacles.is_some() => return self.skip_unopened(&shown, error),
-            entries => entries.map_err(fail)?,
+        enter(
+            &handle,
+            &ListedFolder {
+                kind: Some(folder.kind),
+                name_prefix: &folder.name_prefix,
+                is_top: name.is_none(),
+            },
+        );
+        hit_failpoint(FailPoint::FolderOpened)
+            .map_err(|error| failed(&display_path, "open it", error))?;
+        let entries = match rustix::fs::Dir::read_from(&handle) {
+            Ok(entries) => entries,
+            Err(error) if self.obstacles.is_some() => {
+                return self.skip_unopened(&display_path, error);
+            }
+            Err(error) => return Err(not_listed(&display_path, error)),
         };
         for entry in entries {
-            self.list_entry(&folder, pending, *depth, &entry.map_err(fail)?);
+            let entry = entry.map_err(|error| not_listed(&display_path, error))?;
+            self.list_entry(&handle, folder, &entry);
             if self.listed.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
                     place: self.area.top_folder().to_owned(),
@@ -142,141 +159,146 @@ impl AreaWalk<'_> {
         Ok(())
     }
 
-    fn list_entry(
-        &mut self,
-        folder: &Rc<OwnedFd>,
-        of: &PendingFolder,
-        depth: usize,
-        entry: &DirEntry,
-    ) {
+    fn list_entry(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, entry: &DirEntry) {
         let name = entry.file_name();
         if name.to_bytes().starts_with(b".") {
             return;
         }
-        let PendingFolder { kind, name_prefix: path, .. } = of;
-        let is_nested = self.area.max_depth() > 0;
         let file_type = entry.file_type();
         let is_folder = file_type == FileType::Directory
-            || (file_type == FileType::Unknown && is_folder(folder, name));
-        // There are no documents below a flat folder.
-        if is_folder && !is_nested {
+            || (file_type == FileType::Unknown && is_folder(handle, name));
+        if is_folder && self.area.max_depth() == 0 {
             return;
         }
         let Ok(file) = name.to_str() else {
             if is_folder || name.to_bytes().ends_with(b".md") {
-                let shown = format!("{}{}", of.display_path(self.area), name.to_string_lossy());
-                self.add_obstacle(&shown, NOT_UTF8);
+                let path = format!("{}{}", folder.display_path(self.area), name.to_string_lossy());
+                self.add_obstacle(&path, NOT_UTF8);
             }
             return;
         };
         if is_folder {
-            if depth < self.area.max_depth() {
-                self.pending.push(PendingFolder {
-                    parent: Rc::clone(folder),
-                    kind: *kind,
-                    name_prefix: format!("{path}{file}/"),
-                    depth: depth + 1,
-                });
-            } else {
-                let why = "lies deeper than folders are listed; move it up";
-                self.add_obstacle(&format!("{}{file}/", of.display_path(self.area)), why);
-            }
+            self.add_subfolder(handle, folder, file);
             return;
         }
         let Some(stem) = file.strip_suffix(".md") else { return };
-        let id = DocumentId { kind: *kind, name: format!("{path}{stem}") };
+        let id = DocumentId { kind: folder.kind, name: format!("{}{stem}", folder.name_prefix) };
         if let Some(obstacles) = &mut self.obstacles {
-            let shown = id.to_string();
-            if let Err(why) = id.check() {
-                obstacles
-                    .push(format_obstacle(&shown, &format!("can't be copied ({why}); rename it")));
+            let path = id.to_string();
+            if let Err(reason) = id.check() {
+                let reason = format!("can't be copied ({reason}); rename it");
+                obstacles.push(format_obstacle(&path, &reason));
             }
-            check_copyable(folder, file, &shown, obstacles);
+            check_copyable(handle, file, &path, obstacles);
         }
-        if let Some(stamp) = stat_file(folder, file) {
+        if let Some(stamp) = stat_file(handle, file) {
             self.listed.push(ListedFile { id, stamp });
         }
     }
 
-    fn add_obstacle(&mut self, shown: &str, why: &str) {
+    fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
+        if folder.depth >= self.area.max_depth() {
+            let path = format!("{}{name}/", folder.display_path(self.area));
+            self.add_obstacle(&path, "is nested too deeply to be listed; move it up");
+            return;
+        }
+        self.pending.push(PendingFolder {
+            parent: Rc::clone(handle),
+            kind: folder.kind,
+            name_prefix: format!("{}{name}/", folder.name_prefix),
+            depth: folder.depth + 1,
+        });
+    }
+
+    fn add_obstacle(&mut self, path: &str, reason: &str) {
         if let Some(obstacles) = &mut self.obstacles {
-            obstacles.push(format_obstacle(shown, why));
+            obstacles.push(format_obstacle(path, reason));
         }
     }
 
-    /// A folder that was just removed or replaced hides nothing, one that may not be entered hides
-    /// what is in it until its rights change. Anything else (no handles left, a broken disk) says
-    /// nothing about the documents, so there is no list.
-    fn skip_unopened(&mut self, shown: &str, error: Errno) -> StoreResult<()> {
+    /// Skips a folder that can't be opened, unless the error makes the listing meaningless. A
+    /// folder that was just removed or replaced hides nothing. One without permission hides its
+    /// content until the permission changes. After any other error (no handles left, a broken disk)
+    /// it is unknown which documents exist.
+    fn skip_unopened(&mut self, path: &str, error: Errno) -> StoreResult<()> {
         match (error, &mut self.obstacles) {
             (Errno::NOENT | Errno::NOTDIR | Errno::LOOP, _) => Ok(()),
             (Errno::ACCESS | Errno::PERM, Some(obstacles)) => {
-                let why = format!("can't be entered ({error}); give this user the right");
-                obstacles.push(format_obstacle(shown, &why));
+                let reason = format!("can't be opened ({error}); give this user the right");
+                obstacles.push(format_obstacle(path, &reason));
                 Ok(())
             }
             (Errno::ACCESS | Errno::PERM, None) => {
-                tracing::warn!("{shown} can't be entered: {error}; what is in it is not seen");
+                tracing::warn!("{path} can't be opened: {error}; its documents are not listed");
                 Ok(())
             }
-            _ => Err(failed(shown, "open it", error.into())),
+            _ => Err(failed(path, "open it", error.into())),
         }
     }
+}
+
+fn not_listed(path: &str, error: Errno) -> StoreError {
+    failed(path, "list it", error.into())
 }
 
 const NOT_UTF8: &str = "has a name that is not UTF-8; rename it";
 
-fn format_obstacle(shown: &str, why: &str) -> String {
-    // A name can't forge a line of the message.
-    if shown.contains(char::is_control) {
-        return format!("{shown:?}: {why}");
+fn format_obstacle(path: &str, reason: &str) -> String {
+    // A line break in a name must not forge a line of the message.
+    if path.contains(char::is_control) {
+        return format!("{path:?}: {reason}");
     }
-    format!("{shown}: {why}")
+    format!("{path}: {reason}")
 }
 
-/// True if this file is there and can be read. An obstacle to reading it is added to the others.
+/// Returns true if the file exists and may be a document. If it can't be copied, adds an obstacle.
 pub(crate) fn check_copyable(
     folder: impl AsFd,
     file: impl Arg + Copy,
-    shown: &str,
+    path: &str,
     obstacles: &mut CopyObstacles,
 ) -> bool {
     let stat = match rustix::fs::statat(&folder, file, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR) => return false,
         Err(error) => {
-            let why = format!("can't be looked at ({error}); give this user the right");
-            obstacles.push(format_obstacle(shown, &why));
+            let reason = format!("can't be inspected ({error}); give this user the right");
+            obstacles.push(format_obstacle(path, &reason));
             return false;
         }
     };
-    let may_read = || rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS);
-    let why = match file_type(&stat) {
+    let reason = match file_type(&stat) {
         FileType::Symlink => "is a symbolic link; put a regular file there or remove it".to_owned(),
         FileType::RegularFile if stat.st_size.unsigned_abs() > MAX_BYTES as u64 => {
             format!("is larger than {} MiB; split it into smaller files", MAX_BYTES >> 20)
         }
-        FileType::RegularFile => match may_read() {
-            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-                format!("can't be read ({error}); give this user the right")
+        FileType::RegularFile => {
+            match rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS) {
+                Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                    format!("can't be read ({error}); give this user the right")
+                }
+                _ => return true,
             }
-            _ => return true,
-        },
-        _ => "is no regular file; put one there or remove it".to_owned(),
+        }
+        _ => "is not a regular file; put one there or remove it".to_owned(),
     };
-    obstacles.push(format_obstacle(shown, &why));
+    obstacles.push(format_obstacle(path, &reason));
     true
 }
 
-/// The last part of a folder's path; `None` for the top.
-fn last_component(path: &str) -> Option<&str> {
-    path.strip_suffix('/').map(|path| path.rsplit('/').next().unwrap_or(path))
+/// The last component of a name prefix; `None` if it is empty.
+fn last_component(prefix: &str) -> Option<&str> {
+    let path = prefix.strip_suffix('/')?;
+    Some(path.rsplit('/').next().unwrap_or(path))
 }
 
-/// A file by its stamp; `None` when it is not there (any more) or is a folder.
+/// Returns a file's stamp; `None` if it is missing or a folder. A link is not followed.
 pub(crate) fn stat_file(folder: impl AsFd, file: &str) -> Option<FileStamp> {
     let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    (file_type(&stat) != FileType::Directory).then(|| FileStamp::from_stat(&stat))
+    if file_type(&stat) == FileType::Directory {
+        return None;
+    }
+    Some(FileStamp::from_stat(&stat))
 }
 
 fn file_type(stat: &Stat) -> FileType {
@@ -288,8 +310,8 @@ fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
     stat.is_ok_and(|stat| file_type(&stat) == FileType::Directory)
 }
 
-/// Every regular `*.md` directly in the directory, save AGENTS.md and the file it links to. An
-/// archive gives `obstacles`: it leaves out no file that may be a section.
+/// Lists each regular `*.md` directly in the directory, except AGENTS.md and the file that it links
+/// to. With `obstacles` everything that may be a section is either listed or reported.
 pub(crate) fn list_sections(
     requirements: &RequirementsDir<'_>,
     mut obstacles: Option<&mut CopyObstacles>,
@@ -297,43 +319,54 @@ pub(crate) fn list_sections(
     let Some(dir) = requirements.dir() else {
         return Ok(Vec::new());
     };
-    let fail =
-        |error| failed(&requirements.display_path(""), "list the requirements directory", error);
     let instructions = instructions_target_inode(dir);
     let mut ids = Vec::new();
-    for entry in dir.entries().map_err(fail)? {
-        let entry = entry.map_err(fail)?;
+    for entry in dir.entries().map_err(|error| sections_not_listed(requirements, error))? {
+        let entry = entry.map_err(|error| sections_not_listed(requirements, error))?;
         let name = entry.file_name();
         let bytes = name.as_encoded_bytes();
         if !bytes.ends_with(b".md") || bytes.starts_with(b".") || bytes == b"AGENTS.md" {
             continue;
         }
-        // A file that vanishes meanwhile is simply not there.
-        let found = entry.metadata().ok();
-        let is_other = |found: &Metadata| found.is_dir() || instructions == Some(found.ino());
-        if found.as_ref().is_some_and(is_other) {
+        // `None` if the file was removed since.
+        let metadata = entry.metadata().ok();
+        if let Some(metadata) = &metadata
+            && (metadata.is_dir() || instructions == Some(metadata.ino()))
+        {
             continue;
         }
         let id = name.to_str().and_then(section_id);
         let Some(obstacles) = &mut obstacles else {
-            ids.extend(id.filter(|_| found.is_some_and(|found| found.is_file())));
+            if metadata.is_some_and(|metadata| metadata.is_file()) {
+                ids.extend(id);
+            }
             continue;
         };
-        let shown = requirements.display_path(&name.to_string_lossy());
+        let path = requirements.display_path(&name.to_string_lossy());
         match id {
-            Some(id) if check_copyable(dir, &*name, &shown, obstacles) => ids.push(id),
-            Some(_) => {}
-            None if name.to_str().is_none() => obstacles.push(format_obstacle(&shown, NOT_UTF8)),
+            Some(id) => {
+                if check_copyable(dir, &*name, &path, obstacles) {
+                    ids.push(id);
+                }
+            }
+            None if name.to_str().is_none() => obstacles.push(format_obstacle(&path, NOT_UTF8)),
             None => {
-                obstacles.push(format_obstacle(&shown, "has a name that no section has; rename it"))
+                let reason = "has a name that a section can't have; rename it";
+                obstacles.push(format_obstacle(&path, reason));
             }
         }
     }
     Ok(ids)
 }
 
-/// Where AGENTS.md is a link, the inode of what it leads to.
+fn sections_not_listed(requirements: &RequirementsDir<'_>, error: io::Error) -> StoreError {
+    failed(&requirements.display_path(""), "list the requirements directory", error)
+}
+
+/// The inode that AGENTS.md links to; `None` if it is not a link.
 fn instructions_target_inode(dir: &Dir) -> Option<u64> {
-    let is_link = dir.symlink_metadata("AGENTS.md").ok()?.is_symlink();
-    is_link.then(|| dir.metadata("AGENTS.md").ok()).flatten().map(|target| target.ino())
+    if !dir.symlink_metadata("AGENTS.md").ok()?.is_symlink() {
+        return None;
+    }
+    Some(dir.metadata("AGENTS.md").ok()?.ino())
 }

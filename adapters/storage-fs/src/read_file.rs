@@ -1,4 +1,4 @@
-//! Reading one file: regular, bounded, and whole.
+//! Reads one regular file of limited size, and detects a save that is not finished.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -11,6 +11,7 @@ use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{failed, refused};
@@ -18,120 +19,138 @@ use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::FileLocation;
 use crate::system;
 
-/// The largest file that is read.
 const MAX_BYTES: u64 = document::MAX_BYTES as u64;
-/// A save in place truncates first; what looks torn is read again so often, so far apart.
-const RETRIES: (u32, Duration) = (3, Duration::from_millis(50));
-/// Below this age a file's times can't be trusted to show the next change.
+/// A save in place truncates the file first. A file that looks partially saved is read again.
+const PARTIAL_RETRIES: u32 = 3;
+const PARTIAL_PAUSE: Duration = Duration::from_millis(50);
+/// A file that changed later may change again without another time stamp.
 const MIN_RELIABLE_AGE: Duration = Duration::from_secs(2);
 
-/// A file's bytes and what `stat` said before they were read.
+/// A file's bytes and its metadata from before they were read.
 pub(crate) struct FileContent {
     pub(crate) bytes: Bytes,
     pub(crate) metadata: Metadata,
-    /// Nobody wrote while they were read.
+    /// The file did not change while it was read.
     pub(crate) is_stable: bool,
-    /// The next change will show in what `stat` says.
+    /// The next change of the file will change its stamp.
     pub(crate) is_stamp_reliable: bool,
-    /// It looks as if somebody were still writing.
+    /// The file is new and empty or not UTF-8, as if another program were still writing it.
     pub(crate) is_partial: bool,
 }
 
-/// Reads a file; what looks like a save in place that is not finished is read again.
-pub(crate) fn read_complete(place: &FileLocation) -> StoreResult<Option<FileContent>> {
+/// Reads a file. One that looks partially saved is read again a few times.
+pub(crate) fn read_complete(location: &FileLocation) -> StoreResult<Option<FileContent>> {
     let mut tries = 0;
     loop {
-        let content = read_once(place)?;
-        if tries == RETRIES.0 || content.as_ref().is_none_or(|content| !content.is_partial) {
+        let content = read_once(location)?;
+        let is_partial = content.as_ref().is_some_and(|content| content.is_partial);
+        if !is_partial || tries == PARTIAL_RETRIES {
             return Ok(content);
         }
         tries += 1;
-        std::thread::sleep(RETRIES.1);
+        std::thread::sleep(PARTIAL_PAUSE);
     }
 }
 
-/// Reads many; what is torn is read again, all of it after one pause.
+/// Reads the items with a partial result again, all of them after one pause. `results` are in the
+/// order of `items`.
 pub(crate) fn retry_partial<T, R>(
-    asked: &[T],
-    mut all: Vec<R>,
+    items: &[T],
+    mut results: Vec<R>,
     read: impl Fn(&T) -> R,
-    is_torn: impl Fn(&R) -> bool,
+    is_partial: impl Fn(&R) -> bool,
 ) -> Vec<R> {
-    for _ in 0..RETRIES.0 {
-        let torn: Vec<usize> = (0..all.len()).filter(|at| is_torn(&all[*at])).collect();
-        if torn.is_empty() {
+    for _ in 0..PARTIAL_RETRIES {
+        let partial: Vec<usize> = (0..results.len()).filter(|i| is_partial(&results[*i])).collect();
+        if partial.is_empty() {
             break;
         }
-        std::thread::sleep(RETRIES.1);
-        for at in torn {
-            all[at] = read(&asked[at]);
+        std::thread::sleep(PARTIAL_PAUSE);
+        for index in partial {
+            results[index] = read(&items[index]);
         }
     }
-    all
+    results
 }
 
-/// Reads a file without waiting for anybody.
-pub(crate) fn read_once(place: &FileLocation) -> StoreResult<Option<FileContent>> {
-    read_up_to(place, MAX_BYTES)
+/// Reads a file without waiting for a save to finish; `None` if it is missing.
+pub(crate) fn read_once(location: &FileLocation) -> StoreResult<Option<FileContent>> {
+    read_up_to(location, MAX_BYTES)
 }
 
-/// The same of at most so many bytes.
-pub(crate) fn read_up_to(place: &FileLocation, most: u64) -> StoreResult<Option<FileContent>> {
-    let content = read_bounded(&place.dir, &place.name, &place.display_path, most)?;
-    Ok(content.map(|mut content| {
-        let looks_torn = content.bytes.is_empty() || std::str::from_utf8(&content.bytes).is_err();
-        content.is_partial = looks_torn && !content.is_stamp_reliable;
-        content
-    }))
+/// Reads a file like [`read_once`]; fails if it is longer than `max_bytes`.
+pub(crate) fn read_up_to(
+    location: &FileLocation,
+    max_bytes: u64,
+) -> StoreResult<Option<FileContent>> {
+    let FileLocation { dir, name, display_path } = location;
+    let Some(mut content) = read_bounded(dir, name, display_path, max_bytes)? else {
+        return Ok(None);
+    };
+    let is_text = std::str::from_utf8(&content.bytes).is_ok();
+    content.is_partial = !content.is_stamp_reliable && (content.bytes.is_empty() || !is_text);
+    Ok(Some(content))
 }
 
-/// A regular file's bytes; `shown` is what messages call it.
-pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Option<FileContent>> {
-    read_bounded(dir, name, shown, MAX_BYTES)
+/// Reads a regular file; `None` if it is missing. Errors call it `display_path`.
+pub(crate) fn read_file(
+    dir: &Dir,
+    name: &str,
+    display_path: &str,
+) -> StoreResult<Option<FileContent>> {
+    read_bounded(dir, name, display_path, MAX_BYTES)
 }
 
-fn read_bounded(dir: &Dir, name: &str, shown: &str, most: u64) -> StoreResult<Option<FileContent>> {
+fn read_bounded(
+    dir: &Dir,
+    name: &str,
+    display_path: &str,
+    max_bytes: u64,
+) -> StoreResult<Option<FileContent>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let fail = |error: io::Error| failed(shown, "read it", error);
     let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
-        // A name that no file system can hold names nothing.
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NAMETOOLONG) => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => {
+        // No file system can hold a name that is too long, so the file is missing.
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
+        Err(Errno::LOOP) => {
             return Err(refused(
-                shown,
+                display_path,
                 "is a symbolic link; put a regular file there. It was not followed",
             ));
         }
-        Err(error) => return Err(fail(error.into())),
+        Err(error) => return Err(not_read(display_path, error.into())),
     };
-    hit_failpoint(FailPoint::FileOpened).map_err(fail)?;
+    hit_failpoint(FailPoint::FileOpened).map_err(|error| not_read(display_path, error))?;
     let now = ClockTime::now();
-    let metadata = file.metadata().map_err(fail)?;
+    let metadata = file.metadata().map_err(|error| not_read(display_path, error))?;
     if !metadata.is_file() {
-        return Err(refused(shown, "is no regular file; put one there or remove it"));
+        return Err(refused(display_path, "is not a regular file; put one there or remove it"));
     }
-    if metadata.len() > most {
-        return Err(too_large(shown));
+    if metadata.len() > max_bytes {
+        return Err(too_large(display_path));
     }
     let size = usize::try_from(metadata.len()).unwrap_or_default();
     let mut bytes = Vec::with_capacity(size + 1);
-    // To the end, because some file systems report an old size.
-    let limit = most + 1;
-    let length = file.by_ref().take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    // Reads to the end, because some file systems report an old size.
+    let limit = max_bytes + 1;
+    let read = file.by_ref().take(limit).read_to_end(&mut bytes);
+    let length = read.map_err(|error| not_read(display_path, error))?;
     if length as u64 == limit {
-        return Err(too_large(shown));
+        return Err(too_large(display_path));
     }
-    let after = file.metadata().map_err(fail)?;
+    let after = file.metadata().map_err(|error| not_read(display_path, error))?;
     let stamp = FileStamp::from_metadata(&metadata);
-    let (steady, settled) = (FileStamp::from_metadata(&after) == stamp, stamp.is_reliable_at(now));
     Ok(Some(FileContent {
         bytes: bytes.into(),
-        metadata,
-        is_stable: steady,
-        is_stamp_reliable: settled,
+        is_stable: FileStamp::from_metadata(&after) == stamp,
+        is_stamp_reliable: stamp.is_reliable_at(now),
         is_partial: false,
+        metadata,
     }))
+}
+
+fn not_read(display_path: &str, error: io::Error) -> StoreError {
+    failed(display_path, "read it", error)
 }
 
 fn too_large(place: &str) -> StoreError {
@@ -141,13 +160,12 @@ fn too_large(place: &str) -> StoreError {
     }
 }
 
-/// What `stat` says about a file's identity and content.
+/// A file's `stat` result, which differs for another file and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
-    /// It has other names too.
     has_hard_links: bool,
     modified: (i64, i64),
     changed: (i64, i64),
@@ -166,37 +184,35 @@ impl FileStamp {
     }
 
     pub(crate) fn from_stat(stat: &rustix::fs::Stat) -> Self {
-        let nanoseconds = |part| i64::try_from(part).unwrap_or_default();
         Self {
             device: system::device(stat),
             inode: stat.st_ino,
             size: stat.st_size.unsigned_abs(),
             has_hard_links: stat.st_nlink > 1,
-            modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
-            changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
+            modified: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
         }
     }
 
-    /// When the bytes were last changed, by the file's own word.
+    /// The file's modification time, which programs can set.
     pub(crate) fn modified_at(&self) -> Timestamp {
         Timestamp::new(self.modified.0, u32::try_from(self.modified.1).unwrap_or_default())
     }
 
-    /// Can the file be written by a name in another folder?
+    /// True if the file may be written by a name in another folder, which is not watched.
     pub(crate) fn has_hard_links(&self) -> bool {
         self.has_hard_links
     }
 
-    /// Was the file last changed so long before that its times will show the next change? `now` is
-    /// from before the stamp was taken: reading may take long, and what is written in the meantime
-    /// can look the same.
+    /// True if the next change of the file will change the stamp. `now` must be from before the stamp
+    /// was taken: a change while the file is read may leave the same stamp.
     pub(crate) fn is_reliable_at(&self, now: ClockTime) -> bool {
-        // The other time may be set to any, also to one that is still to come.
+        // Not the modification time: programs can set it, even to the future.
         now.0.saturating_sub(self.changed.0.unsigned_abs()) > MIN_RELIABLE_AGE.as_secs()
     }
 }
 
-/// The time on this machine's clock, in seconds.
+/// Time of this machine's clock, in seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockTime(u64);
 

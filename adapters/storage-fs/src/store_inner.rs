@@ -1,4 +1,4 @@
-//! The state that all calls share, and their work on files, where blocking is allowed.
+//! State of a store that all calls share, and their blocking work on files.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,12 @@ use crate::stage_and_swap::StaleTempFiles;
 use crate::team::TeamHandle;
 use crate::{journal, list_files};
 
+/// The number and size in bytes of files that are read without switching to another thread.
+const MAX_INLINE_FILES: usize = 32;
+const MAX_INLINE_FILE_BYTES: u64 = 64 * 1024;
+/// With at most this many new entries, the cache is only written when the store is dropped.
+const MIN_UNSAVED_TO_WRITE: usize = 256;
+
 #[derive(Debug)]
 pub(crate) struct StoreInner {
     pub(crate) folders: ProjectFolders,
@@ -29,31 +35,33 @@ pub(crate) struct StoreInner {
 }
 
 impl StoreInner {
-    pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+    pub(crate) fn project_path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
         self.folders.path(project)
     }
 
-    pub(crate) fn open(&self, project: &ProjectKey) -> StoreResult<ProjectRoot> {
-        let root = ProjectRoot::open(self.path(project))?;
-        if journal::exists(self.path(project)) {
+    /// Opens a project's root after recovering an interrupted commit.
+    pub(crate) fn open_root(&self, project: &ProjectKey) -> StoreResult<ProjectRoot> {
+        let root = ProjectRoot::open(self.project_path(project))?;
+        if journal::exists(self.project_path(project)) {
             self.recover_journal(project);
         }
         Ok(root)
     }
 
-    /// The root, if no interrupted commit has to be finished first, which would block.
+    /// Opens a project's root; `None` if a commit must be recovered first, which would block.
     fn try_open_root(&self, project: &ProjectKey) -> Option<ProjectRoot> {
-        let path = self.path(project);
+        let path = self.project_path(project);
         if journal::exists(path) { None } else { ProjectRoot::open(path).ok() }
     }
 
-    /// Finishes an interrupted commit, unless another writer has the lock and will do it.
+    /// Finishes an interrupted commit. Another writer that holds the lock has done or will do it.
     fn recover_journal(&self, project: &ProjectKey) {
-        let settled = match self.locks.try_lock(project, self.path(project)) {
+        let recovered = match self.locks.try_lock(project, self.project_path(project)) {
             Ok(Some(lock)) => journal::recover(&self.layout, &lock),
-            other => other.map(drop),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
         };
-        if let Err(error) = settled {
+        if let Err(error) = recovered {
             tracing::warn!(%error, "an interrupted commit could not be finished");
         }
     }
@@ -63,57 +71,66 @@ impl StoreInner {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        let root = self.open(project)?;
+        let root = self.open_root(project)?;
         let tree = ProjectTree::read_only(&root, &self.layout);
-        let read = |id: &DocumentId| -> StoreResult<Option<FileContent>> {
-            tree.locate(id)?.map_or(Ok(None), |place| read_file::read_once(&place))
-        };
-        let is_torn = |read: &StoreResult<Option<FileContent>>| matches!(read, Ok(Some(content)) if content.is_partial);
-        let all = read_file::retry_partial(ids, ids.iter().map(read).collect(), read, is_torn);
-        let catalog = self.indexes.get(project);
-        let document = |(id, content): (&DocumentId, StoreResult<Option<FileContent>>)| {
-            Ok(content?.map(|content| match catalog.try_lock() {
-                Ok(mut catalog) => catalog.record_read(id, &content),
-                // A long listing has the catalog; there is no need to wait for its end.
+        let contents = ids.iter().map(|id| read_content(&tree, id)).collect();
+        let contents = read_file::retry_partial(
+            ids,
+            contents,
+            |id| read_content(&tree, id),
+            |content| matches!(content, Ok(Some(content)) if content.is_partial),
+        );
+        let index = self.indexes.get(project);
+        let mut documents = Vec::with_capacity(ids.len());
+        for (id, content) in ids.iter().zip(contents) {
+            let Some(content) = content? else {
+                documents.push(None);
+                continue;
+            };
+            documents.push(Some(match index.try_lock() {
+                Ok(mut index) => index.record_read(id, &content),
+                // A scan may hold the lock for long, and the document is complete without it.
                 Err(_) => Document::new(id.clone(), content.bytes),
-            }))
-        };
-        ids.iter().zip(all).map(document).collect()
+            }));
+        }
+        Ok(documents)
     }
 
-    /// The same without waiting, for a few small files: the hop to another thread costs more than
-    /// reading them.
+    /// Returns the documents without blocking if they are few and small; `None` otherwise.
+    /// Switching to another thread costs more than reading them.
     pub(crate) fn try_get(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> Option<Vec<Option<Document>>> {
-        if ids.len() > INLINE.0 {
+        if ids.len() > MAX_INLINE_FILES {
             return None;
         }
         let root = self.try_open_root(project)?;
         let tree = ProjectTree::read_only(&root, &self.layout);
-        let catalog = self.indexes.get(project);
-        let mut catalog = catalog.try_lock().ok()?;
+        let index = self.indexes.get(project);
+        let mut index = index.try_lock().ok()?;
         let mut documents = Vec::with_capacity(ids.len());
         for id in ids {
-            let Some(place) = tree.locate(id).ok()? else {
+            let Some(location) = tree.locate(id).ok()? else {
                 documents.push(None);
                 continue;
             };
-            let stamp = list_files::stat_file(&place.dir, &place.name);
-            if let Some(document) = stamp.and_then(|stamp| catalog.cached_document(id, stamp)) {
+            let stamp = list_files::stat_file(&location.dir, &location.name);
+            if let Some(document) = stamp.and_then(|stamp| index.cached_document(id, stamp)) {
                 documents.push(Some(document));
                 continue;
             }
-            let content = read_file::read_up_to(&place, INLINE.1).ok()?;
-            let content = content.filter(|content| !content.is_partial)?;
-            documents.push(Some(catalog.record_read(id, &content)));
+            let content = read_file::read_up_to(&location, MAX_INLINE_FILE_BYTES).ok()??;
+            if content.is_partial {
+                return None;
+            }
+            documents.push(Some(index.record_read(id, &content)));
         }
         Some(documents)
     }
 
-    /// Versions by `stat` alone; `None` where a file would have to be read.
+    /// Returns the versions by `stat` alone; `None` if a file would have to be read.
     pub(crate) fn try_versions(
         &self,
         project: &ProjectKey,
@@ -121,87 +138,99 @@ impl StoreInner {
     ) -> Option<Vec<Option<Version>>> {
         let root = self.try_open_root(project)?;
         let tree = ProjectTree::new(&root, &self.layout);
-        let catalog = self.indexes.get(project);
-        let catalog = catalog.try_lock().ok()?;
-        let version = |id: &DocumentId| {
-            let Some(place) = tree.locate(id).ok()? else { return Some(None) };
-            let stamp = list_files::stat_file(&place.dir, &place.name)?;
-            catalog.cached_version(id, stamp).map(Some)
-        };
-        ids.iter().map(version).collect()
+        let index = self.indexes.get(project);
+        let index = index.try_lock().ok()?;
+        let mut versions = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(location) = tree.locate(id).ok()? else {
+                versions.push(None);
+                continue;
+            };
+            let stamp = list_files::stat_file(&location.dir, &location.name)?;
+            versions.push(Some(index.cached_version(id, stamp)?));
+        }
+        Some(versions)
     }
 
-    /// Asks the catalog after some kinds were brought up to date.
+    /// Refreshes these kinds, then queries the index.
     pub(crate) fn query_refreshed<T>(
         &self,
         project: &ProjectKey,
         tree: &ProjectTree<'_>,
         kinds: &[DocumentKind],
-        look: Refresh,
-        ask: impl FnOnce(&mut MetadataIndex) -> T,
+        refresh: Refresh,
+        query: impl FnOnce(&mut MetadataIndex) -> T,
     ) -> StoreResult<T> {
-        let catalog = self.indexes.get(project);
-        let mut catalog = lock_index(&catalog);
-        let thorough = look == Refresh::Full;
-        catalog.refresh(kinds, tree, self.path(project), &self.cache, thorough)?;
-        self.save_large_changes(project, &mut catalog);
-        Ok(ask(&mut catalog))
+        let index = self.indexes.get(project);
+        let mut index = lock_index(&index);
+        let is_full = refresh == Refresh::Full;
+        index.refresh(kinds, tree, self.project_path(project), &self.cache, is_full)?;
+        self.save_large_changes(project, &mut index);
+        Ok(query(&mut index))
     }
 
-    /// Writes the cache when a good part of it is new.
-    fn save_large_changes(&self, project: &ProjectKey, catalog: &mut MetadataIndex) {
+    /// Writes the cache of each area of which more than a twentieth is new.
+    fn save_large_changes(&self, project: &ProjectKey, index: &mut MetadataIndex) {
         for area in DocumentArea::ALL {
-            let (unsaved, all) = catalog.unsaved_count(area);
-            if unsaved <= MIN_UNSAVED_TO_WRITE.max(all / 20) {
+            let (unsaved, total) = index.unsaved_count(area);
+            if unsaved <= MIN_UNSAVED_TO_WRITE.max(total / 20) {
                 continue;
             }
-            let heads = catalog.take_cacheable(area);
-            let (cache, path) = (self.cache.clone(), self.path(project).to_owned());
-            let save = move || cache.save(&path, area, &heads);
-            if let Err(error) = std::thread::Builder::new().spawn(save) {
-                tracing::debug!(%error, "the cache of heads was not written");
+            let entries = index.take_cacheable(area);
+            let (cache, path) = (self.cache.clone(), self.project_path(project).to_owned());
+            let spawned =
+                std::thread::Builder::new().spawn(move || cache.save(&path, area, &entries));
+            if let Err(error) = spawned {
+                tracing::debug!(%error, "metadata cache: could not write it");
             }
         }
     }
 
-    /// Asks the catalog, if it is free and its watch confirms that these kinds are current.
+    /// Queries the index without waiting; `None` if these kinds may be outdated.
     pub(crate) fn try_query_current<T>(
         &self,
         project: &ProjectKey,
         kinds: &[DocumentKind],
-        ask: impl FnOnce(&mut MetadataIndex) -> T,
+        query: impl FnOnce(&mut MetadataIndex) -> T,
     ) -> Option<T> {
-        let catalog = self.indexes.get(project);
-        let mut catalog = catalog.try_lock().ok()?;
-        let vouched = !journal::exists(self.path(project)) && catalog.is_current(kinds);
-        vouched.then(|| ask(&mut catalog))
+        let index = self.indexes.get(project);
+        let mut index = index.try_lock().ok()?;
+        if journal::exists(self.project_path(project)) || !index.is_current(kinds) {
+            return None;
+        }
+        Some(query(&mut index))
     }
 }
 
-/// The most files, and the most bytes of each, that are read without a hop.
-const INLINE: (usize, u64) = (32, 64 * 1024);
-/// With fewer new entries the cache is only written at the end.
-const MIN_UNSAVED_TO_WRITE: usize = 256;
-
 impl Drop for StoreInner {
     fn drop(&mut self) {
-        for (project, catalog) in self.indexes.all() {
-            let mut catalog = lock_index(&catalog);
+        for (project, index) in self.indexes.all() {
+            let mut index = lock_index(&index);
             for area in DocumentArea::ALL {
-                if catalog.unsaved_count(area).0 > 0 {
-                    self.cache.save(self.path(&project), area, &catalog.take_cacheable(area));
+                let (unsaved, _) = index.unsaved_count(area);
+                if unsaved > 0 {
+                    let entries = index.take_cacheable(area);
+                    self.cache.save(self.project_path(&project), area, &entries);
                 }
             }
         }
     }
 }
 
-/// The same query for the kinds that have links.
-pub(crate) fn linkable_kinds_only(links: &BacklinkQuery) -> BacklinkQuery {
-    let kinds = links.kinds.iter().copied().filter(|kind| DocumentArea::of_kind(*kind).is_some());
-    BacklinkQuery { kinds: kinds.collect(), targets: links.targets.clone() }
+fn read_content(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<FileContent>> {
+    match tree.locate(id)? {
+        Some(location) => read_file::read_once(&location),
+        None => Ok(None),
+    }
 }
 
-pub(crate) fn lock_index(catalog: &Mutex<MetadataIndex>) -> MutexGuard<'_, MetadataIndex> {
-    catalog.lock().unwrap_or_else(PoisonError::into_inner)
+/// The query without the kinds outside the areas, whose documents have no links.
+pub(crate) fn linkable_kinds_only(query: &BacklinkQuery) -> BacklinkQuery {
+    let mut kinds = query.kinds.clone();
+    kinds.retain(|kind| DocumentArea::of_kind(*kind).is_some());
+    BacklinkQuery { kinds, targets: query.targets.clone() }
+}
+
+pub(crate) fn lock_index(index: &Mutex<MetadataIndex>) -> MutexGuard<'_, MetadataIndex> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
 }

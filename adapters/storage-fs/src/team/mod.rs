@@ -233,7 +233,7 @@ impl FsStore {
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.run_blocking(move |shared| shared.read_team(read)).await
+        self.run_blocking(move |store| store.read_team(read)).await
     }
 }
 
@@ -265,8 +265,8 @@ impl IdentityRepository for FsStore {
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
         let lock = self.lock(&ProjectKey::default()).await?;
-        let write = move |shared: &StoreInner| {
-            shared.write_team(Some(&lock), |connection| identity::commit(connection, commit))
+        let write = move |store: &StoreInner| {
+            store.write_team(Some(&lock), |connection| identity::commit(connection, commit))
         };
         self.run_blocking(write).await
     }
@@ -276,7 +276,7 @@ impl IdentityRepository for FsStore {
             return Ok(());
         }
         let write = move |connection: &_| identity::record_uses(connection, &uses);
-        self.run_blocking(move |shared| shared.update_team(write)).await
+        self.run_blocking(move |store| store.update_team(write)).await
     }
 }
 
@@ -286,10 +286,10 @@ impl AuditLog for FsStore {
         if entries.is_empty() {
             return Ok(());
         }
-        let record = move |shared: &StoreInner| {
+        let record = move |store: &StoreInner| {
             // A copy of another audit may be about to come.
-            shared.check_complete(&ProjectKey::default())?;
-            shared.write_team(None, |connection| audit::append(connection, entries).map(drop))
+            store.check_complete(&ProjectKey::default())?;
+            store.write_team(None, |connection| audit::append(connection, entries).map(drop))
         };
         self.run_blocking(record).await
     }
@@ -303,11 +303,11 @@ impl AuditLog for FsStore {
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        let prune = move |shared: &StoreInner| {
+        let prune = move |store: &StoreInner| {
             let mut removed = 0;
             loop {
                 let step = |connection: &_| audit::prune(connection, older_than, now);
-                let pruned = shared.update_team(step)?;
+                let pruned = store.update_team(step)?;
                 pruned.warn_once();
                 removed += pruned.removed as u64;
                 if pruned.removed < audit::PRUNE_LIMIT {
@@ -333,13 +333,13 @@ impl IdempotencyStore for FsStore {
         }
         let key = key.to_owned();
         let save = move |connection: &_| idempotency::save_response(connection, &key, &answer);
-        self.run_blocking(move |shared| shared.update_team(save)).await
+        self.run_blocking(move |store| store.update_team(save)).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        let expire = move |shared: &StoreInner| {
+        let expire = move |store: &StoreInner| {
             let step = |connection: &_| idempotency::expire(connection, before);
-            while shared.update_team(step)? == idempotency::EXPIRE_LIMIT {}
+            while store.update_team(step)? == idempotency::EXPIRE_LIMIT {}
             Ok(())
         };
         self.run_blocking(expire).await

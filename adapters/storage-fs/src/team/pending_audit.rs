@@ -83,14 +83,14 @@ fn roll_back(team: &TeamDatabase, intent: &PendingCommit, at: Timestamp) -> Stor
 /// Decides the intents of a project, under its lock. Callers that write no audit row and no key
 /// (`needed`) are not stopped by team data that can't be used.
 pub(crate) fn recover(
-    shared: &StoreInner,
+    store: &StoreInner,
     project: &ProjectKey,
     tree: &ProjectTree<'_>,
     at: Timestamp,
     (needed, lock): (bool, &ProjectLock),
 ) -> StoreResult<()> {
     let held = project.is_default().then_some(lock);
-    let recovered = || match shared.team_to_write(false, held)? {
+    let recovered = || match store.team_to_write(false, held)? {
         Some(team) => recover_project(&team, project, tree, at),
         None => Ok(()),
     };
@@ -121,13 +121,13 @@ fn recover_project(
 }
 
 /// Decides the intents of all projects whose lock is free; the others are decided by its owner.
-pub(crate) fn recover_all(shared: &StoreInner, at: Timestamp) -> StoreResult<()> {
-    let Some(team) = shared.team_to_recover()? else { return Ok(()) };
+pub(crate) fn recover_all(store: &StoreInner, at: Timestamp) -> StoreResult<()> {
+    let Some(team) = store.team_to_recover()? else { return Ok(()) };
     for project in team.read(pending::projects)? {
         let recovered = || -> StoreResult<()> {
-            let lock = shared.locks.try_lock(&project, shared.path(&project))?;
+            let lock = store.locks.try_lock(&project, store.project_path(&project))?;
             let Some(lock) = lock else { return Ok(()) };
-            recover_project(&team, &project, &ProjectTree::new(&lock.root, &shared.layout), at)
+            recover_project(&team, &project, &ProjectTree::new(&lock.root, &store.layout), at)
         };
         // One project does not stop the others.
         if let Err(error) = recovered() {

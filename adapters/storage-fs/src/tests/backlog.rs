@@ -133,7 +133,7 @@ async fn links_and_pipes_among_items_are_listed_with_a_fault_and_never_followed(
     for part in [
         "4 entries can't be copied",
         "REQ-002.md: is a symbolic link",
-        "REQ-004.md: is no regular file",
+        "REQ-004.md: is not a regular file",
         "two\\nlines",
     ] {
         assert!(refused.contains(part), "{refused}");

@@ -59,13 +59,13 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
         "\".ixchel/a\\nb.md\": can't be copied (\"a\\nb\" has a control character in its name); \
          rename it"
             .to_owned(),
-        format!(".ixchel/{}: lies deeper than folders are listed; move it up", "d/".repeat(33)),
+        format!(".ixchel/{}: is nested too deeply to be listed; move it up", "d/".repeat(33)),
         format!(".ixchel/in/\u{fffd}: {name}"),
         format!(".ixchel/large.md: {large}"),
         format!(".ixchel/link.md: {link}"),
         format!(".ixchel/n\u{fffd}.md: {name}"),
-        ".knowledge/config.yaml: is no regular file; put one there or remove it".to_owned(),
-        format!("{DIRECTORY}/a\\b.md: has a name that no section has; rename it"),
+        ".knowledge/config.yaml: is not a regular file; put one there or remove it".to_owned(),
+        format!("{DIRECTORY}/a\\b.md: has a name that a section can't have; rename it"),
         format!("{DIRECTORY}/large.md: {large}"),
         format!("{DIRECTORY}/link.md: {link}"),
         format!("{DIRECTORY}/n\u{fffd}.md: {name}"),

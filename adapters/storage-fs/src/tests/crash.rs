@@ -194,9 +194,9 @@ pub(super) fn commit_to(
     project: &ProjectKey,
     commit: CommitRequest,
 ) -> StoreResult<CommitResult> {
-    let shared = &store.inner;
-    let lock = shared.locks.try_lock(project, shared.path(project)).unwrap().unwrap();
-    crate::commit::run_commit(shared, project, commit, &lock)
+    let store = &store.inner;
+    let lock = store.locks.try_lock(project, store.project_path(project)).unwrap().unwrap();
+    crate::commit::run_commit(store, project, commit, &lock)
 }
 
 /// All rows of a complete chain.

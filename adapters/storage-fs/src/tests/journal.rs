@@ -292,7 +292,10 @@ fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
         plan(FailPoint::Exchanged, 1, Act::Run(Box::new(edit_and_fail)));
         let error = commit_here(&project.root, commit(puts(&ids))).unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{step:?}: {error:?}");
-        assert!(error.to_string().contains("read again"), "{step:?}: {error}");
+        assert!(
+            error.to_string().contains("The next call finishes the commit"),
+            "{step:?}: {error}"
+        );
         assert!(has_journal(&project), "{step:?}");
         assert!(block_on(get(&project.store(), &ids[0])).unwrap().is_some());
         assert_eq!(fs::read_to_string(&one).unwrap(), "new", "{step:?}");

@@ -53,14 +53,14 @@ impl Repository {
 
     /// As the port answers, without another thread.
     fn changes(&mut self, thorough: bool) -> StoreResult<ChangeSet> {
-        let (project, shared) = (PROJECT(), &self.store.inner);
-        let catalog = shared.indexes.get(&project);
+        let (project, inner) = (PROJECT(), &self.store.inner);
+        let catalog = inner.indexes.get(&project);
         let mut catalog = lock_index(&catalog);
         if thorough || !catalog.is_current(&[DocumentKind::Entity]) {
-            let root = shared.open(&project)?;
-            let tree = ProjectTree::new(&root, &shared.layout);
-            let path = shared.path(&project);
-            catalog.refresh(&[DocumentKind::Entity], &tree, path, &shared.cache, thorough)?;
+            let root = inner.open_root(&project)?;
+            let tree = ProjectTree::new(&root, &inner.layout);
+            let path = inner.project_path(&project);
+            catalog.refresh(&[DocumentKind::Entity], &tree, path, &inner.cache, thorough)?;
         }
         let changes = catalog.changes_since(DocumentKind::Entity, self.since);
         let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
