@@ -198,12 +198,12 @@ pub(crate) fn write_database(
     options.reached(CreationStep::DatabaseWritten)?;
     let mut identities = vec![file_identity(&metadata)];
     for name in &DATABASE_FILES[1..] {
-        let file = PrivateFile::new(local, name);
+        let sidecar = PrivateFile::new(local, name);
         // A killed process may have left an empty file.
         if local.symlink_metadata(name).is_ok_and(|found| found.is_file() && found.len() == 0) {
-            file.remove()?;
+            sidecar.remove()?;
         }
-        identities.push(file_identity(&file.create(|_| Ok(Vec::new()))?));
+        identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
     block_old_version()?;
     options.reached(CreationStep::OldVersionBlocked)?;

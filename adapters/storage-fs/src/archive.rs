@@ -1,9 +1,9 @@
-//! The project's files as one archive: exported under the locks, or imported into an empty project.
+//! Exports all projects as an archive, and imports one into empty projects.
 //!
-//! The lock stops Reqlore's writers during an export; editors are not stopped. Audit rows are
-//! appended meanwhile, so a copy ends at the row that was the newest when it began. A marker file
-//! in `.reqlore/local` says that an import is incomplete until everything is durable. A record's
-//! own path never decides where its document is written.
+//! The locks stop Reqlore's writers during an export, but not editors. Audit rows are appended at
+//! the same time, so a copy ends at the row that was the newest when it began. A marker file in
+//! `.reqlore/local` marks an import as incomplete until everything is durable. The path in a record
+//! never decides where its document is written.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
 use crate::list_files::CopyObstacles;
 use crate::local::LOCAL_STATE_DIR;
 use crate::lock::ProjectLock;
-use crate::read_file::{FileContent, FileStamp, read_complete};
+use crate::read_file::{FileStamp, read_complete};
 use crate::sequence::HighWaterMarks;
 use crate::store_inner::StoreInner;
 use crate::{FsStore, journal, list_files, local};
@@ -38,10 +38,10 @@ use crate::{FsStore, journal, list_files, local};
 /// Limits of one batch of documents.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 const BATCH_FILES: usize = 1_000;
-/// A file that looks half saved is read again, for a seventh of a second each time. In all that is
-/// longer than the three seconds after which a file is old enough to be trusted.
+/// The number of reads of a file that looks partially saved. Each takes 0.15 s, so together they
+/// take longer than the three seconds after which a file's stamp is reliable.
 const PARTIAL_RETRIES: usize = 26;
-/// The most obstacles that an error lists.
+/// The number of obstacles that an error lists.
 const MAX_LISTED_OBSTACLES: usize = 20;
 
 impl FsStore {
@@ -53,7 +53,7 @@ impl FsStore {
         Ok(locks)
     }
 
-    /// Locks a project, and recovers its interrupted commits.
+    /// Locks a project and recovers its interrupted commits.
     pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<ProjectLock> {
         let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
         let project = project.clone();
@@ -67,61 +67,67 @@ impl FsStore {
 }
 
 impl StoreInner {
-    /// Rejects a project whose import was not finished.
+    /// Rejects a project with an incomplete import.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
-        let fail = |error| failed(LOCAL_STATE_DIR, "look into it", error);
-        let Some(local) = local::open_existing(&self.open_root(project)?.dir).map_err(fail)? else {
+        let root = self.open_root(project)?;
+        let Some(local) = local::open_existing(&root.dir).map_err(marker_not_read)? else {
             return Ok(());
         };
         match local.symlink_metadata(INCOMPLETE_MARKER) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(fail(error)),
+            Err(error) => Err(marker_not_read(error)),
             Ok(_) => Err(refused(
                 &format!("{LOCAL_STATE_DIR}/{INCOMPLETE_MARKER}"),
-                "says that these files are incomplete: a copy into this folder did not finish. \
-                 Remove what was copied and this file, and copy again",
+                "marks these files as incomplete: a copy into this folder did not finish. Remove \
+                 what was copied and this file, and copy again",
             )),
         }
     }
 
-    /// All documents in the order of an archive, and the obstacles to copying them.
-    fn all(
+    /// Lists all documents in the order of an archive, and adds the obstacles to copying them.
+    fn list_all(
         &self,
         root: &ProjectRoot,
         obstacles: &mut CopyObstacles,
     ) -> StoreResult<VecDeque<DocumentId>> {
         let tree = ProjectTree::new(root, &self.layout);
-        let mut all = VecDeque::new();
-        all.extend(check_present(&tree, DocumentId::instructions(), obstacles)?);
+        let mut ids = VecDeque::new();
+        ids.extend(check_present(&tree, DocumentId::instructions(), obstacles)?);
         let mut sections = list_files::list_sections(tree.requirements()?, Some(obstacles))?;
         sections.sort_unstable();
-        all.extend(sections);
-        all.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
+        ids.extend(sections);
+        ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
         for area in DocumentArea::ALL {
             let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
-            all.extend(listed.into_iter().map(|listed| listed.id));
+            ids.extend(listed.into_iter().map(|file| file.id));
         }
-        Ok(all)
+        Ok(ids)
     }
 }
 
+fn marker_not_read(error: io::Error) -> StoreError {
+    failed(LOCAL_STATE_DIR, "inspect it", error)
+}
+
+/// Returns the ID if the document's file exists. Adds an obstacle if it can't be copied.
 fn check_present(
     tree: &ProjectTree<'_>,
     id: DocumentId,
     obstacles: &mut CopyObstacles,
 ) -> StoreResult<Option<DocumentId>> {
-    let place = match tree.locate(&id) {
+    let location = match tree.locate(&id) {
         Err(StoreError::Refused { place, reason }) => {
             obstacles.push(format!("{place}: {reason}"));
             return Ok(None);
         }
-        place => place?,
+        location => location?,
     };
-    let Some(FileLocation { dir, name, display_path: shown }) = place else { return Ok(None) };
-    Ok(list_files::check_copyable(&dir, name.as_str(), &shown, obstacles).then_some(id))
+    let Some(FileLocation { dir, name, display_path }) = location else { return Ok(None) };
+    let exists = list_files::check_copyable(&dir, name.as_str(), &display_path, obstacles);
+    Ok(if exists { Some(id) } else { None })
 }
 
-/// Rejects a copy that could not be complete.
+/// Rejects a copy that would be incomplete.
 fn reject_obstacles(mut obstacles: CopyObstacles) -> StoreResult<()> {
     if obstacles.is_empty() {
         return Ok(());
@@ -140,7 +146,7 @@ fn reject_obstacles(mut obstacles: CopyObstacles) -> StoreResult<()> {
     Err(refused("the project's folder", &reason))
 }
 
-/// A project's folder in messages.
+/// The name of a project's folder in messages.
 fn folder_display_name(project: &ProjectKey) -> String {
     if project.is_default() {
         return "the project's folder".to_owned();
@@ -148,54 +154,70 @@ fn folder_display_name(project: &ProjectKey) -> String {
     format!("the folder of the project {project}")
 }
 
+/// Lists the documents of all projects, and the first and the newest audit row.
+fn list_archive(store: &StoreInner) -> StoreResult<ArchiveListing> {
+    let mut ids = VecDeque::new();
+    let mut all_obstacles = CopyObstacles::new();
+    for (project, _) in store.folders.iter() {
+        store.check_complete(project)?;
+        let mut obstacles = CopyObstacles::new();
+        for id in store.list_all(&store.open_root(project)?, &mut obstacles)? {
+            ids.push_back((project.clone(), id));
+        }
+        for obstacle in obstacles {
+            all_obstacles.push(if project.is_default() {
+                obstacle
+            } else {
+                format!("in {}: {obstacle}", folder_display_name(project))
+            });
+        }
+    }
+    reject_obstacles(all_obstacles)?;
+    Ok((ids, store.audit_span()?))
+}
+
+type ArchiveListing = (VecDeque<(ProjectKey, DocumentId)>, Option<(u64, u64)>);
+
+/// Rejects an import if a project has documents or team data, then marks all as incomplete.
+fn prepare_import(store: &StoreInner) -> StoreResult<()> {
+    for (project, _) in store.folders.iter() {
+        store.check_complete(project)?;
+        let mut obstacles = CopyObstacles::new();
+        let ids = store.list_all(&store.open_root(project)?, &mut obstacles)?;
+        let first = match ids.front() {
+            Some(id) => Some(id.to_string()),
+            None => obstacles.pop(),
+        };
+        if let Some(first) = first {
+            let reason = format!("is not empty: it holds {first}. Name an empty one");
+            return Err(refused(&folder_display_name(project), &reason));
+        }
+    }
+    store.check_no_team()?;
+    for (project, _) in store.folders.iter() {
+        mark_incomplete(&store.open_root(project)?)?;
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl Archive for FsStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let locks = self.lock_all().await?;
-        let listing = self.run_blocking(|store| {
-            let (mut all, mut obstacles) = (VecDeque::new(), CopyObstacles::new());
-            for (project, _) in store.folders.iter() {
-                store.check_complete(project)?;
-                let mut found = CopyObstacles::new();
-                let ids = store.all(&store.open_root(project)?, &mut found)?;
-                all.extend(ids.into_iter().map(|id| (project.clone(), id)));
-                if !project.is_default() {
-                    let whose = folder_display_name(project);
-                    for found in &mut found {
-                        *found = format!("in {whose}: {found}");
-                    }
-                }
-                obstacles.append(&mut found);
-            }
-            reject_obstacles(obstacles)?;
-            Ok((all, store.audit_span()?))
-        });
-        let (ids, rows) = listing.await?;
-        let (store, total) = (self.clone(), ids.len());
-        let is_past_tokens = false;
-        Ok(Box::new(ExportReader { store, total, ids, is_past_tokens, rows, _locks: locks }))
+        let (ids, rows) = self.run_blocking(list_archive).await?;
+        Ok(Box::new(ExportReader {
+            store: self.clone(),
+            total: ids.len(),
+            ids,
+            is_past_tokens: false,
+            rows,
+            _locks: locks,
+        }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let locks = self.lock_all().await?;
-        let marking = self.run_blocking(|store| {
-            for (project, _) in store.folders.iter() {
-                store.check_complete(project)?;
-                let mut obstacles = CopyObstacles::new();
-                let all = store.all(&store.open_root(project)?, &mut obstacles)?;
-                let found = all.front().map(ToString::to_string).or_else(|| obstacles.pop());
-                if let Some(found) = found {
-                    let reason = format!("is not empty: it holds {found}. Name an empty one");
-                    return Err(refused(&folder_display_name(project), &reason));
-                }
-            }
-            store.check_no_team()?;
-            for (project, _) in store.folders.iter() {
-                mark_incomplete(&store.open_root(project)?)?;
-            }
-            Ok(())
-        });
-        marking.await?;
+        self.run_blocking(prepare_import).await?;
         Ok(Box::new(ImportWriter { store: self.clone(), locks: Arc::new(locks) }))
     }
 }
@@ -204,7 +226,7 @@ struct ExportReader {
     store: FsStore,
     ids: VecDeque<(ProjectKey, DocumentId)>,
     total: usize,
-    /// Marks, users and tokens were read.
+    /// High-water marks, users and tokens were read.
     is_past_tokens: bool,
     /// The next audit row, and the newest one when the export began.
     rows: Option<(u64, u64)>,
@@ -242,47 +264,52 @@ impl RecordReader for ExportReader {
 impl ExportReader {
     async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut ids = std::mem::take(&mut self.ids);
-        let (records, rest) = self
-            .store
-            .run_blocking(move |store| {
-                let Some((project, _)) = ids.front().cloned() else { return Ok((Vec::new(), ids)) };
-                let root = store.open_root(&project)?;
-                let tree = ProjectTree::new(&root, &store.layout);
-                let (mut records, mut bytes) = (Vec::new(), 0);
-                while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
-                    let Some((of, id)) = ids.pop_front() else { break };
-                    if of != project {
-                        ids.push_front((of, id));
-                        break;
-                    }
-                    let record = document_record(&project, &tree, id)?;
-                    bytes += record.document.body.len();
-                    records.push(ArchiveRecord::Document(record));
-                }
-                Ok((records, ids))
-            })
-            .await?;
+        let read = move |store: &StoreInner| Ok((read_batch(store, &mut ids)?, ids));
+        let (records, rest) = self.store.run_blocking(read).await?;
         self.ids = rest;
         Ok(records)
     }
 }
 
+/// Reads the next documents of one project, and removes them from `ids`.
+fn read_batch(
+    store: &StoreInner,
+    ids: &mut VecDeque<(ProjectKey, DocumentId)>,
+) -> StoreResult<Vec<ArchiveRecord>> {
+    let Some((project, _)) = ids.front().cloned() else { return Ok(Vec::new()) };
+    let root = store.open_root(&project)?;
+    let tree = ProjectTree::new(&root, &store.layout);
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
+        let Some((owner, id)) = ids.pop_front() else { break };
+        if owner != project {
+            ids.push_front((owner, id));
+            break;
+        }
+        let record = document_record(&project, &tree, id)?;
+        bytes += record.document.body.len();
+        records.push(ArchiveRecord::Document(record));
+    }
+    Ok(records)
+}
+
+/// Returns the high-water marks of all projects.
 fn sequence_records(store: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
-    let mut all = Vec::new();
+    let mut records = Vec::new();
     for (project, _) in store.folders.iter() {
         let root = store.open_root(project)?;
         let tree = ProjectTree::new(&root, &store.layout);
         let mut marks = HighWaterMarks::load(&root);
         let kinds = DocumentArea::Backlog.kinds();
-        store.query_refreshed(project, &tree, kinds, Refresh::Full, |known| {
-            marks.merge(&known.high_water_marks());
+        store.query_refreshed(project, &tree, kinds, Refresh::Full, |index| {
+            marks.merge(&index.high_water_marks());
         })?;
         for (kind, number) in marks.iter() {
             let project = project.clone();
-            all.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
+            records.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
         }
     }
-    Ok(all)
+    Ok(records)
 }
 
 fn document_record(
@@ -290,48 +317,62 @@ fn document_record(
     tree: &ProjectTree<'_>,
     id: DocumentId,
 ) -> StoreResult<DocumentRecord> {
-    let gone = || refused(&id.to_string(), "went away while everything was read; try again");
-    let place = tree.locate(&id)?.ok_or_else(gone)?;
-    let mut content = read_complete(&place)?.ok_or_else(gone)?;
-    // What is no text may be so on purpose: in a moment it is old enough to tell.
+    let location = tree.locate(&id)?.ok_or_else(|| removed_since(&id))?;
+    let mut content = read_complete(&location)?.ok_or_else(|| removed_since(&id))?;
+    // A file that is not UTF-8 may be so on purpose. Once its stamp is reliable, it is complete.
     for _ in 0..PARTIAL_RETRIES {
         if !content.is_partial {
             break;
         }
-        content = read_complete(&place)?.ok_or_else(gone)?;
+        content = read_complete(&location)?.ok_or_else(|| removed_since(&id))?;
     }
-    let FileContent { bytes, metadata, is_partial: torn, .. } = content;
-    if torn {
+    if content.is_partial {
         return Err(StoreError::Busy { reason: format!("{id} is just being saved; try again.") });
     }
     Ok(DocumentRecord {
         project: project.clone(),
-        modified: FileStamp::from_metadata(&metadata).modified_at(),
-        place: Some(place.display_path.into()),
-        document: Document::new(id, bytes),
+        modified: FileStamp::from_metadata(&content.metadata).modified_at(),
+        place: Some(location.display_path.into()),
+        document: Document::new(id, content.bytes),
     })
 }
 
-/// The marker file of an import.
+fn removed_since(id: &DocumentId) -> StoreError {
+    refused(&id.to_string(), "was removed during the copy; try again")
+}
+
+/// The file in `.reqlore/local` that marks an incomplete import.
 pub(crate) const INCOMPLETE_MARKER: &str = "incomplete";
 
 /// Marks a project as incomplete, durably.
 pub(crate) fn mark_incomplete(root: &ProjectRoot) -> StoreResult<()> {
     let local = local::open_or_create(&root.dir)?;
-    let write = || {
-        local.write(
-            INCOMPLETE_MARKER,
-            "This folder is being filled by `reqlore copy` or `restore`.\n",
-        )?;
-        local.open(INCOMPLETE_MARKER)?.sync_all()?;
-        as_file(&local)?.sync_all()
-    };
-    write().map_err(|error| not_written(LOCAL_STATE_DIR, "mark the folder", error))
+    write_marker(&local).map_err(|error| not_written(LOCAL_STATE_DIR, "mark the folder", error))
+}
+
+fn write_marker(local: &Dir) -> io::Result<()> {
+    let text = "This folder is being filled by `reqlore copy` or `restore`.\n";
+    local.write(INCOMPLETE_MARKER, text)?;
+    local.open(INCOMPLETE_MARKER)?.sync_all()?;
+    as_file(local)?.sync_all()
+}
+
+/// Makes all projects durable, then removes their markers.
+fn finish_import(store: &StoreInner) -> StoreResult<()> {
+    for (project, _) in store.folders.iter() {
+        let root = store.open_root(project)?;
+        let synced = as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
+        synced.map_err(|error| failed("the project's folder", "make it durable", error))?;
+    }
+    for (project, _) in store.folders.iter() {
+        remove_marker(&store.open_root(project)?)?;
+    }
+    Ok(())
 }
 
 pub(crate) struct ImportWriter {
     store: FsStore,
-    /// The default project's is the first.
+    /// The lock of the default project is the first.
     locks: Arc<Vec<ProjectLock>>,
 }
 
@@ -350,36 +391,30 @@ impl RecordWriter for ImportWriter {
             }
         }
         let locks = Arc::clone(&self.locks);
-        let writing = move |store: &StoreInner| {
-            documents.iter().try_for_each(|record| store.import_document(record))?;
-            marks.iter().try_for_each(|mark| store.import_mark(mark))?;
-            locks.first().map_or(Ok(()), |lock| store.import_team(&identities, &rows, lock))
+        let write = move |store: &StoreInner| {
+            for record in &documents {
+                store.import_document(record)?;
+            }
+            for mark in &marks {
+                store.import_mark(mark)?;
+            }
+            match locks.first() {
+                Some(lock) => store.import_team(&identities, &rows, lock),
+                None => Ok(()),
+            }
         };
-        self.store.run_blocking(writing).await
+        self.store.run_blocking(write).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        let finishing = |store: &StoreInner| {
-            let failed = |error| failed("the project's folder", "make it durable", error);
-            for (project, _) in store.folders.iter() {
-                let root = store.open_root(project)?;
-                let synced =
-                    as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
-                synced.map_err(failed)?;
-            }
-            for (project, _) in store.folders.iter() {
-                remove_marker(&store.open_root(project)?)?;
-            }
-            Ok(())
-        };
-        self.store.run_blocking(finishing).await
+        self.store.run_blocking(finish_import).await
     }
 }
 
 fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
     let local = local::open_or_create(&root.dir)?;
     let removed = local.remove_file(INCOMPLETE_MARKER).and_then(|()| as_file(&local)?.sync_all());
-    removed.map_err(|error| failed(LOCAL_STATE_DIR, "remove the mark", error))
+    removed.map_err(|error| failed(LOCAL_STATE_DIR, "remove the marker", error))
 }
 
 impl StoreInner {
@@ -388,14 +423,14 @@ impl StoreInner {
             return Ok(());
         }
         let reason = format!(
-            "is of the project {project}, which has no folder; configure it as \
+            "belongs to the project {project}, which has no folder; configure it as \
              [projects.{project}] in reqlore.toml, or copy into a database"
         );
         Err(refused(shown, &reason))
     }
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
-        self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
+        self.check_keyed(&mark.project, &format!("the high-water mark of {}", mark.kind.prefix()))?;
         let root = self.open_root(&mark.project)?;
         let mut marks = HighWaterMarks::load(&root);
         marks.raise(mark.kind, mark.number);
@@ -406,26 +441,30 @@ impl StoreInner {
         let DocumentRecord { project, document, modified, place } = record;
         let id = &document.id;
         self.check_keyed(project, &id.to_string())?;
-        let no_file = |why: &str| {
-            let reason = format!("can't be a file; copy it into a database instead{why}");
-            refused(&id.to_string(), &reason)
-        };
-        id.check().map_err(|why| no_file(&format!(" ({why})")))?;
+        if let Err(reason) = id.check() {
+            let reason = format!("can't be a file; copy it into a database instead ({reason})");
+            return Err(refused(&id.to_string(), &reason));
+        }
         let root = self.open_root(project)?;
         let mut tree = ProjectTree::new(&root, &self.layout);
         if id.kind == DocumentKind::Instructions {
             tree.prefer_requirements(place.as_deref());
         }
         tree.create_folder(id)?;
-        let place = tree.locate(id)?.ok_or_else(|| no_file(""))?;
-        create_file(&place.dir, &place.name, &document.body, *modified)
-            .map_err(|error| failed(&place.display_path, "write it", error))
+        let Some(location) = tree.locate(id)? else {
+            return Err(refused(
+                &id.to_string(),
+                "can't be a file; copy it into a database instead",
+            ));
+        };
+        create_file(&location.dir, &location.name, &document.body, *modified)
+            .map_err(|error| failed(&location.display_path, "write it", error))
     }
 }
 
 fn create_file(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
-    let new = OpenOptions::new().write(true).create_new(true).to_owned();
-    let mut file: File = dir.open_with(name, &new)?.into_std();
+    let options = OpenOptions::new().write(true).create_new(true).to_owned();
+    let mut file: File = dir.open_with(name, &options)?.into_std();
     file.write_all(body)?;
     let since_epoch = Duration::from_nanos(modified.0.unsigned_abs());
     let time = if modified.0 < 0 {

@@ -45,7 +45,7 @@ pub(crate) fn run_commit(
     journal::recover(&store.layout, lock)?;
     let is_recorded = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
     let tree = ProjectTree::new(root, &store.layout);
-    pending_audit::recover(store, project, &tree, commit.context.at, (is_recorded, lock))?;
+    pending_audit::recover(store, project, &tree, commit.context.at, is_recorded, lock)?;
     store.check_idempotency(&commit.context)?;
     for _ in 0..MAX_ATTEMPTS {
         let mut tree = ProjectTree::new(root, &store.layout);
@@ -69,14 +69,8 @@ pub(crate) fn run_commit(
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        let mut audited = AuditedCommit {
-            store,
-            project,
-            event: audit,
-            record: idempotency,
-            at: time,
-            intent: None,
-        };
+        let mut audited =
+            AuditedCommit { store, project, event: audit, record: idempotency, time, intent: None };
         match apply_changes(&tree, &base, &changes, || audited.prepare(lock)) {
             ApplyOutcome::Committed => {
                 audited.confirm();

@@ -89,9 +89,9 @@ async fn agents_may_be_a_link_to_a_file_inside_which_is_then_not_a_section() {
     project.write("script.sh", "");
     for (target, kind) in [
         (secret.to_str().unwrap(), "outside"),
-        ("nothing", "nothing"),
+        ("nothing", "missing"),
         ("../../../.git/hooks/pre-commit", "hidden"),
-        ("../../../script.sh", "no markdown"),
+        ("../../../script.sh", "not Markdown"),
     ] {
         fs::remove_file(&agents).unwrap();
         symlink(target, &agents).unwrap();
