@@ -1,15 +1,15 @@
-//! Plans what happens at a step of this thread.
+//! Plans the behavior of one failpoint of this thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 
 use super::FailPoint;
 
-/// The event at the n-th time (from 0) that a failpoint is hit.
+/// The planned behavior when a failpoint is hit for the n-th time, from 0.
 pub(crate) enum Act {
     Abort,
     Fail,
-    /// Runs in the middle of the commit, as a program that takes no locks would.
+    /// Runs during the commit, like another program that takes no locks.
     Run(Box<dyn FnOnce()>),
 }
 

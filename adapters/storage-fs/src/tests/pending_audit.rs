@@ -1,4 +1,4 @@
-//! Audited commits that another process left unfinished, or that an editor overtook.
+//! Audited commits that were interrupted, or during which an editor saved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::Act;
 use crate::{Config, FsStore};
 
-/// One epic, with a row and under a key.
+/// Writes one epic, with an audit row and an idempotency key.
 fn operation() -> Operation {
     operations().swap_remove(5)
 }
@@ -39,7 +39,7 @@ fn open(project: &Project) -> FsStore {
 }
 
 #[test]
-fn the_next_writer_rolls_back_the_row_of_a_killed_process() {
+fn next_writer_rolls_back_row_of_killed_process() {
     for step in [FailPoint::Prepared, FailPoint::FolderSynced] {
         let project = operation().prepare();
         let store = project.store();
@@ -52,9 +52,9 @@ fn the_next_writer_rolls_back_the_row_of_a_killed_process() {
     }
 }
 
-/// `git checkout` after an acknowledged change rolls nothing back.
+/// `git checkout` after an acknowledged change must not roll back its row.
 #[test]
-fn an_acknowledged_change_keeps_its_row_when_a_user_reverts_it() {
+fn acknowledged_change_keeps_row_after_manual_revert() {
     let project = operation().prepare();
     operation().run(&project).unwrap();
     fs::write(project.file(&epic()), "old").unwrap();
@@ -62,7 +62,7 @@ fn an_acknowledged_change_keeps_its_row_when_a_user_reverts_it() {
 }
 
 #[test]
-fn a_roll_back_that_was_interrupted_is_done_by_the_next_process_once() {
+fn interrupted_rollback_is_finished_once() {
     let project = operation().prepare();
     assert!(!run_and_die(&operation(), &project, FailPoint::RollingBack, 0));
     assert_eq!(body(&project), "edited");
@@ -74,7 +74,7 @@ fn a_roll_back_that_was_interrupted_is_done_by_the_next_process_once() {
 }
 
 #[test]
-fn a_commit_whose_row_could_not_be_rolled_back_is_not_tried_again() {
+fn commit_with_failed_row_rollback_is_not_retried() {
     let project = operation().prepare();
     overtake(&project, Act::Fail);
     let outcome = operation().run(&project);
@@ -93,7 +93,7 @@ fn two_projects(project: &Project, other: &Project) -> Config {
 }
 
 #[test]
-fn a_key_that_is_pending_in_one_project_is_refused_in_another() {
+fn pending_key_is_rejected_in_another_project() {
     let put = |body| with_key(commit(vec![DocumentChange::put(epic(), body)]));
     for step in [FailPoint::FolderSynced, FailPoint::Prepared] {
         let (project, other) = (operation().prepare(), operation().prepare());
@@ -113,7 +113,7 @@ fn a_key_that_is_pending_in_one_project_is_refused_in_another() {
 }
 
 #[test]
-fn a_project_whose_folder_is_missing_does_not_block_the_others() {
+fn missing_project_folder_blocks_no_other_recovery() {
     let (project, other) = (operation().prepare(), operation().prepare());
     let mut config = two_projects(&project, &other);
     config.projects.insert(ProjectKey::new("first"), project.path("missing"));
