@@ -79,6 +79,7 @@ pub const IDENTITY_LENGTH: usize = 49;
 /// no program can set. On a file system without creation times the device replaces the time; it may
 /// change with a restart.
 pub fn file_identity(file: &Metadata) -> String {
+    // Used if the file system stores no creation times.
     let mut origin = u128::from(file.dev());
     if let Ok(created) = file.created()
         && let Ok(since_epoch) = created.duration_since(SystemTime::UNIX_EPOCH)
@@ -94,6 +95,7 @@ pub fn create_folder(dir: &Dir, name: &str, mode: u32) -> io::Result<()> {
     builder.mode(mode);
     match dir.create_dir_with(name, &builder) {
         Ok(()) => as_file(dir)?.sync_all(),
+        // The caller opens it without following links, so it need not be inspected here.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

@@ -61,6 +61,7 @@ pub(crate) fn read(local: &Dir) -> StoreResult<TeamDatabase> {
 /// Creates `team.db` with the data of 0.1.0, if any. The caller holds the locks of the default
 /// project and of `.reqlore/local`.
 pub(crate) fn migrate(local: &Dir, base: &Path, options: &CreationOptions) -> StoreResult<()> {
+    // Stops running 0.1.0 processes, which lock these folders to write rows and keys.
     let _audit_lock = lock_old_folder(local, AUDIT, options)?;
     let _keys_lock = lock_old_folder(local, KEYS, options)?;
     let old = OldData::read(local)?;
@@ -227,6 +228,7 @@ impl OldData {
                 token.last_used_at = token.last_used_at.max(last_use);
             }
         }
+        // Staged users were not in effect yet. Only their audit row may exist.
         let staged = read_old::<StoredUsers>(local, STAGED_USERS, "identity")?;
         Ok(Self {
             identities,
@@ -436,6 +438,7 @@ fn read_notes(local: &Dir) -> StoreResult<Vec<(String, PendingNote)>> {
 /// Returns the audit's file names, the oldest first.
 fn audit_segments(dir: &Dir) -> StoreResult<Vec<String>> {
     let mut names = file_names(dir, AUDIT)?;
+    // Ignores other files and the version barrier.
     names.retain(|name| {
         let number = name.strip_suffix(SEGMENT_SUFFIX).unwrap_or_default();
         let is_number = number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -452,6 +455,7 @@ fn read_segment(dir: &Dir, name: &str, is_newest: bool) -> StoreResult<Vec<Audit
     let Some(bytes) = file.read("audit", 512 * 1024 * 1024)? else { return Ok(Vec::new()) };
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let mut rows = Vec::with_capacity(lines.len());
+    // The first line is the header.
     for (index, line) in lines.iter().enumerate().skip(1) {
         let row = line.strip_suffix(b"\n").and_then(|line| serde_json::from_slice(line).ok());
         match row {
@@ -537,6 +541,7 @@ impl OldFile<'_> {
     fn read(&self, kind: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, OldFileError> {
         let Some((mut file, metadata)) = self.0.open()? else { return Ok(None) };
         let mut bytes = Vec::new();
+        // A file from elsewhere may be huge, so only its header is read before it is trusted.
         let read = (&mut file).take(512).read_to_end(&mut bytes);
         read.map_err(|error| self.0.failed("read it", error))?;
         let Some((format, own)) = parse_header(&bytes) else {

@@ -78,6 +78,7 @@ pub(crate) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
     }
     let created = crate::create_folder(local, name, 0o700);
     created.map_err(|error| not_created(name, error))?;
+    // Opened again without following links: another process may have created it first.
     let Some(dir) = find_folder(local, name)? else {
         return Err(not_created(name, Errno::NOENT.into()));
     };
@@ -131,6 +132,7 @@ impl<'a> PrivateFile<'a> {
 
     /// Opens the file to read after [`Self::check`]. The caller must still check its identity.
     pub(crate) fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
+        // A link could lead to another project's file. Opening a pipe must not block.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(self.dir, self.name, flags, Mode::empty()) {
             Ok(fd) => File::from(fd),
@@ -180,6 +182,7 @@ impl<'a> PrivateFile<'a> {
         &self,
         content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
     ) -> io::Result<Metadata> {
+        // `EXCL` neither follows a link nor reuses a file that another user created.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(self.dir, self.name, flags, FILE_MODE)?);
         // The umask may have removed rights of the owner.
@@ -193,6 +196,7 @@ impl<'a> PrivateFile<'a> {
 
     /// Renames the file, replaces a file with the new name, and syncs the folder.
     pub(crate) fn rename(&self, name: &str) -> StoreResult<()> {
+        // The sync makes the new name survive a power cut.
         let renamed = rustix::fs::renameat(self.dir, self.name, self.dir, name);
         let synced = renamed.map_err(io::Error::from).and_then(|()| as_file(self.dir)?.sync_all());
         let target = PrivateFile { dir: self.dir, folder: self.folder, name };

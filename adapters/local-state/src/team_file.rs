@@ -77,6 +77,7 @@ pub fn open(
     let Some(local) = local_folder(root)? else { return Ok(None) };
     let Some(identities) = read_identities(&local)? else {
         if local.symlink_metadata(DATABASE_FILES[0]).is_ok() {
+            // A database without `team.id` was not created here.
             return Err(PrivateFile::new(&local, DATABASE_FILES[0]).foreign_identity());
         }
         if migrate_0_1::has_data(base) {
@@ -103,12 +104,14 @@ pub fn create(
 ) -> StoreResult<()> {
     let local = writable_local_folder(root)?;
     let timeout = options.lock_timeout;
+    // Processes of 0.1.0 write under the lock of the root.
     let _root_lock = if !is_root_locked && must_migrate(base) {
         Some(lock_folder(root, "the project's folder", "it", timeout)?)
     } else {
         None
     };
     let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", timeout)?;
+    // Another process may have created it while this one waited for the lock.
     if exists(base) { Ok(()) } else { migrate_0_1::migrate(&local, base, options) }
 }
 
@@ -150,6 +153,7 @@ impl TeamFiles {
         }
         let _lock = lock_folder(&self.local, LOCAL_STATE_DIR, "the team data", lock_timeout)?;
         match stat_file(&self.folder, TEMP_DATABASE) {
+            // Only the file that `team.id` names is ours.
             Ok(Some(new)) if file_identity(&new) == self.identities[0] => {
                 PrivateFile::new(&self.local, TEMP_DATABASE).rename(DATABASE_FILES[0])
             }
@@ -186,6 +190,7 @@ pub(crate) fn write_database(
     if local.symlink_metadata(database.name).is_ok() {
         return Err(database.foreign_identity());
     }
+    // Remains of a killed process. SQLite would apply an old log to the new database.
     for name in ["team.new-wal", "team.new-shm", "team.new-journal"] {
         PrivateFile::new(local, name).remove()?;
     }
@@ -193,6 +198,7 @@ pub(crate) fn write_database(
     temp_identity_file.remove()?;
     let metadata = temp_database.create(|_| Ok(Vec::new()))?;
     TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH, fill)?;
+    // `team.id` must not be on disk before the rows are.
     let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
     synced.map_err(|error| temp_database.not_written("write it", error))?;
     options.reached(CreationStep::DatabaseWritten)?;
@@ -205,11 +211,13 @@ pub(crate) fn write_database(
         }
         identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
+    // From here on 0.1.0 can neither append rows nor change users that were already copied.
     block_old_version()?;
     options.reached(CreationStep::OldVersionBlocked)?;
     temp_identity_file.create(|own| {
         Ok(format!("{FORMAT}\n{}\n{}\n", file_identity(own), identities.join("\n")).into())
     })?;
+    // The commit point: readers use the database from here on.
     temp_identity_file.rename(IDENTITY_FILE)?;
     options.reached(CreationStep::IdentitiesWritten)?;
     temp_database.rename(database.name)?;

@@ -193,6 +193,7 @@ fn prepare_import(store: &StoreInner) -> StoreResult<()> {
             return Err(refused(&folder_display_name(project), &reason));
         }
     }
+    // All folders are checked before the first is marked, so a rejected import changes nothing.
     store.check_no_team()?;
     for (project, _) in store.folders.iter() {
         mark_incomplete(&store.open_root(project)?)?;
@@ -282,6 +283,7 @@ fn read_batch(
     let (mut records, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
         let Some((owner, id)) = ids.pop_front() else { break };
+        // A batch has documents of one project, whose root is open.
         if owner != project {
             ids.push_front((owner, id));
             break;
@@ -299,6 +301,7 @@ fn sequence_records(store: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
     for (project, _) in store.folders.iter() {
         let root = store.open_root(project)?;
         let tree = ProjectTree::new(&root, &store.layout);
+        // The stored marks cover removed files, the index covers the others.
         let mut marks = HighWaterMarks::load(&root);
         let kinds = DocumentArea::Backlog.kinds();
         store.query_refreshed(project, &tree, kinds, Refresh::Full, |index| {
@@ -364,6 +367,7 @@ fn finish_import(store: &StoreInner) -> StoreResult<()> {
         let synced = as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
         synced.map_err(|error| failed("the project's folder", "make it durable", error))?;
     }
+    // Not before all projects are durable: an archive is imported completely or not at all.
     for (project, _) in store.folders.iter() {
         remove_marker(&store.open_root(project)?)?;
     }

@@ -42,12 +42,14 @@ pub(crate) fn run_commit(
     lock: &ProjectLock,
 ) -> StoreResult<CommitResult> {
     let root = &lock.root;
+    // First, because the commit must not be decided on partially applied documents.
     journal::recover(&store.layout, lock)?;
     let is_recorded = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
     let tree = ProjectTree::new(root, &store.layout);
     pending_audit::recover(store, project, &tree, commit.context.at, is_recorded, lock)?;
     store.check_idempotency(&commit.context)?;
     for _ in 0..MAX_ATTEMPTS {
+        // Located again for each attempt: an editor may have moved a folder.
         let mut tree = ProjectTree::new(root, &store.layout);
         let reads = &commit.reads;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
@@ -57,6 +59,7 @@ pub(crate) fn run_commit(
         let snapshot = read_snapshot(store, project, &tree, reads, &base)?;
         failpoint(FailPoint::Read)?;
         let CommitDecision { changes, audit, idempotency } = commit.decide(project, &snapshot)?;
+        // Frees the documents before new ones are staged.
         drop(snapshot);
         failpoint(FailPoint::Decided)?;
         let time = commit.context.at;
@@ -78,6 +81,7 @@ pub(crate) fn run_commit(
                 return Ok(record_commit(&index, root, &changes, time));
             }
             ApplyOutcome::RolledBack(error) => {
+                // Also after a concurrent write: the next attempt prepares a new row.
                 let rolled_back = audited.roll_back();
                 if let ApplyError::Store(error) = error {
                     return Err(error);
@@ -120,6 +124,7 @@ fn read_snapshot(
 ) -> StoreResult<Snapshot> {
     let mut snapshot = Snapshot::default();
     for id in &reads.documents {
+        // Cloning shares the bytes.
         let loaded = base.get(id).and_then(Option::as_ref);
         snapshot.documents.push(loaded.map(|loaded| loaded.document.clone()));
     }
@@ -174,6 +179,7 @@ fn read_metadata(
     let mut all = store.query_refreshed(project, tree, &[kind], Refresh::Incremental, |index| {
         index.all_of_kind(kind)
     })?;
+    // The index may be older or newer than the documents that the decision is based on.
     all.retain(|metadata| !matches!(base.get(&metadata.id), Some(None)));
     for metadata in &mut all {
         if let Some(Some(loaded)) = base.get(&metadata.id)

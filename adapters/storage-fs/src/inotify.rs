@@ -99,6 +99,7 @@ impl TreeWatcher {
             self.is_incomplete = true;
             return;
         }
+        // Both, because a program may keep a file open between its writes.
         let events = folder_events() | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
         match inotify::add_watch(&self.queue, proc_path(handle), events) {
             Ok(watch) => {
@@ -118,6 +119,7 @@ impl TreeWatcher {
 
     /// Drains the event queue. After `Invalidated` the watcher must be dropped.
     pub(crate) fn drain_events(&mut self) -> WatchEvents {
+        // A replaced folder, or one whose parent was moved, causes no event here.
         let (root, top) = (target_folder_id(&self.root.0), stat_path(&self.top.0));
         if self.is_incomplete || root != Some(self.root.1) || top != self.top.1 {
             return WatchEvents::Invalidated;
@@ -145,6 +147,7 @@ impl TreeWatcher {
             if event.events().contains(ReadFlags::ATTRIB) && name.is_none() {
                 return WatchEvents::Invalidated;
             }
+            // In the root only the path to the top folder matters.
             if event.wd() == self.root_watch {
                 if name == Some(Ok(self.top_parent)) {
                     return WatchEvents::Invalidated;
@@ -153,9 +156,11 @@ impl TreeWatcher {
             }
             let Some(Ok(name)) = name else { continue };
             let Some((kind, folder)) = self.folders.get(&event.wd()) else { continue };
+            // Hidden files are not documents.
             if name.starts_with('.') {
                 continue;
             }
+            // The content of a new or removed folder causes no events.
             if event.events().contains(ReadFlags::ISDIR) {
                 return WatchEvents::Invalidated;
             }

@@ -72,6 +72,7 @@ pub(crate) fn write(
         return Err(refused("the project's folder", &reason));
     }
     let local = local::open_or_create(&root.dir)?;
+    // A file of that name is not ours: `recover` has removed our journals under the same lock.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(&local, FILE_NAME, flags, Mode::from(0o600)) {
         Ok(file) => File::from(file),
@@ -91,6 +92,7 @@ pub(crate) fn write(
 fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     file.write_all(MAGIC)?;
     file.write_all(local::file_identity(&file.metadata()?).as_bytes())?;
+    // The checksum comes first, so that a journal that was cut off is recognized.
     file.write_all(Version::of(body).to_string().as_bytes())?;
     hit_failpoint(FailPoint::JournalBegun)?;
     file.write_all(body)?;
@@ -172,6 +174,7 @@ pub(crate) fn recover(layout: &RequirementsLayout, lock: &ProjectLock) -> StoreR
 
 /// Reads the journal's bytes and its identity; `None` if it is missing or not a regular file.
 fn read_journal(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
+    // The name may be a link or a pipe that came with a repository.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -235,7 +238,7 @@ fn roll_forward_all(
             }
             Err(error) if is_transient(&error) => return Err(error),
             Err(error) => {
-                tracing::warn!(document, %error, "the interrupted change can't be written; skipping it");
+                tracing::warn!(document, %error, "the change can't be written; skipping it");
             }
         }
     }
@@ -272,6 +275,7 @@ fn roll_forward(tree: &mut ProjectTree<'_>, entry: &JournalEntry<'_>) -> StoreRe
     for _ in 0..MAX_ATTEMPTS {
         let loaded = LoadedDocument::read(tree, id)?;
         let version = loaded.as_ref().map(|loaded| loaded.document.version);
+        // The killed process had already replaced this document.
         if version == entry.new.map(Version::of) {
             return Ok(true);
         }
@@ -282,10 +286,12 @@ fn roll_forward(tree: &mut ProjectTree<'_>, entry: &JournalEntry<'_>) -> StoreRe
             Some(new) => DocumentChange::put(id.clone(), Bytes::copy_from_slice(new)),
             None => DocumentChange::Delete { id: id.clone() },
         };
+        // The killed process may have left its temporary file.
         StaleTempFiles::default().remove_all(tree, std::slice::from_ref(&change));
         tree.create_folder(id)?;
         match apply_one(tree, &LoadedDocuments::from([(id.clone(), loaded)]), &change) {
             Ok(()) => return Ok(true),
+            // An editor saved it just now: compare the versions again.
             Err(ApplyError::ConcurrentWrite) => {}
             Err(ApplyError::Store(error)) => return Err(error),
         }

@@ -161,6 +161,7 @@ impl<'a> ProjectTree<'a> {
         for folder in folders {
             dir = match open_folder(&dir, folder) {
                 Ok(inner) => Dir::from_std_file(inner.into()),
+                // A listing skips links too, so the document does not exist.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
                     return Ok(None);
                 }
@@ -174,6 +175,7 @@ impl<'a> ProjectTree<'a> {
     pub(crate) fn create_folder(&mut self, id: &DocumentId) -> StoreResult<()> {
         match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => {
+                // Searches the directory if that was not done yet.
                 self.requirements()?;
                 match self.requirements.get_mut() {
                     Some(requirements) => requirements.create(),
@@ -388,6 +390,7 @@ impl<'a> RequirementsDir<'a> {
     /// their files, which is read and replaced instead.
     fn follow_link(&self, display_path: &str) -> StoreResult<FileLocation> {
         let root = &self.root.dir;
+        // Fails with `PermissionDenied` if the link leads out of the root.
         let target = root.canonicalize(display_path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => refused(
                 display_path,
@@ -395,6 +398,7 @@ impl<'a> RequirementsDir<'a> {
             ),
             _ => failed(display_path, "follow the link", error),
         })?;
+        // For example `.git/hooks`, whose files would be executed.
         let is_hidden =
             target.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
         if is_hidden || target.extension().is_none_or(|extension| extension != "md") {

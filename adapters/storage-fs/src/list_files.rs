@@ -100,6 +100,7 @@ impl AreaWalk<'_> {
             Err(error) => return Err(failed(top_path, "open it", error)),
         };
         if self.area == DocumentArea::Backlog {
+            // The folders of the kinds may be created and removed in it.
             enter(&top, &ListedFolder { kind: None, name_prefix: "", is_top: true });
         }
         for kind in self.area.kinds() {
@@ -113,6 +114,7 @@ impl AreaWalk<'_> {
         while let Some(folder) = self.pending.pop() {
             self.list_folder(&folder, enter)?;
         }
+        // The order of a directory is arbitrary.
         self.listed.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         Ok(self.listed)
     }
@@ -149,6 +151,7 @@ impl AreaWalk<'_> {
         for entry in entries {
             let entry = entry.map_err(|error| not_listed(&display_path, error))?;
             self.list_entry(&handle, folder, &entry);
+            // Protects against a wrong root, such as a folder of many repositories.
             if self.listed.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
                     place: self.area.top_folder().to_owned(),
@@ -165,8 +168,10 @@ impl AreaWalk<'_> {
             return;
         }
         let file_type = entry.file_type();
+        // Some file systems do not report the type in listings.
         let is_folder = file_type == FileType::Directory
             || (file_type == FileType::Unknown && is_folder(handle, name));
+        // There are no documents below the folder of an item kind.
         if is_folder && self.area.max_depth() == 0 {
             return;
         }

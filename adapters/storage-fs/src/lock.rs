@@ -46,8 +46,10 @@ impl LockQueue {
         let Ok(queue_guard) = tokio::time::timeout(LOCK_TIMEOUT, mutex.lock_owned()).await else {
             return Err(lock_timeout("other calls of this server", LOCK_TIMEOUT));
         };
+        // Opened after waiting in the queue: the folder may have been replaced since.
         let root = ProjectRoot::open(path)?;
         let folder = as_file(&root.dir).map_err(not_locked)?;
+        // Usually free, and then no thread has to wait.
         if try_lock(&folder).map_err(not_locked)? {
             return Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder });
         }
@@ -94,6 +96,7 @@ fn not_locked(error: io::Error) -> StoreError {
 /// Locks a requirements directory outside of the root folder's lock. Projects with different roots
 /// rarely share one, so this lock is polled.
 pub(crate) fn lock_shared_folder(root: &ProjectRoot, dir: &Dir) -> StoreResult<Option<File>> {
+    // The root is locked already: a second lock would wait for the first one.
     if same_folder(&root.dir, dir) {
         return Ok(None);
     }

@@ -257,6 +257,7 @@ impl ProjectFolders {
         let mut by_key = config.projects.clone();
         by_key.insert(ProjectKey::default(), config.documents.clone());
         let mut configured: Vec<_> = by_key.clone().into_iter().collect();
+        // Callers name the default project by its root, even if its documents are elsewhere.
         configured.push((ProjectKey::default(), config.root.clone()));
         let mut by_spelling = Vec::with_capacity(2 * configured.len());
         for (key, folder) in configured {

@@ -107,6 +107,7 @@ fn read_bounded(
     display_path: &str,
     max_bytes: u64,
 ) -> StoreResult<Option<FileContent>> {
+    // Links could lead out of the project, and opening a pipe must not block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
@@ -121,6 +122,7 @@ fn read_bounded(
         Err(error) => return Err(not_read(display_path, error.into())),
     };
     hit_failpoint(FailPoint::FileOpened).map_err(|error| not_read(display_path, error))?;
+    // Before `metadata`, so that the stamp is at least as old as it seems.
     let now = ClockTime::now();
     let metadata = file.metadata().map_err(|error| not_read(display_path, error))?;
     if !metadata.is_file() {
@@ -130,6 +132,7 @@ fn read_bounded(
         return Err(too_large(display_path));
     }
     let size = usize::try_from(metadata.len()).unwrap_or_default();
+    // One byte more, so that reading to the end needs no larger buffer.
     let mut bytes = Vec::with_capacity(size + 1);
     // Reads to the end, because some file systems report an old size.
     let limit = max_bytes + 1;
@@ -138,6 +141,7 @@ fn read_bounded(
     if length as u64 == limit {
         return Err(too_large(display_path));
     }
+    // A write during the read changes the stamp.
     let after = file.metadata().map_err(|error| not_read(display_path, error))?;
     let stamp = FileStamp::from_metadata(&metadata);
     Ok(Some(FileContent {
@@ -204,8 +208,8 @@ impl FileStamp {
         self.has_hard_links
     }
 
-    /// True if the next change of the file will change the stamp. `now` must be from before the stamp
-    /// was taken: a change while the file is read may leave the same stamp.
+    /// True if the next change of the file will change the stamp. `now` must be from before the
+    /// stamp was taken: a change while the file is read may leave the same stamp.
     pub(crate) fn is_reliable_at(&self, now: ClockTime) -> bool {
         // Not the modification time: programs can set it, even to the future.
         now.0.saturating_sub(self.changed.0.unsigned_abs()) > MIN_RELIABLE_AGE.as_secs()

@@ -63,6 +63,7 @@ impl HighWaterMarks {
         }
         for line in lines {
             let (prefix, number) = line.split_once(' ').unwrap_or_default();
+            // Damaged lines are ignored, and the other ones are valid.
             let kind = ItemKind::ALL.into_iter().find(|kind| kind.prefix() == prefix);
             if let (Some(kind), Ok(number)) = (kind, number.parse())
                 && number <= MAX_NUMBER
@@ -92,6 +93,7 @@ impl HighWaterMarks {
         let options = OpenOptions::new().write(true).create_new(true).to_owned();
         let mut file = local.open_with(TEMP_NAME, &options)?.into_std();
         file.write_all(self.to_text(&file.metadata()?).as_bytes())?;
+        // Not synced: after a power cut the numbers in the files are enough.
         local.rename(TEMP_NAME, local, FILE_NAME)
     }
 
@@ -100,6 +102,7 @@ impl HighWaterMarks {
     /// A rename would be slower: some file systems then write the file to disk at once, and each
     /// commit would wait for that. Numbers only grow, so no rest of the old text follows the new.
     fn overwrite(&self, local: &Dir) -> bool {
+        // A link that came with a repository must not be followed, and a pipe must not block.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let Ok(fd) = rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) else {
             return false;
@@ -125,7 +128,7 @@ impl HighWaterMarks {
         text
     }
 
-    /// Stores the marks that a commit raised. A failure is logged: the files still have the numbers.
+    /// Stores the marks that a commit raised. A failure is logged: the files have the numbers too.
     pub(crate) fn save_committed(root: &ProjectRoot, changes: &[DocumentChange]) {
         let mut committed = IssuedNumbers::default();
         for change in changes {
@@ -137,6 +140,7 @@ impl HighWaterMarks {
         let before = Self::load(root);
         let mut marks = before.clone();
         for (kind, number) in committed.highest.iter() {
+            // A mark at the limit must not survive the correction of a typing error.
             if let Some(mark) = marks.0.get_mut(&kind) {
                 *mark = trusted_mark(*mark);
             }
@@ -181,6 +185,7 @@ impl IssuedNumbers {
     /// Adds a document's number, if it has one.
     pub(crate) fn add(&mut self, id: &DocumentId) {
         match Reference::of_document(id) {
+            // Kept by document, so that removing the document frees the number.
             Some(Reference { number: MAX_NUMBER, .. }) => {
                 self.with_last_number.insert(id.clone());
             }

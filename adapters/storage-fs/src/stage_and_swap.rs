@@ -85,6 +85,7 @@ pub(crate) fn exchange_all(
         *begun += 1;
         replacement.swap_in()?;
     }
+    // The check follows the sync, because editors may save while it waits for the disk.
     sync_folders(staged)?;
     let is_intact = staged.iter().all(FileReplacement::is_intact);
     if is_intact { Ok(()) } else { Err(ApplyError::ConcurrentWrite) }
@@ -206,6 +207,7 @@ impl<'a> FileReplacement<'a> {
 
     fn write_temp(&self, body: &Bytes, loaded: Option<&LoadedDocument>) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        // Reduced by the umask, as for a file that an editor creates.
         let mode = Mode::from_raw_mode(0o666);
         let fd = rustix::fs::openat(&self.location.dir, self.temp.as_str(), flags, mode)?;
         let mut file = File::from(fd);
@@ -216,6 +218,7 @@ impl<'a> FileReplacement<'a> {
         file.write_all(body)?;
         hit_failpoint(FailPoint::TempWritten)?;
         sync_file(FailPoint::TempSynced, &file)?;
+        // After the last write, which changes the modification time.
         self.staged_identity.set(self.file_identity(&self.temp)?);
         Ok(())
     }
@@ -224,6 +227,7 @@ impl<'a> FileReplacement<'a> {
     pub(crate) fn swap_in(&self) -> Result<(), ApplyError> {
         let moved = match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_names(),
+            // Must not replace a file that an editor created since.
             (None, _) => self.rename_to_free(&self.temp, &self.location.name),
             (Some(_), None) => self.rename_to_free(&self.location.name, &self.temp),
         };
@@ -279,6 +283,7 @@ impl<'a> FileReplacement<'a> {
         let mut in_place = self.staged_identity.get();
         for _ in 0..MAX_EXCHANGES {
             let old = self.file_identity(&self.temp)?;
+            // The last writer's file is in place already.
             if old.is_none() || old == in_place {
                 return Ok(());
             }
@@ -344,6 +349,7 @@ impl<'a> FileReplacement<'a> {
         let dir = &self.location.dir;
         match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
             Err(error) if is_unsupported(error) => {
+                // A link fails if the name exists; a plain rename would replace that file.
                 rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
                 Ok(rustix::fs::unlinkat(dir, from, AtFlags::empty())?)
             }
@@ -359,7 +365,7 @@ impl<'a> FileReplacement<'a> {
         }
     }
 
-    /// True if the file is the staged one; for a deletion, if there is no file.
+    /// True if the file is the staged one; for a deletion, if it does not exist.
     fn is_staged_file(&self, name: &str) -> bool {
         self.file_identity(name).is_ok_and(|identity| identity == self.staged_identity.get())
     }
@@ -396,6 +402,7 @@ const TEMP_SUFFIX: &str = ".tmp";
 pub(crate) fn is_temp(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(TEMP_PREFIX) else { return false };
     let Some(random) = rest.strip_suffix(TEMP_SUFFIX) else { return false };
+    // Files of other programs must not be removed, so the whole pattern is checked.
     random.len() >= 16 && random.bytes().take(16).all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -428,6 +435,7 @@ impl StaleTempFiles {
     pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
         for (_, folder, times) in changed_folders(tree, changes) {
             let mut clean = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
+            // Bounds the memory; a forgotten folder is only searched again.
             if clean.len() >= MAX_CLEAN_FOLDERS {
                 clean.clear();
             }

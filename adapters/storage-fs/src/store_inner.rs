@@ -108,6 +108,7 @@ impl StoreInner {
         }
         let root = self.try_open_root(project)?;
         let tree = ProjectTree::read_only(&root, &self.layout);
+        // A scan may hold the lock for long.
         let index = self.indexes.get(project);
         let mut index = index.try_lock().ok()?;
         let mut documents = Vec::with_capacity(ids.len());
@@ -122,6 +123,7 @@ impl StoreInner {
                 continue;
             }
             let content = read_file::read_up_to(&location, MAX_INLINE_FILE_BYTES).ok()??;
+            // Reading it again means to sleep, which needs a blocking thread.
             if content.is_partial {
                 return None;
             }
@@ -178,6 +180,7 @@ impl StoreInner {
             }
             let entries = index.take_cacheable(area);
             let (cache, path) = (self.cache.clone(), self.project_path(project).to_owned());
+            // On its own thread, because the call need not wait for it.
             let spawned =
                 std::thread::Builder::new().spawn(move || cache.save(&path, area, &entries));
             if let Err(error) = spawned {

@@ -29,6 +29,7 @@ impl KindIndex {
     pub(crate) fn insert(&mut self, entry: IndexEntry) {
         let metadata = Arc::clone(&entry.metadata);
         if let Some(old) = self.entries.insert(metadata.id.name.clone(), entry) {
+            // The old metadata may have another reference and other links.
             self.remove_lookups(&old.metadata);
         }
         if let Some(reference) = metadata.reference() {
@@ -93,6 +94,7 @@ impl KindIndex {
                 }
                 ChangeSet::Since { revision, ids }
             }
+            // The revision is unknown: from another process, or from before the history was reset.
             Some(_) => ChangeSet::Reset { revision },
             None => {
                 self.history_start = Some(revision);

@@ -47,6 +47,7 @@ impl Default for MetadataIndex {
     fn default() -> Self {
         let random = RandomState::new().build_hasher().finish();
         Self {
+            // Shifted, so that it can be incremented without an overflow.
             revision: Revision(random >> 16),
             kinds: HashMap::new(),
             knowledge: WatchState::default(),
@@ -105,6 +106,7 @@ impl MetadataIndex {
             let id = change.id();
             self.numbers.add(id);
             let kind_index = self.kinds.entry(id.kind).or_default();
+            // Without a reader of changes there is no history to record.
             if kind_index.history_start.is_some() {
                 kind_index.changed_at.insert(id.name.clone(), self.revision);
             }
@@ -184,6 +186,7 @@ impl MetadataIndex {
     /// Returns the backlinks of each target, as of the last refresh of the query's kinds.
     pub(crate) fn backlinks(&self, query: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
         let mut kind_indexes = Vec::new();
+        // In the order of all kinds, so that the result does not depend on the query.
         for kind in DocumentKind::ALL {
             if query.kinds.contains(&kind) {
                 kind_indexes.extend(self.kinds.get(&kind));
@@ -323,6 +326,7 @@ impl BodyCache {
             return;
         }
         if self.size + body.len() > Self::MAX_BYTES {
+            // Simpler than evicting one by one, and the few documents are soon read again.
             *self = Self::default();
         }
         self.size += body.len();
@@ -369,6 +373,7 @@ impl MetadataIndex {
             self.watch_state(area).is_cache_loaded = true;
             self.insert_cached(cache.load(path, area));
         }
+        // Before anything is read, so that later changes cause new events.
         let is_watcher_valid = self.drain_events(area);
         let state = self.watch_state(area);
         let is_scan_needed =
@@ -388,6 +393,7 @@ impl MetadataIndex {
                 watcher.add_folder(handle, folder);
             }
         });
+        // A watcher that misses a folder is useless; the next refresh tries a new one.
         let watcher = watcher.filter(TreeWatcher::is_complete);
         self.apply_scan(area.kinds(), listed?, tree, watcher.is_some());
         let state = self.watch_state(area);
@@ -589,6 +595,7 @@ impl MetadataIndexes {
     pub(crate) fn get(&self, project: &ProjectKey) -> Arc<Mutex<MetadataIndex>> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         if projects.len() >= MAX_INDEXES && !projects.contains_key(project) {
+            // An index in use is referenced by its call.
             projects.retain(|_, index| Arc::strong_count(index) > 1);
         }
         Arc::clone(projects.entry(project.clone()).or_default())

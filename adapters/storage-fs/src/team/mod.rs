@@ -55,6 +55,7 @@ impl StoreInner {
         let base = self.folders.default_path();
         let exists = team_file::exists(base);
         let mut open = self.team.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Data of 0.1.0 in memory is outdated as soon as a database exists.
         if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
             return Ok(Some(Arc::clone(team)));
         }
@@ -72,6 +73,7 @@ impl StoreInner {
         held: Option<&ProjectLock>,
     ) -> StoreResult<Option<Arc<TeamDatabase>>> {
         let base = self.folders.default_path();
+        // Data of 0.1.0 must be migrated before the first write, even without `create`.
         if !team_file::must_migrate(base) {
             let found = self.team_to_read()?;
             if found.is_some() || !create {
@@ -135,8 +137,8 @@ impl StoreInner {
         }
     }
 
-    /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk, are
-    /// logged; the next start tries again.
+    /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk,
+    /// are logged; the next start tries again.
     pub(crate) fn recover_team(&self) {
         if let Err(error) = pending_audit::recover_all(self, current_time()) {
             tracing::warn!(%error, "the audit could not recover an interrupted commit");
@@ -215,6 +217,7 @@ impl StoreInner {
                 identity::put_all(connection, identities)?;
             }
             let newest = audit::newest(connection)?.number;
+            // Rows of two chains can't be joined.
             if newest > 0 && rows.first().is_some_and(|first| first.number != newest + 1) {
                 let reason = "got audit rows from another process during the copy; stop the \
                               servers that use this folder, remove what was copied and copy again";

@@ -53,6 +53,7 @@ impl AuditedCommit<'_> {
     /// because it finds the new documents.
     pub(crate) fn confirm(self) {
         let Some((team, intent)) = self.intent else { return };
+        // Unsynced: after a power cut the next writer confirms the intent again.
         let confirmed = team.write_unsynced(|connection| pending::confirm(connection, &intent));
         if let Err(error) = confirmed.and_then(|()| failpoint(FailPoint::Confirmed)) {
             tracing::warn!(%error, "the intent of a finished commit was not deleted");
@@ -83,8 +84,8 @@ fn roll_back(team: &TeamDatabase, intent: &PendingCommit, time: Timestamp) -> St
     failpoint(FailPoint::RolledBack)
 }
 
-/// Decides the intents of a project under its lock. Errors are returned only if `is_recorded`: other
-/// commits don't depend on the team data.
+/// Decides the intents of a project under its lock. Errors are returned only if `is_recorded`:
+/// other commits don't depend on the team data.
 pub(crate) fn recover(
     store: &StoreInner,
     project: &ProjectKey,
@@ -116,6 +117,7 @@ fn recover_project(
 ) -> StoreResult<()> {
     for intent in team.read(|connection| pending::of_project(connection, project))? {
         let targets = team.read(|connection| pending::targets(connection, &intent))?;
+        // A withdrawn intent is rolled back without comparing documents.
         if !intent.withdrawn && was_applied(tree, &targets)? {
             team.write_unsynced(|connection| pending::confirm(connection, &intent))?;
         } else {
