@@ -1,8 +1,7 @@
-//! One writer behind a queue: the jobs that arrive during a sync are the next group and share one
-//! sync.
+//! Group commit: one writer thread with a queue; jobs that arrive during a sync share the next one.
 //!
-//! For databases, which have one writer at a time and a sync that costs more than everything else.
-//! No job waits for a group to fill: a lone job is a group of one.
+//! For databases with one writer at a time, where the sync costs more than everything else. No job
+//! waits for a group to fill: a single job is a group of one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,112 +10,128 @@ use std::thread::JoinHandle;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use tokio::sync::oneshot;
 
-/// The most jobs of a group.
-const MAX_JOBS: usize = 64;
+const MAX_GROUP_JOBS: usize = 64;
 
-/// A database as its one writer sees it. After every error it must be ready for the next group.
+/// The write side of a database. After each error it must be ready for the next group.
 pub trait Engine: Send + 'static {
     /// Begins a group.
     fn begin(&mut self) -> StoreResult<()>;
 
-    /// Makes the group durable. After an error none of it was acknowledged; an engine that can't
-    /// undo it takes no more writes.
+    /// Makes the group durable. After an error no job of the group is acknowledged. An engine that
+    /// can't undo the group must reject all later writes.
     fn end(&mut self) -> StoreResult<()>;
 
-    /// Undoes the group that was begun, after a panic.
+    /// Undoes the current group after a panic.
     fn abort(&mut self);
 }
 
-/// Runs an engine on a thread, which ends with everything written when this is dropped.
+/// Runs an engine on a thread. Dropping the writer waits until all queued jobs are done.
 #[derive(Debug)]
 pub struct Writer<E> {
-    queue: Option<Sender<Job<E>>>,
+    /// `None` only while the writer is dropped.
+    queue: Option<Sender<QueuedJob<E>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Works on the engine of a group, or gets the error if no group could begin.
-type Job<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> Answer + Send>;
+/// Runs with the engine, or with the error if the group could not begin.
+type QueuedJob<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> Responder + Send>;
 
-/// Answers the caller of a job once it is known how the group ended.
-type Answer = Box<dyn FnOnce(&StoreResult<()>)>;
+/// Sends the response to a job's caller. Gets the result of the group.
+type Responder = Box<dyn FnOnce(&StoreResult<()>)>;
 
 impl<E: Engine> Writer<E> {
     pub fn start(name: &str, mut engine: E) -> std::io::Result<Self> {
         let (queue, jobs) = channel();
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || run(&mut engine, &jobs))?;
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        let thread = builder.spawn(move || run_groups(&mut engine, &jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Does some work in a group and returns when it is durable. Work that fails must undo itself,
-    /// and the rest of the group takes effect. Work is done even if its caller stops waiting.
+    /// Runs a job in a group and returns when the group is durable. A job that fails must undo its
+    /// own changes; the other jobs take effect. A job runs even if its caller stops waiting.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut E) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let (sender, answered) = oneshot::channel();
-        let job = move |engine: StoreResult<&mut E>| -> Answer {
+        let (sender, response) = oneshot::channel();
+        let job = move |engine: StoreResult<&mut E>| -> Responder {
             let outcome = engine.and_then(work);
-            Box::new(move |ended| {
-                // Refusals fail too: they may rest on changes of the group.
-                let outcome = match ended {
+            Box::new(move |group_result| {
+                // Failed jobs get the group's error too: they may have read changes of the group.
+                let outcome = match group_result {
                     Ok(()) => outcome,
                     Err(error) => Err(error.clone_for_group()),
                 };
-                // The caller may be gone.
+                // The caller may have stopped waiting.
                 let _ = sender.send(outcome);
             })
         };
-        let ended = || StoreError::Internal("the writer has ended; nothing was written".to_owned());
-        self.queue.as_ref().ok_or_else(ended)?.send(Box::new(job)).map_err(|_| ended())?;
-        let unknown = "the writer broke off; whether this was written is not known: read it again";
-        answered.await.map_err(|_| StoreError::Internal(unknown.to_owned()))?
+        let Some(queue) = &self.queue else { return Err(writer_stopped()) };
+        if queue.send(Box::new(job)).is_err() {
+            return Err(writer_stopped());
+        }
+        match response.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(StoreError::Internal(
+                "the writer stopped during the write; read the data again to see whether it was \
+                 written"
+                    .to_owned(),
+            )),
+        }
     }
+}
+
+fn writer_stopped() -> StoreError {
+    StoreError::Internal("the writer has stopped; nothing was written".to_owned())
 }
 
 impl<E> Drop for Writer<E> {
     fn drop(&mut self) {
+        // Closes the channel, which ends the thread after the last job.
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // The callers of a group that panicked have got their errors.
+            // After a panic the callers have their errors already.
             let _ = thread.join();
         }
     }
 }
 
-/// Turns a panic of a decision into an error of its commit, so that the writer goes on.
-pub fn catch_panic<T, E: From<StoreError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    let done = catch_unwind(AssertUnwindSafe(act));
-    done.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned()).into()))
+/// Turns a panic of a commit's decision into an error, so that the writer continues.
+pub fn catch_panic<T, E: From<StoreError>>(decide: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    match catch_unwind(AssertUnwindSafe(decide)) {
+        Ok(outcome) => outcome,
+        Err(_) => Err(StoreError::Internal("the decision panicked".to_owned()).into()),
+    }
 }
 
-fn run<E: Engine>(engine: &mut E, jobs: &Receiver<Job<E>>) {
+fn run_groups<E: Engine>(engine: &mut E, jobs: &Receiver<QueuedJob<E>>) {
     while let Ok(first) = jobs.recv() {
-        let group: Vec<_> = std::iter::once(first).chain(jobs.try_iter()).take(MAX_JOBS).collect();
+        let group: Vec<_> =
+            std::iter::once(first).chain(jobs.try_iter()).take(MAX_GROUP_JOBS).collect();
         if catch_unwind(AssertUnwindSafe(|| run_group(engine, group))).is_err() {
-            tracing::error!("the writer panicked; the commits that it was working on are undone");
-            // Another panic ends the thread, and all callers get an error.
+            tracing::error!("the writer panicked; its current commits are rolled back");
+            // A second panic here ends the thread, and all callers get an error.
             engine.abort();
         }
     }
 }
 
-/// Answers all callers when the group is durable. A panic drops the answers, which is an error for
-/// their callers.
-fn run_group<E: Engine>(engine: &mut E, group: Vec<Job<E>>) {
+/// Runs the jobs and responds to all callers when the group is durable. A panic drops the
+/// responders, so the callers get an error.
+fn run_group<E: Engine>(engine: &mut E, group: Vec<QueuedJob<E>>) {
     if let Err(error) = engine.begin() {
         for job in group {
             job(Err(error.clone_for_group()))(&Ok(()));
         }
         return;
     }
-    let mut answers = Vec::new();
+    let mut responders = Vec::new();
     for job in group {
-        answers.push(job(Ok(&mut *engine)));
+        responders.push(job(Ok(&mut *engine)));
     }
-    let ended = engine.end();
-    for answer in answers {
-        answer(&ended);
+    let group_result = engine.end();
+    for respond in responders {
+        respond(&group_result);
     }
 }
 

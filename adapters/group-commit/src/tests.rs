@@ -1,4 +1,4 @@
-//! Groups, failures and panics, on an engine that only logs.
+//! Groups, failures and panics on an engine that only records calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,16 +11,16 @@ use reqlore_domain::timestamp::Timestamp;
 
 use super::*;
 
-/// The events, one word each.
-type Log = Arc<Mutex<Vec<&'static str>>>;
+/// The engine's calls in order.
+type CallLog = Arc<Mutex<Vec<&'static str>>>;
 
-struct Counting {
-    log: Log,
+struct CountingEngine {
+    log: CallLog,
     gate: Receiver<()>,
     end: fn() -> StoreResult<()>,
 }
 
-impl Engine for Counting {
+impl Engine for CountingEngine {
     fn begin(&mut self) -> StoreResult<()> {
         self.gate.recv().unwrap();
         self.log.lock().unwrap().push("begin");
@@ -37,7 +37,7 @@ impl Engine for Counting {
     }
 }
 
-impl Counting {
+impl CountingEngine {
     fn apply(&mut self, mut commit: CommitRequest) -> StoreResult<()> {
         catch_panic(|| commit.decide(&ProjectKey::default(), &Snapshot::default()))?;
         self.log.lock().unwrap().push("apply");
@@ -65,17 +65,17 @@ fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     }
 }
 
-fn start(end: fn() -> StoreResult<()>) -> (Writer<Counting>, Log, Sender<()>) {
+fn start(end: fn() -> StoreResult<()>) -> (Writer<CountingEngine>, CallLog, Sender<()>) {
     let (open, gate) = channel();
-    let log = Log::default();
-    let engine = Counting { log: Arc::clone(&log), gate, end };
+    let log = CallLog::default();
+    let engine = CountingEngine { log: Arc::clone(&log), gate, end };
     (Writer::start("test", engine).unwrap(), log, open)
 }
 
-/// Runs these commits at once; the first is a group of its own, since the gate holds it back until
-/// all are in the queue.
+/// Runs these commits concurrently. The gate stops the first group until all are queued, so the
+/// first commit is a group of its own.
 fn run_all(
-    writer: &Writer<Counting>,
+    writer: &Writer<CountingEngine>,
     open: &Sender<()>,
     commits: Vec<CommitRequest>,
 ) -> Vec<StoreResult<()>> {
@@ -85,10 +85,10 @@ fn run_all(
         let mut waiting: Vec<_> = waiting.map(Box::pin).collect();
         // The first poll puts each job into the queue.
         for future in &mut waiting {
-            let asked = std::future::poll_fn(|context| {
+            let is_pending = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(future.as_mut().poll(context).is_pending())
             });
-            assert!(asked.await);
+            assert!(is_pending.await);
         }
         (0..2).for_each(|_| open.send(()).unwrap());
         let mut outcomes = Vec::new();
@@ -100,7 +100,7 @@ fn run_all(
 }
 
 #[test]
-fn waiting_jobs_share_one_sync() {
+fn queued_jobs_share_one_sync() {
     let (writer, log, open) = start(|| Ok(()));
     let outcomes = run_all(&writer, &open, (0..11).map(|_| commit(|| ())).collect());
     assert!(outcomes.iter().all(Result::is_ok));
@@ -110,7 +110,7 @@ fn waiting_jobs_share_one_sync() {
 }
 
 #[test]
-fn panic_in_a_decision_fails_that_commit_alone() {
+fn panicking_decision_fails_only_its_commit() {
     let (writer, _, open) = start(|| Ok(()));
     let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
     let outcomes = run_all(&writer, &open, commits);
@@ -119,7 +119,7 @@ fn panic_in_a_decision_fails_that_commit_alone() {
 }
 
 #[test]
-fn group_that_is_not_durable_is_not_acknowledged() {
+fn failed_sync_acknowledges_no_job_of_the_group() {
     let (writer, _, open) = start(|| Err(StoreError::Busy { reason: "no sync".to_owned() }));
     let outcomes = run_all(&writer, &open, vec![commit(|| ()), commit(|| ())]);
     for outcome in outcomes {
@@ -128,7 +128,7 @@ fn group_that_is_not_durable_is_not_acknowledged() {
 }
 
 #[test]
-fn panic_of_the_engine_fails_its_group_and_aborts_it() {
+fn engine_panic_fails_and_aborts_its_group() {
     let (writer, log, open) = start(|| panic!("on purpose"));
     let outcomes = run_all(&writer, &open, vec![commit(|| ())]);
     assert!(matches!(outcomes[0], Err(StoreError::Internal(_))), "{outcomes:?}");
