@@ -65,6 +65,7 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
 pub fn keep_mode_and_owner(old: &Metadata, new: &File) -> io::Result<()> {
     // Only root may change the owner. Without that right the write is still worth more.
     let _ = system::keep_owner(old, new);
+    // After the owner, because changing the owner may clear bits of the mode.
     new.set_permissions(old.permissions())
 }
 

@@ -96,10 +96,11 @@ pub(crate) fn finish(local: &Dir, options: &CreationOptions) -> StoreResult<()> 
         if name != USERS || !is_version_barrier(local, USERS) {
             mark_migrated(local, "", name)?;
         }
-        options.reached(CreationStep::OldFileRenamed)?;
+        options.pass_checkpoint(CreationStep::OldFileRenamed)?;
     }
     // Last, because `is_unfinished` reads this file.
     write_version_barrier(local, "", USERS)?;
+    // The barrier above replaces the one under this name.
     PrivateFile::new(local, STAGED_USERS).remove()
 }
 
@@ -394,6 +395,7 @@ fn read_keys(local: &Dir) -> StoreResult<Vec<OldKey>> {
     let mut keys = Vec::new();
     for name in file_names(&dir, KEYS)? {
         let key = name.strip_suffix(UNCONFIRMED_SUFFIX).unwrap_or(&name);
+        // Temporary files are ignored.
         if key.len() > 64 || !key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             continue;
         }

@@ -19,11 +19,13 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
 const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
-/// Opens `.reqlore/local` to read.
+/// Opens `.reqlore/local` to read; `None` if it is missing or a link.
 pub(crate) fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
-    let local =
-        crate::open_existing(root).map_err(|error| failed(LOCAL_STATE_DIR, "open it", error))?;
-    local.map(|local| check_folder(root, local)).transpose()
+    match crate::open_existing(root) {
+        Ok(Some(local)) => check_folder(root, local).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(failed(LOCAL_STATE_DIR, "open it", error)),
+    }
 }
 
 /// Opens `.reqlore/local` to write. Creates it if needed and removes the rights of other users.
@@ -92,7 +94,7 @@ fn not_created(name: &str, error: io::Error) -> StoreError {
     not_written(&format!("{LOCAL_STATE_DIR}/{name}"), "create the folder", error)
 }
 
-/// Sets the owner's full rights and no others, under any umask.
+/// Sets mode 0700, under any umask.
 fn make_private(folder: &File) -> io::Result<()> {
     let stat = rustix::fs::fstat(folder)?;
     if stat.st_mode & 0o777 != FOLDER_MODE.as_raw_mode() {

@@ -51,7 +51,7 @@ pub enum CreationStep {
 }
 
 impl CreationOptions {
-    pub(crate) fn reached(&self, step: CreationStep) -> StoreResult<()> {
+    pub(crate) fn pass_checkpoint(&self, step: CreationStep) -> StoreResult<()> {
         (self.checkpoint)(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
     }
 }
@@ -201,27 +201,27 @@ pub(crate) fn write_database(
     // `team.id` must not be on disk before the rows are.
     let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
     synced.map_err(|error| temp_database.not_written("write it", error))?;
-    options.reached(CreationStep::DatabaseWritten)?;
+    options.pass_checkpoint(CreationStep::DatabaseWritten)?;
     let mut identities = vec![file_identity(&metadata)];
     for name in &DATABASE_FILES[1..] {
         let sidecar = PrivateFile::new(local, name);
         // A killed process may have left an empty file.
-        if local.symlink_metadata(name).is_ok_and(|found| found.is_file() && found.len() == 0) {
+        if local.symlink_metadata(name).is_ok_and(|stat| stat.is_file() && stat.len() == 0) {
             sidecar.remove()?;
         }
         identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
     // From here on 0.1.0 can neither append rows nor change users that were already copied.
     block_old_version()?;
-    options.reached(CreationStep::OldVersionBlocked)?;
+    options.pass_checkpoint(CreationStep::OldVersionBlocked)?;
     temp_identity_file.create(|own| {
         Ok(format!("{FORMAT}\n{}\n{}\n", file_identity(own), identities.join("\n")).into())
     })?;
     // The commit point: readers use the database from here on.
     temp_identity_file.rename(IDENTITY_FILE)?;
-    options.reached(CreationStep::IdentitiesWritten)?;
+    options.pass_checkpoint(CreationStep::IdentitiesWritten)?;
     temp_database.rename(database.name)?;
-    options.reached(CreationStep::DatabaseNamed)
+    options.pass_checkpoint(CreationStep::DatabaseNamed)
 }
 
 /// Reads the identities in `team.id`; `None` without that file.
@@ -250,7 +250,7 @@ fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
 /// Inspects a file by its path without opening it; `None` if it is missing.
 fn stat_file(folder: &Path, name: &str) -> io::Result<Option<Metadata>> {
     match std::fs::symlink_metadata(folder.join(name)) {
-        Ok(found) => Ok(Some(found)),
+        Ok(metadata) => Ok(Some(metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

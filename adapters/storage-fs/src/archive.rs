@@ -241,6 +241,7 @@ impl RecordReader for ExportReader {
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        // The order of an archive: documents, high-water marks and identities, audit rows.
         let documents = self.next_documents().await?;
         if !documents.is_empty() {
             return Ok(documents);
@@ -301,7 +302,7 @@ fn sequence_records(store: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
     for (project, _) in store.folders.iter() {
         let root = store.open_root(project)?;
         let tree = ProjectTree::new(&root, &store.layout);
-        // The stored marks cover removed files, the index covers the others.
+        // The stored marks cover removed files; the index covers the existing ones.
         let mut marks = HighWaterMarks::load(&root);
         let kinds = DocumentArea::Backlog.kinds();
         store.query_refreshed(project, &tree, kinds, Refresh::Full, |index| {
@@ -422,7 +423,7 @@ fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
 }
 
 impl StoreInner {
-    fn check_keyed(&self, project: &ProjectKey, shown: &str) -> StoreResult<()> {
+    fn check_configured(&self, project: &ProjectKey, place: &str) -> StoreResult<()> {
         if self.folders.has_key(project) {
             return Ok(());
         }
@@ -430,11 +431,14 @@ impl StoreInner {
             "belongs to the project {project}, which has no folder; configure it as \
              [projects.{project}] in reqlore.toml, or copy into a database"
         );
-        Err(refused(shown, &reason))
+        Err(refused(place, &reason))
     }
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
-        self.check_keyed(&mark.project, &format!("the high-water mark of {}", mark.kind.prefix()))?;
+        self.check_configured(
+            &mark.project,
+            &format!("the high-water mark of {}", mark.kind.prefix()),
+        )?;
         let root = self.open_root(&mark.project)?;
         let mut marks = HighWaterMarks::load(&root);
         marks.raise(mark.kind, mark.number);
@@ -444,7 +448,7 @@ impl StoreInner {
     fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
         let DocumentRecord { project, document, modified, place } = record;
         let id = &document.id;
-        self.check_keyed(project, &id.to_string())?;
+        self.check_configured(project, &id.to_string())?;
         if let Err(reason) = id.check() {
             let reason = format!("can't be a file; copy it into a database instead ({reason})");
             return Err(refused(&id.to_string(), &reason));
@@ -470,6 +474,7 @@ fn create_file(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::R
     let options = OpenOptions::new().write(true).create_new(true).to_owned();
     let mut file: File = dir.open_with(name, &options)?.into_std();
     file.write_all(body)?;
+    // Metadata contains the modification time, so the copy keeps it.
     let since_epoch = Duration::from_nanos(modified.0.unsigned_abs());
     let time = if modified.0 < 0 {
         SystemTime::UNIX_EPOCH.checked_sub(since_epoch)

@@ -50,10 +50,10 @@ pub(crate) struct TreeWatcher {
     queue: OwnedFd,
     /// The root's path and the identity of the folder that was opened there.
     root: (PathBuf, FileId),
-    /// The path of the area's top folder and what was found there.
+    /// The path of the area's top folder, and the file or folder at that path.
     top: (PathBuf, Option<(FileId, FileType)>),
     /// The name in the root on the path to the top folder.
-    top_parent: &'static str,
+    entry_in_root: &'static str,
     /// Watched folders by watch descriptor: their documents' kind and name prefix.
     folders: HashMap<i32, (Option<DocumentKind>, String)>,
     root_watch: i32,
@@ -77,14 +77,14 @@ impl TreeWatcher {
         }
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let folder = reqlore_local_state::as_file(&root.dir).ok()?;
-        let root_number = inotify::add_watch(&queue, proc_path(&folder), folder_events()).ok()?;
+        let root_watch = inotify::add_watch(&queue, proc_path(&folder), folder_events()).ok()?;
         Some(Self {
             queue,
             root: (path.to_owned(), root_identity),
             top: (top, top_stat),
-            top_parent: area.top_folder().split('/').next().unwrap_or_default(),
+            entry_in_root: area.top_folder().split('/').next().unwrap_or_default(),
             folders: HashMap::new(),
-            root_watch: root_number,
+            root_watch,
             is_incomplete: false,
         })
     }
@@ -130,6 +130,7 @@ impl TreeWatcher {
         loop {
             let event = match reader.next() {
                 Ok(event) => event,
+                // The queue is empty.
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => continue,
                 Err(_) => return WatchEvents::Invalidated,
@@ -149,7 +150,7 @@ impl TreeWatcher {
             }
             // In the root only the path to the top folder matters.
             if event.wd() == self.root_watch {
-                if name == Some(Ok(self.top_parent)) {
+                if name == Some(Ok(self.entry_in_root)) {
                     return WatchEvents::Invalidated;
                 }
                 continue;

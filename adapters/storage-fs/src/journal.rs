@@ -51,8 +51,8 @@ struct JournalEntry<'a> {
 /// way, so the result is only a hint.
 pub(crate) fn exists(project: &Path) -> bool {
     let path = project.join(LOCAL_STATE_DIR).join(FILE_NAME);
-    let found = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
-    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+    let stat = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// Stores the changes of a commit, durably.

@@ -341,7 +341,7 @@ impl RequirementsLayout {
                     });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(path, "look for AGENTS.md", error)),
+                Err(error) => return Err(failed(path, "find AGENTS.md", error)),
             }
         }
         Ok(RequirementsDir::open(root, &self.candidates[0]))

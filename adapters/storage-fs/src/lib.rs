@@ -135,6 +135,7 @@ impl FsStore {
         refresh: Refresh,
         query: impl Fn(&mut MetadataIndex) -> T + Send + 'static,
     ) -> StoreResult<T> {
+        // Usually current, and then no other thread is needed.
         if refresh == Refresh::Incremental
             && let Some(answer) = self.inner.try_query_current(project, &kinds, &query)
         {
@@ -193,6 +194,7 @@ impl DocumentRepository for FsStore {
         if let Some(versions) = self.inner.try_versions(project, ids) {
             return Ok(versions);
         }
+        // Some version is unknown, so the documents are read.
         let mut versions = Vec::with_capacity(ids.len());
         for document in self.get(project, ids).await? {
             versions.push(document.map(|document| document.version));
@@ -241,6 +243,7 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
+        // Locked here, so that a call that waits for other calls occupies no thread.
         let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
         let project = project.clone();
         self.run_blocking(move |store| commit::run_commit(store, &project, commit, &lock)).await

@@ -207,6 +207,7 @@ impl AreaWalk<'_> {
             self.add_obstacle(&path, "is nested too deeply to be listed; move it up");
             return;
         }
+        // By the handle of its parent: the path may be replaced by a link in between.
         self.pending.push(PendingFolder {
             parent: Rc::clone(handle),
             kind: folder.kind,

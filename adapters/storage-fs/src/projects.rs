@@ -133,6 +133,7 @@ impl FsProjects {
             let reason = format!("{name:?} is a home folder; name a folder in it");
             return Err(invalid_argument(toolset, &reason));
         }
+        // Configured projects need not be in one of the roots.
         if let Some(key) = self.configured_key(&folder) {
             return Ok(key);
         }
@@ -281,8 +282,8 @@ impl ProjectFolders {
     }
 
     /// Returns the project with this key or folder. With `is_inside`, a path in a folder is enough,
-    /// and the innermost folder is used. Only the text is compared: accessing the disk would tell
-    /// remote callers which files exist.
+    /// and the innermost folder is used. Only the text is compared: the result must not
+    /// depend on which files exist, because a remote caller sees it.
     pub(crate) fn find_key(&self, name: &str, is_inside: bool) -> Option<&ProjectKey> {
         if let Some((key, _)) = self.by_key.get_key_value(&ProjectKey::new(name)) {
             return Some(key);
@@ -367,7 +368,7 @@ impl ProjectResolver for ConfiguredProjects {
         let Some(name) = name else { return Ok(caller.project.clone()) };
         let resolved = self.files.resolve_folder(name, toolset)?;
         let folder = self.files.folders.path(&resolved);
-        // A project may be in the folder of another one: the innermost is meant.
+        // A project may be in the folder of another one; the innermost folder decides.
         let innermost = self
             .files
             .folders

@@ -20,7 +20,7 @@ use crate::layout::FileLocation;
 use crate::system;
 
 const MAX_BYTES: u64 = document::MAX_BYTES as u64;
-/// A save in place truncates the file first. A file that looks partially saved is read again.
+/// The number of times that a file that looks partially saved is read again.
 const PARTIAL_RETRIES: u32 = 3;
 const PARTIAL_PAUSE: Duration = Duration::from_millis(50);
 /// A file that changed later may change again without another time stamp.
@@ -87,9 +87,14 @@ pub(crate) fn read_up_to(
     let Some(mut content) = read_bounded(dir, name, display_path, max_bytes)? else {
         return Ok(None);
     };
-    let is_text = std::str::from_utf8(&content.bytes).is_ok();
-    content.is_partial = !content.is_stamp_reliable && (content.bytes.is_empty() || !is_text);
+    content.is_partial = !content.is_stamp_reliable && looks_partial(&content.bytes);
     Ok(Some(content))
+}
+
+/// True for content that an editor leaves for a moment when it saves in place.
+fn looks_partial(bytes: &[u8]) -> bool {
+    // Editors truncate first, and a write may end in the middle of a character.
+    bytes.is_empty() || std::str::from_utf8(bytes).is_err()
 }
 
 /// Reads a regular file; `None` if it is missing. Errors call it `display_path`.

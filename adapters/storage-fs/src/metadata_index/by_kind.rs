@@ -60,6 +60,7 @@ impl KindIndex {
         let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
         let mut metadata = Vec::new();
+        // By reference, to find out below whether there are more.
         for (_, entry) in entries.by_ref().take(filter.limit.unwrap_or(total)) {
             metadata.push(Arc::clone(&entry.metadata));
         }
@@ -80,10 +81,12 @@ impl KindIndex {
         revision: Revision,
     ) -> ChangeSet {
         if self.changed_at.len() > self.entries.len() + MAX_REMOVED_NAMES {
+            // Callers with an older revision load everything again.
             self.changed_at.clear();
             self.history_start = Some(revision);
         }
         match self.history_start {
+            // The usual case: nothing changed, so nothing is searched.
             Some(_) if since == revision => ChangeSet::Since { revision, ids: Vec::new() },
             Some(start) if start <= since && since <= revision => {
                 let mut ids = Vec::new();

@@ -206,6 +206,7 @@ impl MetadataCache {
             is_private: true,
         };
         let written = fs::create_dir_all(&dir).and_then(|()| {
+            // Before a new one is created.
             remove_stale_temp_files(&dir);
             atomic_write(&dir.join(area.cache_file()), &contents, options)
         });

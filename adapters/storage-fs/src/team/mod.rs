@@ -54,14 +54,15 @@ impl StoreInner {
     fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
         let base = self.folders.default_path();
         let exists = team_file::exists(base);
+        // Held while the database is opened, so that concurrent calls open it once.
         let mut open = self.team.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Data of 0.1.0 in memory is outdated as soon as a database exists.
         if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
             return Ok(Some(Arc::clone(team)));
         }
         let root = ProjectRoot::open(base)?;
-        let found = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
-        *open = found.map(Arc::new);
+        let team = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
+        *open = team.map(Arc::new);
         Ok(open.clone())
     }
 
@@ -75,9 +76,9 @@ impl StoreInner {
         let base = self.folders.default_path();
         // Data of 0.1.0 must be migrated before the first write, even without `create`.
         if !team_file::must_migrate(base) {
-            let found = self.team_to_read()?;
-            if found.is_some() || !create {
-                return Ok(found);
+            let team = self.team_to_read()?;
+            if team.is_some() || !create {
+                return Ok(team);
             }
         }
         let root = ProjectRoot::open(base)?;
@@ -111,6 +112,7 @@ impl StoreInner {
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> Option<StoreResult<T>> {
         let team = self.team.open.try_lock().ok()?.as_ref().map(Arc::clone)?;
+        // Data of 0.1.0 in memory may be outdated.
         if team.is_stored() { team.try_read(read) } else { None }
     }
 
@@ -166,7 +168,7 @@ impl StoreInner {
         let content = if !users.is_empty() || !tokens.is_empty() {
             "users"
         } else if self.read_team(audit::newest)?.number > 0 {
-            "rows of an audit"
+            "audit rows"
         } else {
             return Ok(());
         };

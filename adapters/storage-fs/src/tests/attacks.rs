@@ -102,11 +102,11 @@ async fn agents_md_link_target_is_not_a_section() {
 #[tokio::test]
 async fn partially_saved_file_is_not_replaced() {
     let project = project();
-    for half in [&b""[..], b"**1.** \xd0"] {
-        fs::write(file(&project, "a.md"), half).unwrap();
+    for partial in [&b""[..], b"**1.** \xd0"] {
+        fs::write(file(&project, "a.md"), partial).unwrap();
         let busy = put(&project.store(), &DocumentId::section("a"), "x").await;
         assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
-        assert_eq!(fs::read(file(&project, "a.md")).unwrap(), half);
+        assert_eq!(fs::read(file(&project, "a.md")).unwrap(), partial);
     }
 }
 
@@ -187,8 +187,8 @@ async fn stale_temp_files_are_hidden_and_removed_by_next_write() {
     let store = project.store();
     assert_eq!(sections(&store).await, 0);
     put(&store, &DocumentId::section("a"), "x").await.unwrap();
-    let left = [".hidden.md", ".reqlore-mine.tmp", "AGENTS.md", "a\n# forged\n.md", "a.md"];
-    assert_eq!(names(project.path(DIRECTORY)), left);
+    let remaining = [".hidden.md", ".reqlore-mine.tmp", "AGENTS.md", "a\n# forged\n.md", "a.md"];
+    assert_eq!(names(project.path(DIRECTORY)), remaining);
 }
 
 #[tokio::test]

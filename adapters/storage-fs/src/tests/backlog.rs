@@ -186,13 +186,13 @@ async fn backlog_link_outside_root_affects_no_other_area() {
 #[tokio::test]
 async fn next_number_respects_other_processes_and_users() {
     let project = Project::new();
-    let (ours, theirs) = (project.store(), project.store());
-    assert_eq!(create(&ours).await, 1);
-    assert_eq!(create(&theirs).await, 2);
-    assert_eq!(create(&ours).await, 3);
+    let (one, other) = (project.store(), project.store());
+    assert_eq!(create(&one).await, 1);
+    assert_eq!(create(&other).await, 2);
+    assert_eq!(create(&one).await, 3);
     write(&project, "requirements/REQ-500.md", TEXT);
     write(&project, "deleted/REQ-600.md", TEXT);
-    assert_eq!(create(&theirs).await, 601);
+    assert_eq!(create(&other).await, 601);
 }
 
 #[tokio::test]
@@ -245,13 +245,13 @@ async fn stale_temp_file_of_other_process_is_removed_later() {
     let project = Project::new();
     let store = project.store();
     create(&store).await;
-    let left = "requirements/.reqlore-0123456789abcdef.tmp";
-    write(&project, left, "half");
+    let temp_file = "requirements/.reqlore-0123456789abcdef.tmp";
+    write(&project, temp_file, "partial");
     // Both writes may have the same modification time.
     let folder = fs::File::open(path(&project, "requirements")).unwrap();
     folder.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     create(&store).await;
-    assert!(!path(&project, left).try_exists().unwrap());
+    assert!(!path(&project, temp_file).try_exists().unwrap());
 }
 
 /// The limit is a valid mark only while a file has it: otherwise no other item could get a number.
@@ -281,10 +281,10 @@ async fn mistyped_last_number_is_released_when_corrected() {
 
 #[tokio::test]
 async fn high_water_marks_of_clone_are_ignored() {
-    let (theirs, project) = (Project::new(), Project::new());
-    write(&theirs, "requirements/REQ-900.md", TEXT);
-    create(&theirs.store()).await;
-    for text in [theirs.read(MARKS).unwrap(), "REQ 900\n".to_owned()] {
+    let (original, project) = (Project::new(), Project::new());
+    write(&original, "requirements/REQ-900.md", TEXT);
+    create(&original.store()).await;
+    for text in [original.read(MARKS).unwrap(), "REQ 900\n".to_owned()] {
         project.write(MARKS, text);
         assert_eq!(next_number(&project.store()).await, 1);
     }

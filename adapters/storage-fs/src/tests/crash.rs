@@ -161,7 +161,7 @@ impl Operation {
     }
 
     /// The contents that a new process reads.
-    pub(super) fn seen(&self, project: &Project) -> Vec<Option<String>> {
+    pub(super) fn read_by_new_process(&self, project: &Project) -> Vec<Option<String>> {
         let ids: Vec<DocumentId> = self.documents.iter().map(|(id, ..)| id.clone()).collect();
         let found = block_on(project.store().get(&PROJECT(), &ids)).unwrap();
         let text = |body: Bytes| String::from_utf8(body.to_vec()).unwrap();
@@ -231,7 +231,7 @@ pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
     (changes.len() - rolled_back.len(), rolled_back.len())
 }
 
-fn leftovers(project: &Project) -> Vec<PathBuf> {
+fn temp_files(project: &Project) -> Vec<PathBuf> {
     let is_temp = |path: &PathBuf| path.extension().is_some_and(|end| end == "tmp");
     files(&project.root).into_iter().filter(is_temp).collect()
 }
@@ -245,11 +245,11 @@ pub(super) fn has_journal(project: &Project) -> bool {
 fn killed_child_process() {
     let Some(argument) = child_argument() else { return };
     let [root, name, step, times] = argument.split('|').collect::<Vec<_>>()[..] else { return };
-    let operation = operations().into_iter().find(|known| known.name == name).unwrap();
+    let operation = operations().into_iter().find(|candidate| candidate.name == name).unwrap();
     let project = Project { outside: tempfile::tempdir().unwrap(), root: root.into() };
-    match operation.steps().into_iter().find(|known| format!("{known:?}") == step) {
+    match operation.steps().into_iter().find(|candidate| format!("{candidate:?}") == step) {
         Some(step) => plan(step, times.parse().unwrap(), Act::Abort),
-        None => overtake(&project, Act::Abort),
+        None => plan_overtaking_save(&project, Act::Abort),
     }
     operation.run(&project).unwrap();
 }
@@ -266,13 +266,13 @@ pub(super) fn run_and_die(
 }
 
 /// Plans that an editor saves the first epic during the commit, and then `act` at the rollback.
-pub(super) fn overtake(project: &Project, act: Act) {
+pub(super) fn plan_overtaking_save(project: &Project, act: Act) {
     let path = project.path(".reqlore/backlog/epics/EP-001.md");
-    let overtake = move || {
+    let save_and_plan = move || {
         save(&path);
         plan(FailPoint::RollingBack, 0, act);
     };
-    plan(FailPoint::Prepared, 0, Act::Run(Box::new(overtake)));
+    plan(FailPoint::Prepared, 0, Act::Run(Box::new(save_and_plan)));
 }
 
 // S5: 4.5
@@ -286,22 +286,23 @@ fn commit_killed_at_any_step_is_all_or_nothing() {
 
 fn check_deaths(operation: &Operation) {
     let (before, after) = (operation.before(), operation.after());
-    let (mut half, mut old, mut new, mut rolled_back) = (0, 0, 0, 0);
+    let (mut partial, mut old, mut new, mut rolled_back) = (0, 0, 0, 0);
     for (step, times) in operation.cases() {
         let project = operation.prepare();
-        let lived = run_and_die(operation, &project, step, times);
-        let left = operation.on_disk(&project);
-        half += usize::from(left != before && left != after);
+        let has_survived = run_and_die(operation, &project, step, times);
+        let on_disk_after = operation.on_disk(&project);
+        partial += usize::from(on_disk_after != before && on_disk_after != after);
         FsStore::open(&config(&project.root)).unwrap();
-        let found = operation.seen(&project);
-        let case = format!("{} {step:?} x{times}: {left:?}", operation.name);
+        let found = operation.read_by_new_process(&project);
+        let case = format!("{} {step:?} x{times}: {on_disk_after:?}", operation.name);
         assert_eq!(operation.on_disk(&project), found, "{case}");
         assert!(!has_journal(&project), "{case}");
-        assert!(!lived || (times > 0 && found == after), "{case}");
-        let mut each = found.iter().zip(before.iter().zip(&after));
-        let is_each = each.all(|(found, (before, after))| found == before || found == after);
-        let is_all = found == before || found == after;
-        assert!(is_all || (is_each && !operation.has_journal()), "{case}: {found:?}");
+        assert!(!has_survived || (times > 0 && found == after), "{case}");
+        let mut versions = found.iter().zip(before.iter().zip(&after));
+        let is_old_or_new =
+            versions.all(|(found, (before, after))| found == before || found == after);
+        let is_complete = found == before || found == after;
+        assert!(is_complete || (is_old_or_new && !operation.has_journal()), "{case}: {found:?}");
         old += usize::from(found == before);
         new += usize::from(found == after);
         if operation.is_audited {
@@ -312,10 +313,10 @@ fn check_deaths(operation: &Operation) {
         assert_eq!(operation.on_disk(&project), after, "{case}");
         // A replayed commit writes nothing, so it removes no temporary files.
         let is_repeated = operation.is_audited && found == after;
-        assert!(is_repeated || leftovers(&project).is_empty(), "{case}");
+        assert!(is_repeated || temp_files(&project).is_empty(), "{case}");
     }
-    let counts = format!("{}: {half} half, {old} old, {new} new", operation.name);
-    assert!(old > 2 && new > 2 && (half > 0 || operation.documents.len() == 1), "{counts}");
+    let counts = format!("{}: {partial} partial, {old} old, {new} new", operation.name);
+    assert!(old > 2 && new > 2 && (partial > 0 || operation.documents.len() == 1), "{counts}");
     assert!(rolled_back > 0 || !operation.is_audited, "{counts}");
 }
 
@@ -332,7 +333,7 @@ fn commit_failing_at_any_step_changes_nothing() {
             let expected = if outcome.is_ok() { operation.after() } else { operation.before() };
             assert_eq!(operation.on_disk(&project), expected, "{case}");
             assert!(!has_journal(&project), "{case}");
-            assert_eq!(leftovers(&project), [] as [PathBuf; 0], "{case}");
+            assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{case}");
             if let Err(error) = &outcome {
                 assert!(error.to_string().contains("Nothing was written"), "{case}");
             }
@@ -409,7 +410,7 @@ fn editor_save_at_any_step_is_detected_and_kept() {
                 let found = project.read(Path::new(DIRECTORY).join("a.md"));
                 let case = format!("{} {step:?}", operation.name);
                 assert_eq!(found.as_deref(), Some("edited + ours"), "{case}");
-                assert_eq!(leftovers(&project), [] as [PathBuf; 0], "{case}");
+                assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{case}");
             }
         }
     }
@@ -423,7 +424,7 @@ fn link_saved_during_commit_is_restored() {
     let outcome = operation.run(&project);
     assert!(matches!(outcome, Err(StoreError::Refused { .. })), "{outcome:?}");
     assert!(project.path(DIRECTORY).join("a.md").is_symlink());
-    assert_eq!(leftovers(&project), [] as [PathBuf; 0]);
+    assert_eq!(temp_files(&project), [] as [PathBuf; 0]);
 }
 
 #[test]
@@ -439,5 +440,5 @@ fn repeated_editor_saves_make_commit_busy() {
     });
     assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
     assert_eq!(fs::read_to_string(path).unwrap(), "saved 3");
-    assert_eq!(leftovers(&project), [] as [PathBuf; 0]);
+    assert_eq!(temp_files(&project), [] as [PathBuf; 0]);
 }

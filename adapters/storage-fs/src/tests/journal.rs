@@ -86,13 +86,16 @@ fn recovery_skips_documents_edited_since() {
     let (operation, project) = interrupted();
     let [one, two, ..] = &operation.changes()[..] else { panic!() };
     fs::write(project.file(one.id()), "by hand").unwrap();
-    assert_eq!(operation.seen(&project), texts([Some("by hand"), None, Some("new")]));
+    assert_eq!(
+        operation.read_by_new_process(&project),
+        texts([Some("by hand"), None, Some("new")])
+    );
     assert!(!has_journal(&project));
     // The same for a document that has its new state already, or can't be written.
     let (operation, project) = interrupted();
     fs::hard_link(project.file(two.id()), project.path("twin")).unwrap();
     fs::remove_file(project.file(one.id())).unwrap();
-    assert_eq!(operation.seen(&project), texts([None, Some("two"), Some("new")]));
+    assert_eq!(operation.read_by_new_process(&project), texts([None, Some("two"), Some("new")]));
     assert!(!has_journal(&project));
 }
 
@@ -113,25 +116,25 @@ fn damaged_journal_is_removed_unapplied() {
     let complete = write_damaged(&|_| ());
     for length in (0..complete).step_by(3) {
         write_damaged(&|bytes| bytes.truncate(length));
-        assert_eq!(operation.seen(&project), operation.before(), "{length} bytes");
+        assert_eq!(operation.read_by_new_process(&project), operation.before(), "{length} bytes");
         assert!(!has_journal(&project), "{length} bytes");
     }
     for at in (0..complete).step_by(3) {
         write_damaged(&|bytes| bytes[at] ^= 0x20);
-        assert_eq!(operation.seen(&project), operation.before(), "byte {at}");
+        assert_eq!(operation.read_by_new_process(&project), operation.before(), "byte {at}");
     }
     write_damaged(&|_| ());
-    assert_eq!(operation.seen(&project), operation.after());
+    assert_eq!(operation.read_by_new_process(&project), operation.after());
 }
 
 #[test]
 fn copied_journal_is_removed_unapplied() {
-    let (operation, theirs) = interrupted();
+    let (operation, original) = interrupted();
     let project = operation.prepare();
     fs::create_dir_all(project.path(LOCAL)).unwrap();
-    let copy = || fs::copy(theirs.path(JOURNAL), project.path(JOURNAL)).unwrap();
+    let copy = || fs::copy(original.path(JOURNAL), project.path(JOURNAL)).unwrap();
     copy();
-    assert_eq!(operation.seen(&project), operation.before());
+    assert_eq!(operation.read_by_new_process(&project), operation.before());
     assert!(!has_journal(&project));
     copy();
     let other = DocumentChange::put(item(ItemKind::Epic, "EP-001"), "x");
@@ -140,8 +143,8 @@ fn copied_journal_is_removed_unapplied() {
     // The project's own journal is applied, even after the project was moved.
     let moved = Project::new();
     fs::remove_dir(&moved.root).unwrap();
-    fs::rename(&theirs.root, &moved.root).unwrap();
-    assert_eq!(operation.seen(&moved), operation.after());
+    fs::rename(&original.root, &moved.root).unwrap();
+    assert_eq!(operation.read_by_new_process(&moved), operation.after());
 }
 
 #[test]
@@ -201,10 +204,14 @@ fn journal_of_running_process_is_left_to_it() {
     let lock = fs::File::open(&project.root).unwrap();
     lock.lock().unwrap();
     interrupt(&project, &operation.changes());
-    assert_eq!(operation.seen(&project), operation.before(), "a reader does not wait");
+    assert_eq!(
+        operation.read_by_new_process(&project),
+        operation.before(),
+        "a reader does not wait"
+    );
     assert!(has_journal(&project));
     drop(lock);
-    assert_eq!(operation.seen(&project), operation.after());
+    assert_eq!(operation.read_by_new_process(&project), operation.after());
 }
 
 /// A reader checks for a journal before it relies on inotify.
@@ -223,17 +230,17 @@ async fn open_reader_recovers_a_journal() {
 
 #[tokio::test]
 async fn local_state_dir_link_is_not_followed() {
-    for (link, target, theirs) in
+    for (link, target, linked_dir) in
         [(LOCAL, "../notes", "notes"), (".reqlore", "notes", "notes/local")]
     {
         let project = Project::new();
-        let (store, theirs) = (project.store(), project.path(theirs));
-        fs::create_dir_all(&theirs).unwrap();
+        let (store, linked_dir) = (project.store(), project.path(linked_dir));
+        fs::create_dir_all(&linked_dir).unwrap();
         let backlog = if link == LOCAL { ".reqlore/backlog" } else { "notes/backlog" };
         fs::create_dir_all(project.path(backlog)).unwrap();
         symlink(target, project.path(link)).unwrap();
-        fs::write(theirs.join("journal"), "Dear diary\n").unwrap();
-        fs::write(theirs.join("incomplete"), "a list\n").unwrap();
+        fs::write(linked_dir.join("journal"), "Dear diary\n").unwrap();
+        fs::write(linked_dir.join("incomplete"), "a list\n").unwrap();
         assert_eq!(get(&store, &story("US-001")).await.unwrap(), None, "{link}");
         FsStore::open(&config(&project.root)).unwrap();
         put(&store, &story("US-001"), "new").await.unwrap();
@@ -241,7 +248,7 @@ async fn local_state_dir_link_is_not_followed() {
         check_refused(store.commit(&PROJECT(), two).await, link, "remove it");
         fs::remove_dir_all(project.path(backlog)).unwrap();
         check_refused(store.fill().await.map(drop), link, "remove it");
-        assert_eq!(names(&theirs), ["incomplete", "journal"], "{link}");
+        assert_eq!(names(&linked_dir), ["incomplete", "journal"], "{link}");
     }
 }
 

@@ -13,8 +13,8 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::crash::{
-    KEY, Operation, audited, audited_changes, chain, commit_here, commit_to, operations, overtake,
-    run_and_die, with_key,
+    KEY, Operation, audited, audited_changes, chain, commit_here, commit_to, operations,
+    plan_overtaking_save, run_and_die, with_key,
 };
 use super::{PROJECT, Project, commit, config, item};
 use crate::failpoint::FailPoint;
@@ -46,9 +46,9 @@ fn next_writer_rolls_back_row_of_killed_process() {
         assert!(!run_and_die(&operation(), &project, step, 0));
         let other = commit(vec![DocumentChange::put(item(ItemKind::Epic, "EP-007"), "x")]);
         commit_here(&project.root, CommitRequest { context: audited(), ..other }).unwrap();
-        let made = usize::from(step == FailPoint::FolderSynced);
-        assert_eq!(audited_changes(&chain(&store)), (1 + made, 1 - made), "{step:?}");
-        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), made == 1, "{step:?}");
+        let applied = usize::from(step == FailPoint::FolderSynced);
+        assert_eq!(audited_changes(&chain(&store)), (1 + applied, 1 - applied), "{step:?}");
+        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), applied == 1, "{step:?}");
     }
 }
 
@@ -76,7 +76,7 @@ fn interrupted_rollback_is_finished_once() {
 #[test]
 fn commit_with_failed_row_rollback_is_not_retried() {
     let project = operation().prepare();
-    overtake(&project, Act::Fail);
+    plan_overtaking_save(&project, Act::Fail);
     let outcome = operation().run(&project);
     assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
     assert_eq!(body(&project), "edited");
@@ -104,9 +104,13 @@ fn pending_key_is_rejected_in_another_project() {
             assert!(matches!(busy, Err(StoreError::Busy { .. })), "{step:?}: {busy:?}");
             assert_eq!(body(&other), "old", "{step:?}");
         }
-        let made = body(&project) == "new";
+        let is_applied = body(&project) == "new";
         let again = block_on(store.commit(&PROJECT(), put("again")));
-        assert_eq!(matches!(again, Err(StoreError::Repeated(_))), made, "{step:?}: {again:?}");
+        assert_eq!(
+            matches!(again, Err(StoreError::Repeated(_))),
+            is_applied,
+            "{step:?}: {again:?}"
+        );
         let theirs = block_on(store.commit(&second(), put("theirs")));
         assert!(matches!(theirs, Err(StoreError::Repeated(_))), "{step:?}: {theirs:?}");
     }
@@ -118,7 +122,7 @@ fn missing_project_folder_blocks_no_other_recovery() {
     let mut config = two_projects(&project, &other);
     config.projects.insert(ProjectKey::new("first"), project.path("missing"));
     let store = FsStore::new(&config);
-    overtake(&other, Act::Fail);
+    plan_overtaking_save(&other, Act::Fail);
     commit_to(&store, &second(), with_key(commit(operation().changes()))).unwrap_err();
     assert_eq!(audited_changes(&chain(&store)), (1, 0));
     store.inner.recover_team();

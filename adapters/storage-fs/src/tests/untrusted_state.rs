@@ -21,14 +21,14 @@ const AUDIT: &str = ".reqlore/local/audit";
 const SEGMENT: &str = "00000000000000000001.jsonl";
 
 /// Replaces one of our files, and the reason of the error.
-type Fake = (fn(&Path, &Path), &'static str);
+type Forgery = (fn(&Path, &Path), &'static str);
 
-const FAKES: [Fake; 5] = [
-    (|path, theirs| symlink(theirs, path).unwrap(), "symbolic link"),
+const FORGERIES: [Forgery; 5] = [
+    (|path, foreign| symlink(foreign, path).unwrap(), "symbolic link"),
     (|path, _| make_pipe(path), "not a regular"),
     (|path, _| fs::create_dir(path).unwrap(), "not a regular"),
-    (|path, theirs| fs::hard_link(theirs, path).unwrap(), "hard link"),
-    (|path, theirs| assert!(fs::copy(theirs, path).unwrap() > 0), "came with a clone or a copy"),
+    (|path, foreign| fs::hard_link(foreign, path).unwrap(), "hard link"),
+    (|path, foreign| assert!(fs::copy(foreign, path).unwrap() > 0), "came with a clone or a copy"),
 ];
 
 fn remove(path: &Path) {
@@ -54,8 +54,8 @@ async fn check_untrusted(store: &FsStore, place: &str, reason: &str) {
 
 #[tokio::test]
 async fn copied_team_files_add_no_users() {
-    let (theirs, their_store) = with_user("mallory").await;
-    for (fake, reason) in FAKES {
+    let (foreign, foreign_store) = with_user("mallory").await;
+    for (replace_file, reason) in FORGERIES {
         let project = Project::new();
         let store = project.store();
         fs::create_dir_all(project.path(LOCAL)).unwrap();
@@ -63,7 +63,7 @@ async fn copied_team_files_add_no_users() {
         let is_copy = reason.starts_with("came");
         let reason_of_old = if is_copy { "damaged" } else { reason };
         for (name, reason) in [(TEAM, "came with a clone or a copy"), (USERS, reason_of_old)] {
-            fake(&project.path(name), &theirs.path(TEAM));
+            replace_file(&project.path(name), &foreign.path(TEAM));
             let outcomes = [
                 store.users().await.map(drop),
                 add_user(&store, "ada").await,
@@ -79,7 +79,7 @@ async fn copied_team_files_add_no_users() {
         // Also instead of a file that was trusted before. SQLite would apply the log.
         for name in [TEAM.to_owned(), format!("{TEAM}-wal"), format!("{TEAM}-shm")] {
             fs::rename(project.path(&name), project.path("kept")).unwrap();
-            fake(&project.path(&name), &theirs.path(TEAM));
+            replace_file(&project.path(&name), &foreign.path(TEAM));
             check_refused(add_user(&store, "bob").await, &name, reason);
             check_untrusted(&project.store(), &name, reason).await;
             if name == TEAM {
@@ -90,39 +90,39 @@ async fn copied_team_files_add_no_users() {
         }
         assert_eq!(count_users(&store).await, 1);
     }
-    assert_eq!(count_users(&their_store).await, 1);
+    assert_eq!(count_users(&foreign_store).await, 1);
     // A moved folder keeps its identity; a copy of it does not.
-    let moved = theirs.root.with_file_name("moved");
-    fs::rename(&theirs.root, &moved).unwrap();
+    let moved = foreign.root.with_file_name("moved");
+    fs::rename(&foreign.root, &moved).unwrap();
     assert_eq!(count_users(&FsStore::new(&config(&moved))).await, 1);
-    let copied = Command::new("cp").arg("-a").args([&moved, &theirs.root]).status().unwrap();
+    let copied = Command::new("cp").arg("-a").args([&moved, &foreign.root]).status().unwrap();
     assert!(copied.success());
-    check_untrusted(&theirs.store(), LOCAL, "reqlore backup").await;
+    check_untrusted(&foreign.store(), LOCAL, "reqlore backup").await;
 }
 
 #[tokio::test]
 async fn linked_local_state_dir_holds_no_users() {
-    let (theirs, their_store) = with_user("mallory").await;
+    let (foreign, foreign_store) = with_user("mallory").await;
     let project = Project::new();
     let store = project.store();
     fs::create_dir(project.path(".reqlore")).unwrap();
-    symlink(theirs.path(LOCAL), project.path(LOCAL)).unwrap();
+    symlink(foreign.path(LOCAL), project.path(LOCAL)).unwrap();
     assert_eq!(count_users(&store).await, 0);
     check_refused(add_user(&store, "ada").await, LOCAL, "symbolic link");
-    assert_eq!(count_users(&their_store).await, 1);
+    assert_eq!(count_users(&foreign_store).await, 1);
 }
 
 #[test]
 fn forged_audit_of_0_1_0_is_rejected() {
-    let theirs = tempfile::NamedTempFile::new().unwrap();
-    fs::write(&theirs, "{\"format\":\"reqlore audit 1\",\"file\":\"0\",\"body\":null}\n").unwrap();
+    let foreign = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&foreign, "{\"format\":\"reqlore audit 1\",\"file\":\"0\",\"body\":null}\n").unwrap();
     let section = DocumentId::section("b");
-    for (fake, reason) in FAKES {
+    for (replace_file, reason) in FORGERIES {
         let project = Project::new();
         let store = project.store();
         fs::create_dir_all(project.path(AUDIT)).unwrap();
         let at = project.path(AUDIT).join(SEGMENT);
-        fake(&at, theirs.path());
+        replace_file(&at, foreign.path());
         let outcomes = [
             block_on(store.rows(1, 9)).map(drop),
             block_on(store.record(vec![test_event(2)])),
@@ -141,7 +141,7 @@ fn forged_audit_of_0_1_0_is_rejected() {
     }
     let project = Project::new();
     fs::create_dir_all(project.path(LOCAL)).unwrap();
-    symlink(theirs.path().parent().unwrap(), project.path(AUDIT)).unwrap();
+    symlink(foreign.path().parent().unwrap(), project.path(AUDIT)).unwrap();
     check_refused(block_on(project.store().record(vec![test_event(2)])), AUDIT, "symbolic link");
 }
 
