@@ -125,7 +125,7 @@ fn opened_path(dir: &File) -> io::Result<PathBuf> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn path_of(dir: &File) -> io::Result<PathBuf> {
+fn opened_path(dir: &File) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let path = rustix::fs::getpath(dir)?;
     Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))

@@ -11,6 +11,9 @@ mod commit;
 mod failpoint;
 #[cfg(target_os = "linux")]
 mod inotify;
+#[cfg(not(target_os = "linux"))]
+#[path = "inotify_unsupported.rs"]
+mod inotify;
 mod journal;
 mod layout;
 mod list_files;
@@ -23,9 +26,6 @@ mod stage_and_swap;
 mod store_inner;
 mod system;
 mod team;
-#[cfg(not(target_os = "linux"))]
-#[path = "inotify_unsupported.rs"]
-mod watch;
 
 use std::collections::BTreeMap;
 use std::io;
