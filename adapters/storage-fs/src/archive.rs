@@ -210,7 +210,7 @@ impl Archive for FsStore {
             store: self.clone(),
             total: ids.len(),
             ids,
-            is_past_tokens: false,
+            are_identities_read: false,
             rows,
             _locks: locks,
         }))
@@ -228,7 +228,7 @@ struct ExportReader {
     ids: VecDeque<(ProjectKey, DocumentId)>,
     total: usize,
     /// High-water marks, users and tokens were read.
-    is_past_tokens: bool,
+    are_identities_read: bool,
     /// The next audit row, and the newest one when the export began.
     rows: Option<(u64, u64)>,
     _locks: Vec<ProjectLock>,
@@ -246,17 +246,19 @@ impl RecordReader for ExportReader {
         if !documents.is_empty() {
             return Ok(documents);
         }
-        if !std::mem::replace(&mut self.is_past_tokens, true) {
+        if !self.are_identities_read {
+            self.are_identities_read = true;
             let mut records = self.store.run_blocking(sequence_records).await?;
-            records
-                .extend(self.store.run_blocking(StoreInner::all_identities).await?.into_records());
+            let identities = self.store.run_blocking(StoreInner::all_identities).await?;
+            records.extend(identities.into_records());
             if !records.is_empty() {
                 return Ok(records);
             }
         }
-        let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
+        let Some((from, to)) = self.rows else { return Ok(Vec::new()) };
+        if from > to {
             return Ok(Vec::new());
-        };
+        }
         let rows = self.store.run_blocking(move |store| store.copied_rows(from, to)).await?;
         self.rows = rows.last().map(|row| (row.number + 1, to));
         Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
