@@ -232,8 +232,8 @@ fn copy_unreadable_document_stops_the_copy() {
         assert_eq!(code, 1, "{command}: {told}");
         for expected in [
             "3 entries can't be copied, so nothing is:",
-            "- .ixchel/closed/: can't be entered (Permission denied",
-            "- .ixchel/listed/: can't be entered (Permission denied",
+            "- .ixchel/closed/: can't be opened (Permission denied",
+            "- .ixchel/listed/: can't be opened (Permission denied",
             "- .ixchel/c.md: can't be read (Permission denied",
         ] {
             assert!(told.contains(expected), "{command}: {expected} in {told}");

@@ -1,4 +1,4 @@
-//! A project on disk, and random edits of it by other programs.
+//! Random edits of a project by other programs, for property tests.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -10,18 +10,18 @@ use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
 
 use super::Project;
 use crate::Config;
-use crate::layout::Area;
+use crate::layout::DocumentArea;
 
-/// How many folders and files there are below the top of an area.
+/// The number of folders, and of files in each, below the top of an area.
 pub(super) const FOLDERS: usize = 5;
 pub(super) const FILES: usize = 4;
-/// One of the folders could be a file as well.
+/// `x.md` may be a folder or a file.
 const NESTED: [&str; FOLDERS] = ["", "a", "a/b", "c", "x.md"];
 const FLAT: [&str; FOLDERS] =
     ["requirements", "deleted", "requirements/b", "epics", "requirements/x.md"];
 const ENTITIES: [&str; FILES] = ["p.md", "q.md", "x.md", ".hidden.md"];
 const ITEMS: [&str; FILES] = ["REQ-001.md", "REQ-002-aaaaaa.md", "x.md", ".hidden.md"];
-/// The first three are of one length.
+/// The first three have the same length.
 pub(super) const TEXTS: [&str; 5] = [
     "---\nid: dec-0001\nuser_story: US-001\n---\n# One\n",
     "---\nid: dec-0002\nuser_story: US-002\n---\n# Two\n",
@@ -30,7 +30,7 @@ pub(super) const TEXTS: [&str; 5] = [
     "no front matter, and longer than the others are, all of them, by some words",
 ];
 
-/// A change on disk: of a file, to another one, with a text.
+/// A change on disk: of the file `from`, for some kinds to the file `to`, with a text.
 #[derive(Debug, Clone)]
 pub(super) struct Edit {
     kind: EditKind,
@@ -42,7 +42,7 @@ pub(super) struct Edit {
 #[derive(Debug, Clone, Copy)]
 enum EditKind {
     Write,
-    /// In place, of the same length, with the time of before.
+    /// Overwrites in place with the same length, and restores the modification time.
     Poke,
     Replace,
     MoveIn,
@@ -54,7 +54,7 @@ enum EditKind {
     FolderForFile,
     LinkFile,
     LinkFolder,
-    /// A second name of a file outside, which is then written by that name.
+    /// Adds a second name of a file outside, for `WriteOutside`.
     HardLink,
     WriteOutside,
     Mode(u32),
@@ -65,7 +65,7 @@ enum EditKind {
     MoveRoot,
 }
 
-/// Each kind with its weight.
+/// The kinds with their weights.
 const KINDS: [(u32, EditKind); 21] = [
     (12, EditKind::Write),
     (8, EditKind::Poke),
@@ -101,7 +101,7 @@ pub(super) fn edits() -> impl Strategy<Value = Edit> {
     })
 }
 
-/// A folder and a file. Many edits of few files find more than few of many.
+/// A folder and a file. Many edits of few files find more errors than few edits of many.
 pub(super) fn files() -> impl Strategy<Value = (usize, usize)> + Clone {
     (mostly_first(FOLDERS), mostly_first(FILES))
 }
@@ -110,14 +110,14 @@ fn mostly_first(count: usize) -> impl Strategy<Value = usize> + Clone {
     prop_oneof![3 => 0..2_usize, 1 => 0..count]
 }
 
-/// A project with documents of one area, and the files beside it.
+/// A project with documents of one area, and a folder outside the project.
 pub(super) struct Disk {
     project: Project,
-    area: Area,
+    area: DocumentArea,
 }
 
 impl Disk {
-    pub(super) fn new(area: Area) -> Self {
+    pub(super) fn new(area: DocumentArea) -> Self {
         let new = Self { project: Project::new(), area };
         for folder in [new.root().join("inside"), new.outside(), new.folder(0)] {
             fs::create_dir_all(folder).unwrap();
@@ -129,9 +129,9 @@ impl Disk {
         &self.project.root
     }
 
-    /// The folder of all folders of the area.
+    /// The top folder of the area.
     fn all(&self) -> PathBuf {
-        self.root().join(self.area.top())
+        self.root().join(self.area.top_folder())
     }
 
     fn outside(&self) -> PathBuf {
@@ -149,18 +149,18 @@ impl Disk {
 
     fn names(&self) -> ([&'static str; FOLDERS], [&'static str; FILES]) {
         match self.area {
-            Area::Knowledge => (NESTED, ENTITIES),
-            Area::Backlog => (FLAT, ITEMS),
+            DocumentArea::Knowledge => (NESTED, ENTITIES),
+            DocumentArea::Backlog => (FLAT, ITEMS),
         }
     }
 
-    /// The document that a file would be.
+    /// The document that the file would hold.
     pub(super) fn id(&self, (folder, file): (usize, usize)) -> DocumentId {
         let (folders, files) = self.names();
         let stem = files[file].trim_end_matches(".md");
         let (kind, path) = match self.area {
-            Area::Knowledge => (DocumentKind::Entity, folders[folder]),
-            Area::Backlog => {
+            DocumentArea::Knowledge => (DocumentKind::Entity, folders[folder]),
+            DocumentArea::Backlog => {
                 let (first, rest) =
                     folders[folder].split_once('/').unwrap_or((folders[folder], ""));
                 let kind = self.kinds().iter().find(|kind| folder_of(**kind) == first);
@@ -178,7 +178,7 @@ impl Disk {
         self.folder(folder).join(self.names().1[file])
     }
 
-    /// An edit that is impossible now is left out.
+    /// Applies an edit; ignores one that is not possible now.
     pub(super) fn apply(&self, edit: &Edit) {
         let _ = self.attempt(edit);
     }
@@ -186,7 +186,6 @@ impl Disk {
     fn attempt(&self, edit: &Edit) -> io::Result<()> {
         let (folder, file) = (self.folder(edit.from.0), self.file(edit.from));
         let text = TEXTS[edit.text];
-        // The first three are of one length.
         let same_length = TEXTS[edit.text % 3];
         match edit.kind {
             EditKind::Write => {
@@ -243,7 +242,7 @@ impl Disk {
         }
     }
 
-    /// The edits of the area as a whole.
+    /// Applies the edits of the whole area.
     fn attempt_on_all(&self, kind: EditKind) -> io::Result<()> {
         let all = self.all();
         let away = self.root().join("away");
@@ -252,7 +251,7 @@ impl Disk {
             EditKind::MoveBack => fs::rename(away, all),
             EditKind::LinkAll => {
                 fs::rename(&all, self.root().join("inside/all"))?;
-                let up = "../".repeat(self.area.top().matches('/').count());
+                let up = "../".repeat(self.area.top_folder().matches('/').count());
                 symlink(format!("{up}inside/all"), all)
             }
             EditKind::RemoveAll => fs::remove_dir_all(&all).or_else(|_| fs::remove_file(all)),
@@ -267,7 +266,7 @@ impl Disk {
         }
     }
 
-    /// A file outside that may have second names inside.
+    /// Returns the file outside to which hard links inside are made.
     fn twin(&self) -> io::Result<PathBuf> {
         let twin = self.outside().join("twin");
         if twin.symlink_metadata().is_err() {

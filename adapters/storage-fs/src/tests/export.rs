@@ -1,4 +1,4 @@
-//! What a copy of a project's files refuses rather than leaving it out, or writing it elsewhere.
+//! Exports and imports that are rejected, because they would be incomplete or write elsewhere.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +16,7 @@ use reqlore_domain::timestamp::Timestamp;
 use super::{DIRECTORY, Project, config, names};
 use crate::FsStore;
 
-async fn refusal(project: &Project) -> String {
+async fn export_error(project: &Project) -> String {
     match project.store().read().await.err() {
         Some(StoreError::Refused { reason, .. }) => reason,
         other => panic!("{other:?}"),
@@ -24,18 +24,18 @@ async fn refusal(project: &Project) -> String {
 }
 
 #[tokio::test]
-async fn everything_that_can_not_be_copied_is_told_at_once() {
+async fn export_reports_all_obstacles_at_once() {
     let project = Project::new();
     for path in [&format!("{DIRECTORY}/AGENTS.md"), &format!("{DIRECTORY}/a.md"), ".ixchel/a.md"] {
         project.write(path, "fine");
     }
     assert!(project.store().read().await.is_ok());
-    // Hidden files, other files and links to folders never were documents.
-    let odd = OsStr::from_bytes(b"\xff");
+    // Hidden files, other files and links to folders are not documents.
+    let not_utf8 = OsStr::from_bytes(b"\xff");
     for path in [".ixchel/.x.md", ".ixchel/.h/x.md", ".ixchel/x.txt", "docs/x.md"] {
         project.write(path, "");
     }
-    project.write(Path::new(".ixchel").join(odd), "");
+    project.write(Path::new(".ixchel").join(not_utf8), "");
     symlink("..", project.path(".ixchel/up")).unwrap();
     assert!(project.store().read().await.is_ok());
 
@@ -45,12 +45,12 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
         project.write(format!("{folder}/large.md"), &large);
         project.write(Path::new(folder).join(OsStr::from_bytes(b"n\xff.md")), "");
     }
-    project.write(Path::new(".ixchel/in").join(odd).join("x.md"), "");
+    project.write(Path::new(".ixchel/in").join(not_utf8).join("x.md"), "");
     project.write(".ixchel/a\nb.md", "");
     project.write(format!(".ixchel/{}x.md", "d/".repeat(33)), "");
     project.write(format!("{DIRECTORY}/a\\b.md"), "");
     fs::create_dir_all(project.path(".knowledge/config.yaml")).unwrap();
-    let told = refusal(&project).await;
+    let message = export_error(&project).await;
     let link = "is a symbolic link; put a regular file there or remove it";
     let large = "is larger than 8 MiB; split it into smaller files";
     let name = "has a name that is not UTF-8; rename it";
@@ -59,35 +59,35 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
         "\".ixchel/a\\nb.md\": can't be copied (\"a\\nb\" is not a valid name; remove the control characters); \
          rename it"
             .to_owned(),
-        format!(".ixchel/{}: lies deeper than folders are listed; move it up", "d/".repeat(33)),
+        format!(".ixchel/{}: is nested too deeply to be listed; move it up", "d/".repeat(33)),
         format!(".ixchel/in/\u{fffd}: {name}"),
         format!(".ixchel/large.md: {large}"),
         format!(".ixchel/link.md: {link}"),
         format!(".ixchel/n\u{fffd}.md: {name}"),
-        ".knowledge/config.yaml: is no regular file; put one there or remove it".to_owned(),
-        format!("{DIRECTORY}/a\\b.md: has a name that no section has; rename it"),
+        ".knowledge/config.yaml: is not a regular file; put one there or remove it".to_owned(),
+        format!("{DIRECTORY}/a\\b.md: has a name that a section can't have; rename it"),
         format!("{DIRECTORY}/large.md: {large}"),
         format!("{DIRECTORY}/link.md: {link}"),
         format!("{DIRECTORY}/n\u{fffd}.md: {name}"),
     ];
-    assert_eq!(told, expected.join("\n- "));
+    assert_eq!(message, expected.join("\n- "));
 }
 
 #[tokio::test]
-async fn twenty_are_named_and_the_rest_is_counted() {
+async fn export_lists_twenty_obstacles_and_counts_the_rest() {
     let project = Project::new();
     fs::create_dir(project.path(".ixchel")).unwrap();
     for number in 10..35 {
         symlink("x", project.path(format!(".ixchel/{number}.md"))).unwrap();
     }
-    let told = refusal(&project).await;
-    assert!(told.starts_with("25 entries can't be copied"), "{told}");
-    assert!(told.contains("/29.md") && !told.contains("/30.md"), "{told}");
-    assert!(told.ends_with("\nand 5 more"), "{told}");
+    let message = export_error(&project).await;
+    assert!(message.starts_with("25 entries can't be copied"), "{message}");
+    assert!(message.contains("/29.md") && !message.contains("/30.md"), "{message}");
+    assert!(message.ends_with("\nand 5 more"), "{message}");
 }
 
 #[tokio::test]
-async fn a_folder_that_holds_something_is_named_by_its_project() {
+async fn import_error_names_project_of_nonempty_folder() {
     let project = Project::new();
     let other = project.outside.path().join("other");
     fs::create_dir_all(other.join(".ixchel")).unwrap();
@@ -95,25 +95,27 @@ async fn a_folder_that_holds_something_is_named_by_its_project() {
     let mut config = config(&project.root);
     config.projects.insert(ProjectKey::new("second"), other.clone());
     let store = FsStore::new(&config);
-    let told = store.read().await.err().unwrap().to_string();
-    assert!(told.contains("- in the folder of the project second: .ixchel/a.md: is a"), "{told}");
-    let told = store.fill().await.err().unwrap().to_string();
-    assert!(told.starts_with("the folder of the project second: is not empty"), "{told}");
+    let message = store.read().await.err().unwrap().to_string();
+    assert!(
+        message.contains("- in the folder of the project second: .ixchel/a.md: is a"),
+        "{message}"
+    );
+    let message = store.fill().await.err().unwrap().to_string();
+    assert!(message.starts_with("the folder of the project second: is not empty"), "{message}");
     fs::remove_file(other.join(".ixchel/a.md")).unwrap();
     fs::write(other.join(".ixchel/a.md"), "x").unwrap();
-    let told = store.fill().await.err().unwrap().to_string();
+    let message = store.fill().await.err().unwrap().to_string();
     let expected = "the folder of the project second: is not empty: it holds .ixchel/a.md.";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
 }
 
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_is_not_written() {
+async fn import_rejects_name_outside_its_folder() {
     let project = Project::new();
-    let mut sink = project.store().fill().await.unwrap();
-    let named = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
+    let mut writer = project.store().fill().await.unwrap();
     for id in [
-        named(DocumentKind::Instructions, "../x"),
-        named(DocumentKind::Docsets, "../x"),
+        DocumentId { kind: DocumentKind::Instructions, name: "../x".to_owned() },
+        DocumentId { kind: DocumentKind::Docsets, name: "../x".to_owned() },
         DocumentId::entity("../../evil"),
         DocumentId::section("a/../../b"),
     ] {
@@ -123,10 +125,10 @@ async fn a_name_that_leads_elsewhere_is_not_written() {
             modified: Timestamp(0),
             place: None,
         };
-        let refused = sink.put(vec![ArchiveRecord::Document(record)]).await.err();
+        let refused = writer.put(vec![ArchiveRecord::Document(record)]).await.err();
         let refused = refused.unwrap_or_else(|| panic!("{id} was written")).to_string();
         assert!(refused.contains("can't be a file; copy it into a database"), "{refused}");
     }
-    assert_eq!(names(&project.root), [".reqlore"], "only the mark is there");
+    assert_eq!(names(&project.root), [".reqlore"], "only the marker is written");
     assert_eq!(names(project.outside.path()), ["repo"]);
 }
