@@ -85,7 +85,8 @@ impl SqliteStore {
         let shown_path = file.shown_path.clone();
         if is_too_old(rusqlite::version_number()) {
             let reason = format!(
-                "cannot be opened: SQLite {} may lose commits; build reqlore with its bundled SQLite",
+                "cannot be opened: SQLite {} may lose commits; build reqlore with its bundled \
+                 SQLite",
                 rusqlite::version()
             );
             return Err(refused(&shown_path, reason));

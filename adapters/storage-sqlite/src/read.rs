@@ -1,6 +1,6 @@
 //! Read queries, on any connection.
 //!
-//! Most functions run several statements. Callers hold a transaction, so that they see one snapshot.
+//! Most functions run several statements. Callers hold a transaction to read one snapshot.
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -96,7 +97,7 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
     let kind = proptest::sample::select(DocumentKind::ALL.to_vec());
     let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
     let words = proptest::collection::vec(0..WORDS.len(), 0..4);
-    let change = (id.clone(), proptest::option::weighted(0.8, 0..BODIES.len()));
+    let change = (id.clone(), option::weighted(0.8, 0..BODIES.len()));
     let changes = proptest::collection::vec(change, 0..4);
     let operation = prop_oneof![
         8 => (any::<bool>(), changes, proptest::bool::weighted(0.1)).prop_map(
@@ -104,14 +105,16 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
         ),
         3 => (any::<bool>(), proptest::collection::vec(id.clone(), 0..5))
             .prop_map(|(project, ids)| StoreOperation::Get { project, ids }),
-        3 => (any::<bool>(), kind.clone(), proptest::option::of(id), proptest::option::of(0..4usize))
+        3 => (any::<bool>(), kind.clone(), option::of(id), option::of(0..4usize))
             .prop_map(|(project, kind, after, limit)| {
                 StoreOperation::Find { project, kind, after, limit }
             }),
         3 => (any::<bool>(), kind.clone(), words.clone())
             .prop_map(|(project, kind, words)| StoreOperation::Lookup { project, kind, words }),
         3 => (any::<bool>(), proptest::collection::vec(kind.clone(), 0..9), words)
-            .prop_map(|(project, kinds, words)| StoreOperation::Backlinks { project, kinds, words }),
+            .prop_map(|(project, kinds, words)| {
+                StoreOperation::Backlinks { project, kinds, words }
+            }),
         2 => (any::<bool>(), item_kind)
             .prop_map(|(project, kind)| StoreOperation::Create { project, kind }),
         3 => kind.prop_map(|kind| StoreOperation::Changes { kind }),
