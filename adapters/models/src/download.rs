@@ -21,8 +21,8 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 const PARTIAL_CONTENT: u16 = 206;
 const RANGE_NOT_SATISFIABLE: u16 = 416;
 
-/// Downloads `address` to `path`, at most `max_bytes`. After a lost connection the bytes stay in the
-/// file, and the next call requests the rest.
+/// Downloads `address` to `path`, at most `max_bytes`. After a lost connection the bytes stay in
+/// the file, and the next call requests the rest.
 pub(crate) fn download_file(
     address: &str,
     path: &Path,

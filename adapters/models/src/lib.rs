@@ -1,7 +1,7 @@
 //! The embedding models that a user has installed: downloaded, checked by hash, stored in a folder.
 //!
-//! Only [`Store::install`] uses the network. A model is the folder `NAME`. An incomplete installation
-//! is the folder `NAME.partial`, which is renamed after all its files were checked.
+//! Only [`Store::install`] uses the network. A model is the folder `NAME`. An incomplete
+//! installation is the folder `NAME.partial`, which is renamed after all its files were checked.
 
 mod download;
 pub mod error;
