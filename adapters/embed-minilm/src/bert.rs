@@ -1,7 +1,7 @@
 //! The forward pass of BERT: from the word pieces of texts to one vector for each text.
 //!
-//! The pieces of all texts of a batch are the rows of one matrix. Only attention is computed for each
-//! text separately, so there is no padding and no mask.
+//! The pieces of all texts of a batch are the rows of one matrix. Only attention is computed for
+//! each text separately, so there is no padding and no mask.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! Reads tensors from a safetensors file.
 //!
-//! The file has the length of its header (u64, little-endian), the header in JSON with the offsets of
-//! the tensors, and the tensors. They are read one by one, as mapping the file would need `unsafe`.
+//! The file has the length of its header (u64, little-endian), the header in JSON with the offsets
+//! of the tensors, and the tensors. They are read one by one, as mapping the file would need
+//! `unsafe`.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -7,10 +7,10 @@ use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use reqlore_embed_static::StaticEmbedder;
 
 const QUERY: &str = "how are compressed records of an archive read";
-const PASSAGE: &str = "The library returns the records of an archive to a caller one after another, \
-    for compressed and for plain records, and reports its progress at any time. If a record is \
-    damaged, the error names the offset of the record. The caller can then continue with the next \
-    record of the archive without a second pass.";
+const PASSAGE: &str = "The library returns the records of an archive to a caller one after \
+    another, for compressed and for plain records, and reports its progress at any time. If a \
+    record is damaged, the error names the offset of the record. The caller can then continue \
+    with the next record of the archive without a second pass.";
 
 fn bench_embed(criterion: &mut Criterion) {
     let embedder = StaticEmbedder::new();

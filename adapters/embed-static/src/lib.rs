@@ -1,8 +1,8 @@
 //! The built-in embedder: the vector of a text is the mean of its word pieces' vectors in a table.
 //!
-//! It ignores word order and context, so it only complements lexical search with synonyms. `distil.py`
-//! generates the table from the sources in `NOTICE`. A new table needs a new [`ID`], or its vectors
-//! would be compared with cached vectors of the old one.
+//! It ignores word order and context, so it only complements lexical search with synonyms.
+//! `distil.py` generates the table from the sources in `NOTICE`. A new table needs a new [`ID`], or
+//! its vectors would be compared with cached vectors of the old one.
 
 mod vector_table;
 
@@ -22,7 +22,8 @@ use crate::vector_table::{DIMENSION, MAX_PIECE_BYTES, PieceHash, VectorTable};
 pub const ID: &str = "static-1";
 
 /// The weight of semantic scores; that of lexical scores is 1. It was the best of five weights for
-/// manual pages searched by their one-line descriptions, and close to the best in other collections.
+/// manual pages searched by their one-line descriptions, and close to the best in other
+/// collections.
 const SEMANTIC_WEIGHT: f32 = 0.5;
 
 /// Longer words are ignored: they are keys, hashes or encoded data.
@@ -89,8 +90,8 @@ fn embed_text(text: &str) -> Vec<f32> {
 /// Calls `take` with the index of each piece of the text, in order.
 ///
 /// Words are runs of letters and digits in lower case without accents. Each is split from its start
-/// into the longest pieces of the table. A word that can't be split completely has no pieces. A word
-/// with letters outside ASCII has none either, because the table is English.
+/// into the longest pieces of the table. A word that can't be split completely has no pieces. A
+/// word with letters outside ASCII has none either, because the table is English.
 fn for_each_piece(table: &VectorTable, text: &str, mut take: impl FnMut(usize)) {
     let mut words =
         WordSplitter { table, word: Vec::with_capacity(MAX_WORD_BYTES), is_known: true };

@@ -21,8 +21,8 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 const PARTIAL_CONTENT: u16 = 206;
 const RANGE_NOT_SATISFIABLE: u16 = 416;
 
-/// Downloads `address` to `path`, at most `max_bytes`. After a lost connection the bytes stay in the
-/// file, and the next call requests the rest.
+/// Downloads `address` to `path`, at most `max_bytes`. After a lost connection the bytes stay in
+/// the file, and the next call requests the rest.
 pub(crate) fn download_file(
     address: &str,
     path: &Path,
@@ -61,7 +61,6 @@ pub(crate) fn download_file(
         None => 0,
     };
     if total_bytes > max_bytes {
-        drop(target);
         files::remove_file(path)?;
         return Err(Error::TooLarge { address: address.to_owned(), max_bytes });
     }
@@ -73,6 +72,7 @@ pub(crate) fn download_file(
             files::remove_file(path)?;
             return Err(Error::TooLarge { address: address.to_owned(), max_bytes });
         }
+        // Without a content length `total_bytes` is 0: only the hash shows a lost end.
         Ok(done) if done >= total_bytes => return Ok(()),
         Ok(done) => (done, "the response ended early".to_owned()),
         Err((done, CopyError::Read(error))) => (done, error.to_string()),

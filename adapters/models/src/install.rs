@@ -84,49 +84,50 @@ fn is_valid_file(file: &known::File, folder: &Path) -> Result<bool, Error> {
 impl Installation<'_> {
     fn collect_files(&mut self, source: &Source) -> Result<(), Error> {
         match source {
-            Source::Default => self.fetch_files(self.model.address),
-            Source::Url(address) => self.fetch_url(address),
+            Source::Default => self.download_files(self.model.address),
+            Source::Url(address) => self.download_url(address),
             Source::Folder(folder) => self.copy_folder(folder),
             Source::Archive(archive) => self.copy_archive(archive, &archive.display().to_string()),
         }
     }
 
     /// Downloads the files from the folder of this address.
-    fn fetch_files(&mut self, address: &str) -> Result<(), Error> {
+    fn download_files(&mut self, address: &str) -> Result<(), Error> {
         for file in self.model.files {
             // An earlier attempt has completed this file.
             if is_valid_file(file, &self.partial)? {
                 continue;
             }
-            let from = format!("{}/{}", address.trim_end_matches('/'), file.name);
+            let file_address = format!("{}/{}", address.trim_end_matches('/'), file.name);
             let path = self.partial.join(file.name);
-            download::download_file(&from, &path, file.name, file.bytes, self.progress)?;
+            download::download_file(&file_address, &path, file.name, file.bytes, self.progress)?;
             self.verify_hash(file)?;
         }
         Ok(())
     }
 
-    fn fetch_url(&mut self, address: &str) -> Result<(), Error> {
+    fn download_url(&mut self, address: &str) -> Result<(), Error> {
         if !is_archive_address(address) {
-            return self.fetch_files(address);
+            return self.download_files(address);
         }
-        // An archive is compressed, so it can't be much larger than its files.
+        // An archive is compressed: a much larger one has other content.
         let max_bytes = 2 * self.model.total_bytes() + (1 << 20);
         let archive = self.partial.join(ARCHIVE_FILE);
         download::download_file(address, &archive, ARCHIVE_FILE, max_bytes, self.progress)?;
-        let unpacked = self.copy_archive(&archive, address);
+        let result = self.copy_archive(&archive, address);
+        // Also after an error: the next attempt must not resume a wrong archive.
         files::remove_file(&archive)?;
-        unpacked
+        result
     }
 
     fn copy_folder(&mut self, folder: &Path) -> Result<(), Error> {
         for file in self.model.files {
-            let from = folder.join(file.name);
-            if files::file_length(&from)?.is_none() {
+            let path = folder.join(file.name);
+            if files::file_length(&path)?.is_none() {
                 return Err(self.missing_file(&folder.display().to_string(), file));
             }
-            let mut from = File::open(&from).map_err(Error::io(&from, "read"))?;
-            self.copy_file(&mut from, folder, file)?;
+            let mut source = File::open(&path).map_err(Error::io(&path, "read"))?;
+            self.copy_file(&mut source, folder, file)?;
         }
         Ok(())
     }

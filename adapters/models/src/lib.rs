@@ -1,7 +1,7 @@
 //! The embedding models that a user has installed: downloaded, checked by hash, stored in a folder.
 //!
-//! Only [`Store::install`] uses the network. A model is the folder `NAME`. An incomplete installation
-//! is the folder `NAME.partial`, which is renamed after all its files were checked.
+//! Only `install` uses the network. A model is the folder `NAME`. An incomplete installation is the
+//! folder `NAME.partial`, which is renamed after all its files were checked.
 
 mod download;
 pub mod error;
@@ -87,7 +87,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The product passes [`known::MODELS`]; tests pass their own.
+    /// The product passes the catalog of this crate; tests pass their own.
     pub fn new(catalog: &'static [Model], folder: impl Into<PathBuf>) -> Self {
         Self { catalog, folder: folder.into() }
     }

@@ -1,7 +1,7 @@
 //! The cache directory of one project. One process is its writer, the other processes only read.
 //!
-//! Files are read and never mapped: a truncated mapped file would kill the process. A truncated file
-//! that is read fails its checksum.
+//! Files are read and never mapped: a truncated mapped file would kill the process. A truncated
+//! file that is read fails its checksum.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -47,7 +47,8 @@ pub(crate) fn replace_file(temporary: &Path, path: &Path, bytes: &[u8]) -> io::R
     fs::rename(temporary, path)
 }
 
-/// Returns the body of a file of this format; `None` if it is missing, damaged or of another format.
+/// Returns the body of a file of this format; `None` if it is missing, damaged or of another
+/// format.
 pub(crate) fn read(path: &Path, format: &str) -> Option<Vec<u8>> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,

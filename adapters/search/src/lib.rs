@@ -141,17 +141,18 @@ impl SearchIndex for Index {
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let _call = self.shared.begin_call();
         let owned_query = query.clone();
-        let step =
-            self.with_project(project, ProjectIndex::is_fast_search, move |project| match project
-                .plan_query(&owned_query)?
-            {
+        let step = self.with_project(project, ProjectIndex::is_fast_search, move |project| {
+            let plan = project.plan_query(&owned_query)?;
+            match plan {
                 QueryPlan::Ready(plan) => {
-                    Ok(SearchStep::Finished(project.search(&owned_query, &plan)?))
+                    let hits = project.search(&owned_query, &plan)?;
+                    Ok(SearchStep::Finished(hits))
                 }
                 QueryPlan::NeedsEmbedding(plan, embedder) => {
                     Ok(SearchStep::NeedsEmbedding(plan, embedder))
                 }
-            });
+            }
+        });
         let (plan, embedder) = match step.await? {
             SearchStep::Finished(hits) => return Ok(hits),
             SearchStep::NeedsEmbedding(plan, embedder) => (plan, embedder),

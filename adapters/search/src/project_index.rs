@@ -1,7 +1,7 @@
 //! The index of one project: item table, lexical index and semantic index.
 //!
-//! The index is a cache. After an error it is emptied and the error is logged. The application finds
-//! the missing documents by `indexed` and adds them again.
+//! The index is a cache. After an error it is emptied and the error is logged. The application
+//! finds the missing documents by `indexed` and adds them again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -201,7 +201,8 @@ impl ProjectIndex {
         Ok(QueryPlan::Ready(self.add_query_vector(plan, query, vector)))
     }
 
-    /// Adds the query's vector to the plan. An error disables the model; the search is then lexical.
+    /// Adds the query's vector to the plan. An error disables the model; the search is then
+    /// lexical.
     pub(crate) fn add_query_vector(
         &mut self,
         mut plan: SemanticPlan,

@@ -37,8 +37,8 @@ pub(crate) struct ResultPage {
     pub(crate) total: usize,
 }
 
-/// Ranks all results and returns one page of them. `lexical_scores` are by slot. `pinned` slots come
-/// first, in their own order.
+/// Ranks all results and returns one page of them. `lexical_scores` are by slot. `pinned` slots
+/// come first, in their own order.
 pub(crate) fn rank_page(
     table: &ItemTable,
     lexical_scores: &[f32],

@@ -168,14 +168,15 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-/// Starts the thread. `None` if that fails; then the index only works and saves on drop.
+/// Starts the thread. `None` if that fails; then no text is embedded in the background, and changes
+/// are saved only when the index is dropped.
 pub(crate) fn start_thread(shared: &Arc<SharedState>) -> Option<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let builder = thread::Builder::new().name("search".to_owned());
     match builder.spawn(move || run_tasks(&shared)) {
         Ok(thread) => Some(thread),
         Err(error) => {
-            tracing::error!(%error, "search: no background thread; changes are saved at the end");
+            tracing::error!(%error, "search: no background thread; changes are saved at shutdown");
             None
         }
     }

@@ -1,7 +1,7 @@
 //! Splits texts into compounds, and compounds into words.
 //!
-//! A *compound* is text between spaces and punctuation, such as `REQ-048` or `main.rs`. A *piece* is
-//! a part of it between joints, a *run* a part of a piece. `/` and `:` separate compounds.
+//! A *compound* is text between spaces and punctuation, such as `REQ-048` or `main.rs`. A *piece*
+//! is a part of it between joints, a *run* a part of a piece. `/` and `:` separate compounds.
 
 use unicode_normalization::char::is_combining_mark;
 

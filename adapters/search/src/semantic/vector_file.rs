@@ -65,7 +65,7 @@ impl VectorFile {
         };
         let Some(records) = bytes.strip_prefix(self.first_line.as_bytes()) else {
             let path = self.path.display();
-            tracing::info!(%path, "search cache: vectors of another model; they are computed again");
+            tracing::info!(%path, "search cache: vectors of another model are computed again");
             self.must_rewrite = true;
             return vectors;
         };

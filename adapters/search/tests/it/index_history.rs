@@ -44,7 +44,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn index_after_any_history_equals_fresh_index(changes in changes(), has_model: bool, searches_often: bool) {
+    fn index_after_any_history_equals_fresh_index(
+        changes in changes(),
+        has_model: bool,
+        searches_often: bool,
+    ) {
         let models = || if has_model { vec![ToyModel::instant() as _] } else { Vec::new() };
         let aged = TestIndex::new(None, models());
         let mut last = BTreeMap::new();
