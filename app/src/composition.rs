@@ -67,8 +67,8 @@ pub(crate) fn ports_over(
     })
 }
 
-/// Opens the administration of users and tokens. The storage must exist, unless `is_first` says that
-/// the command adds the first user: any other command would be about the wrong storage.
+/// Opens the administration of users and tokens. The storage must exist, unless `is_first` says
+/// that the command adds the first user: any other command would be about the wrong storage.
 pub(crate) fn administration(config: &Config, is_first: bool) -> Result<UserAdmin, CommandError> {
     let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
     let mut projects = vec![ProjectKey::default()];

@@ -1,4 +1,5 @@
-//! Tools, resources and prompts of Reqlore; each toolset has its own folder, each tool its own file.
+//! Tools, resources and prompts of Reqlore; each toolset has its own folder, each tool its own
+//! file.
 //!
 //! [`Application`] implements the service port. It depends on no protocol and on no storage.
 

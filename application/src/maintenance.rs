@@ -1,4 +1,5 @@
-//! Periodic maintenance: writes and prunes audit rows, expires idempotency records, saves token uses.
+//! Periodic maintenance: writes and prunes audit rows, expires idempotency records, saves token
+//! uses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -44,7 +45,8 @@ impl Maintenance {
     /// Runs the tasks that are due. A failed task is logged and retried at the next tick.
     pub async fn tick(&self) {
         let now = self.clock.now();
-        // Hourly tasks wait an hour after the start: with a wrong clock they would delete valid rows.
+        // Hourly tasks wait an hour after the start: with a wrong clock they would delete valid
+        // rows.
         let _ =
             self.last_hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
         // The recorder logs its own errors.

@@ -87,7 +87,8 @@ fn check_answers(root: &Path, storage: &str, expected: &Value) {
     assert_eq!(listed, expected["audit"], "{storage}");
 }
 
-/// The tokens are good for a year from the day of the fixture; after that they are known as expired.
+/// The tokens are good for a year from the day of the fixture; after that they are known as
+/// expired.
 fn check_tokens(root: &Path, storage: &str, expected: &Value) {
     let new = run(root, storage, &["token", "create", "--user", "ann"]);
     let server = http::Server::start(command(root, storage));

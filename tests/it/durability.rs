@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::client::{BINARY, call, project, set};
 
-/// The system calls of a server for these requests, in order: `sync NAME`, `rename`, `mkdir NAME`, `answer`.
+/// The system calls of a server for these requests, in order: `sync NAME`, `rename`, `mkdir NAME`,
+/// `answer`.
 fn trace(root: &Path, storage: &str, requests: &[String]) -> Option<Vec<String>> {
     let found = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {

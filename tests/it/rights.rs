@@ -1,6 +1,7 @@
 //! Rights of each role, scope and project for every tool, also on a read-only server.
 //!
-//! The tools are those that an administrator sees, so a new tool fails until [`arguments`] knows it.
+//! The tools are those that an administrator sees, so a new tool fails until [`arguments`] knows
+//! it.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! No secret leaks: logs, metrics, answers, audit and files are searched for every eight letters in a
-//! row of each issued secret.
+//! No secret leaks: logs, metrics, answers, audit and files are searched for every eight letters in
+//! a row of each issued secret.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -83,7 +83,8 @@ fn tools_have_title_annotations_and_schemas() {
     }
 }
 
-/// Models pay for every word, so what a name, a list of values or a pattern tells is not said twice.
+/// Models pay for every word, so what a name, a list of values or a pattern tells is not said
+/// twice.
 fn is_told(name: &str, property: &Value) -> bool {
     let tells = ["description", "enum", "pattern"].iter().any(|key| !property[key].is_null());
     tells || name == "tags"

@@ -1,11 +1,11 @@
 //! Transcripts: requests of a client and the exact answers, on every transport and storage.
 //!
 //! A file of tests/transcripts holds a line each: `{"note": …}`, `{"file": path, "text": …}` for an
-//! edit by hand, `{"call": tool, "with": arguments}` or `{"send": message}`, the latter two followed
-//! by `{"expect": answer}`. `{root}` is the project's folder, and in the backlog's transcripts
-//! `{uid}`, `{time}` and `{version}` replace values that differ at each run. UPDATE_EXPECT=1 writes
-//! the present answers, for review. `{"http": answer}` after an expected answer is for
-//! `over_http.rs`.
+//! edit by hand, `{"call": tool, "with": arguments}` or `{"send": message}`, the latter two
+//! followed by `{"expect": answer}`. `{root}` is the project's folder, and in the backlog's
+//! transcripts `{uid}`, `{time}` and `{version}` replace values that differ at each run.
+//! UPDATE_EXPECT=1 writes the present answers, for review. `{"http": answer}` after an expected
+//! answer is for `over_http.rs`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

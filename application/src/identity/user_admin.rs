@@ -53,7 +53,8 @@ impl UserAdmin {
 
     /// Commits the changes that `decide` returns, and returns its result.
     ///
-    /// `decide` must be pure: it runs again if a user or token of `reads` changes before the commit.
+    /// `decide` must be pure: it runs again if a user or token of `reads` changes before the
+    /// commit.
     pub(super) async fn commit_changes<T: Send + 'static>(
         &self,
         action: &'static str,

@@ -55,8 +55,8 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<MetadataPage>;
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,
-    /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the
-    /// same reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
+    /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the same
+    /// reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
     /// (`lookup_reflects_every_commit`).
     async fn lookup(
         &self,

@@ -160,7 +160,8 @@ impl ServerHandler for Handler {
         Ok(CompleteResult::default())
     }
 
-    /// Without a session the 2025 protocol can't deliver notifications, so there is nothing to store.
+    /// Without a session the 2025 protocol can't deliver notifications, so there is nothing to
+    /// store.
     async fn subscribe(&self, _: SubscribeRequestParams, _: Context) -> Result<(), ErrorData> {
         Ok(())
     }
