@@ -170,15 +170,7 @@ const EDITS: &[(&str, &str, &str)] = &[
     // Names and paths outside the project.
     ("decisions/deep/dec-1d2c8f", "../../evil", "line 9: \"../../evil\" is not a valid name"),
     ("decisions/deep/dec-1d2c8f", "/etc/passwd", "line 9: \"/etc/passwd\" is not a valid name"),
-<<<<<<< HEAD
-    (
-        "decisions/deep/dec-1d2c8f",
-        "a\\u0000",
-        "line 9: \"a\\0\" is not a valid name; remove the control",
-    ),
-=======
     ("decisions/deep/dec-1d2c8f", "a\\u0000", "line 9: \"a\\0\" is not a valid name"),
->>>>>>> domaina
     ("\"empty\"", "\"a/../../b\"", "line 4: \"a/../../b\" is not a section key"),
     ("\"AGENTS\"", "\"other\"", "line 3: a document of this kind is called \"AGENTS\""),
     ("\"config\"", "\"x/config\"", "line 8: a document of this kind is called \"config\""),
