@@ -38,6 +38,7 @@ impl StoreMetrics {
             durations.clone(),
         );
         for operation in OPERATIONS {
+            // Created before the first operation, so that a rate includes it.
             let _ = durations.get_or_create(&[("operation", operation)]);
         }
         Self(durations)
@@ -63,7 +64,7 @@ impl Drop for OperationTimer<'_> {
     }
 }
 
-/// Returned by [`crate::Metrics::store`].
+/// Port of a storage whose operations are timed.
 pub struct MeasuredStore<Port: ?Sized> {
     pub(crate) inner: Arc<Port>,
     pub(crate) metrics: StoreMetrics,
