@@ -1,7 +1,7 @@
-//! Audit rows of calls that change nothing, written in batches. A storage writes the row of a
-//! change together with the change.
+//! Collects the audit rows of calls that change nothing, and writes them in batches.
 //!
-//! No call is answered off the record: calls are refused while a full batch cannot be written.
+//! No call goes unrecorded: calls fail while the queue is full and cannot be written. The row of a
+//! change is not collected here; the storage commits it together with the change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +14,10 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::write_context::AuditScope;
 use serde_json::{Map, Value};
 
-/// Pending rows that are written without waiting for the next round.
-const BATCH: usize = 2_048;
-const MAX_PENDING: usize = 16_384;
-/// The arguments that name the target of a call.
+/// A caller that adds this many pending rows writes them, without waiting for the next tick.
+const BATCH_ROWS: usize = 2_048;
+const MAX_PENDING_ROWS: usize = 16_384;
+/// Arguments that name the target of a call.
 const TARGET_ARGUMENTS: [&str; 8] = [
     "reference",
     "epic",
@@ -28,23 +28,24 @@ const TARGET_ARGUMENTS: [&str; 8] = [
     "target",
     "id",
 ];
-/// Arguments whose values mean nothing without their names.
-const LABELLED_ARGUMENTS: [&str; 5] = ["section", "index", "docset", PROJECT, REPOSITORY];
-/// Arguments by which a call names its project.
-const PROJECT: &str = "project_root";
-const REPOSITORY: &str = "repo";
+/// Arguments that are recorded as `name=value`, because the value alone is ambiguous.
+const LABELLED_ARGUMENTS: [&str; 5] =
+    ["section", "index", "docset", PROJECT_ARGUMENT, REPO_ARGUMENT];
+/// Arguments that name the project of a call.
+const PROJECT_ARGUMENT: &str = "project_root";
+const REPO_ARGUMENT: &str = "repo";
 
 const MAX_TARGET_CHARS: usize = 200;
-/// The reason in the row of a write that was replayed under its idempotency key.
-const REPEATED: &str = "repeated";
+/// Recorded reason of a write that was replayed under its idempotency key.
+const REPLAYED_REASON: &str = "repeated";
 
-/// Collects rows and writes them in batches; does nothing where there is no audit.
+/// Does nothing if the audit log is off.
 pub(crate) struct AuditRecorder {
     log: Option<Arc<dyn AuditLog>>,
     clock: Arc<dyn Clock>,
     pending: Mutex<Vec<AuditEvent>>,
-    /// Writes one batch at a time, so that rows keep their order.
-    writing: tokio::sync::Mutex<()>,
+    /// Held while a batch is written, so that rows keep their order.
+    write_lock: tokio::sync::Mutex<()>,
 }
 
 /// The caller, action and targets of one request.
@@ -64,130 +65,146 @@ impl<'a> AccessRecord<'a> {
 
 impl AuditRecorder {
     pub(crate) fn new(log: Option<Arc<dyn AuditLog>>, clock: Arc<dyn Clock>) -> Self {
-        Self { log, clock, pending: Mutex::default(), writing: tokio::sync::Mutex::default() }
+        Self { log, clock, pending: Mutex::default(), write_lock: tokio::sync::Mutex::default() }
     }
 
-    pub(crate) fn log(&self) -> Option<&Arc<dyn AuditLog>> {
+    pub(crate) fn audit_log(&self) -> Option<&Arc<dyn AuditLog>> {
         self.log.as_ref()
     }
 
-    /// The begin of a call; `None` without an audit log.
-    pub(crate) fn begin(&self) -> Option<AuditScope> {
-        self.log.as_ref().map(|_| AuditScope::begin(Arc::clone(&self.clock)))
+    /// Starts the time measurement of a call; `None` if the audit log is off.
+    pub(crate) fn begin_call(&self) -> Option<AuditScope> {
+        self.log.as_ref()?;
+        Some(AuditScope::begin(Arc::clone(&self.clock)))
     }
 
-    /// Records the end of a call. A row that was written with a change is enough, unless the call
-    /// failed after that.
-    pub(crate) async fn end<'a, T>(
+    /// Records the outcome of a call, and returns it. An error of the recorder replaces it.
+    pub(crate) async fn end_call<'a, T>(
         &self,
-        audited: Option<&AuditScope>,
+        scope: Option<&AuditScope>,
         access: impl FnOnce() -> AccessRecord<'a>,
         outcome: Result<T>,
     ) -> Result<T> {
-        let error = outcome.as_ref().err().map(|error| error.kind);
-        let wanted = audited.filter(|audited| error.is_some() || !audited.is_written());
-        let Some(audited) = wanted else { return outcome };
-        self.add(entry(audited, access(), error)).await.and(outcome)
+        let Some(scope) = scope else { return outcome };
+        let error_kind = outcome.as_ref().err().map(|error| error.kind);
+        // The row of a change says that it succeeded, so a failure after it needs its own row.
+        if scope.is_written() && error_kind.is_none() {
+            return outcome;
+        }
+        self.add_event(audit_event(scope, access(), error_kind)).await?;
+        outcome
     }
 
-    /// Records a call whose outcome is known already.
-    pub(crate) async fn note(
+    /// Records a request with its outcome, without a duration.
+    pub(crate) async fn record_access(
         &self,
         access: AccessRecord<'_>,
-        error: Option<ErrorKind>,
+        error_kind: Option<ErrorKind>,
     ) -> Result<()> {
-        let Some(audited) = self.begin() else { return Ok(()) };
-        self.add(entry(&audited, access, error)).await
+        let Some(scope) = self.begin_call() else { return Ok(()) };
+        self.add_event(audit_event(&scope, access, error_kind)).await
     }
 
-    /// Takes a row for the next batch.
-    pub(crate) async fn add(&self, entry: AuditEvent) -> Result<()> {
+    /// Queues an event for the next batch. Returns `Unavailable` if the queue stays full.
+    pub(crate) async fn add_event(&self, event: AuditEvent) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
         }
-        let mut entry = Some(entry);
+        let mut event = Some(event);
         // The caller that fills a batch writes it; other callers continue.
-        if self.push(&mut entry).is_multiple_of(BATCH) {
-            // The next round tries again.
+        if self.push_pending(&mut event).is_multiple_of(BATCH_ROWS) {
+            // After an error the rows stay pending; the next tick tries again.
             let _ = self.flush().await;
-            self.push(&mut entry);
+            self.push_pending(&mut event);
         }
-        if entry.is_some() {
-            let message = "The audit can't be written, so nothing is answered for now; the \
-                           server's log says why. Try again later.";
+        if event.is_some() {
+            let message = "The audit log cannot be written, so requests are rejected; the \
+                           server's log has the cause. Try again later.";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
         Ok(())
     }
 
-    /// Takes the row if there is room. Returns the number of pending rows.
-    fn push(&self, entry: &mut Option<AuditEvent>) -> usize {
-        let mut pending = self.lock();
-        if pending.len() < MAX_PENDING {
-            pending.extend(entry.take());
+    /// Takes the event unless the queue is full. Returns the number of pending rows.
+    fn push_pending(&self, event: &mut Option<AuditEvent>) -> usize {
+        let mut pending = self.lock_pending();
+        if pending.len() < MAX_PENDING_ROWS {
+            pending.extend(event.take());
         }
         pending.len()
     }
 
-    /// Writes the pending rows. They stay pending until they are written: a call that is cancelled
-    /// here may cause rows that are written twice, but no lost row.
+    /// Writes the pending rows. Rows stay pending until they are written, so a cancelled call may
+    /// cause duplicate rows but never lost ones.
     pub(crate) async fn flush(&self) -> StoreResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
-        let _turn = self.writing.lock().await;
-        let batch = self.lock().clone();
+        let _write_guard = self.write_lock.lock().await;
+        // Cloned, because the rows must stay pending until they are written.
+        let batch = self.lock_pending().clone();
         let rows = batch.len();
         if rows == 0 {
             return Ok(());
         }
         let written = log.record(batch).await;
         match &written {
-            Ok(()) => drop(self.lock().drain(..rows)),
-            Err(error) => tracing::error!(%error, rows, "rows of the audit were not written yet"),
+            // Rows that were added meanwhile follow these.
+            Ok(()) => drop(self.lock_pending().drain(..rows)),
+            Err(error) => tracing::error!(%error, rows, "audit rows are not written yet"),
         }
         written
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<AuditEvent>> {
+    fn lock_pending(&self) -> MutexGuard<'_, Vec<AuditEvent>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn entry(audited: &AuditScope, access: AccessRecord<'_>, error: Option<ErrorKind>) -> AuditEvent {
+fn audit_event(
+    scope: &AuditScope,
+    access: AccessRecord<'_>,
+    error_kind: Option<ErrorKind>,
+) -> AuditEvent {
     let AccessRecord { caller, correlation_id, action, targets } = access;
-    // Only the tool knows the project of a call that names one; the name is a target.
-    let names_one = |target: &AuditTarget| {
-        let named = target.name.split_once('=');
-        named.is_some_and(|(key, _)| [PROJECT, REPOSITORY].contains(&key))
-    };
-    let project = (!targets.iter().any(names_one)).then(|| caller.project.clone());
+    // If an argument names the project, only the tool can resolve it; the row has the name instead.
+    let names_project = targets.iter().any(|target| match target.name.split_once('=') {
+        Some((argument, _)) => [PROJECT_ARGUMENT, REPO_ARGUMENT].contains(&argument),
+        None => false,
+    });
+    let project = if names_project { None } else { Some(caller.project.clone()) };
     AuditEvent {
-        at: audited.started(),
+        at: scope.started(),
         user: caller.name.to_string(),
         token: caller.token.clone(),
         project,
-        action: short(action).to_owned(),
+        action: truncate_target(action).to_owned(),
         targets,
-        result: error.map_or(OK, ErrorKind::name).to_owned(),
-        micros: audited.micros(),
+        result: error_kind.map_or(OK, ErrorKind::name).to_owned(),
+        micros: scope.micros(),
         correlation_id: correlation_id.to_owned(),
-        reason: if audited.is_replayed() { REPEATED } else { "" }.to_owned(),
+        reason: if scope.is_replayed() { REPLAYED_REASON } else { "" }.to_owned(),
     }
 }
 
-/// The begin of a text. It is cut here because thousands of rows may be pending.
-pub(crate) fn short(text: &str) -> &str {
+/// Truncates a text of the client, because thousands of rows may be pending.
+pub(crate) fn truncate_target(text: &str) -> &str {
     let end = text.char_indices().nth(MAX_TARGET_CHARS).map_or(text.len(), |(end, _)| end);
     &text[..end]
 }
 
-pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<AuditTarget> {
-    let said = |key: &str| arguments.get(key).and_then(Value::as_str);
-    let about =
-        TARGET_ARGUMENTS.iter().filter_map(|key| said(key).map(|value| short(value).to_owned()));
-    let named = LABELLED_ARGUMENTS
-        .iter()
-        .filter_map(|key| said(key).map(|value| format!("{key}={}", short(value))));
-    about.chain(named).map(AuditTarget::read).collect()
+/// Returns the targets that the arguments of a call name.
+pub(crate) fn argument_targets(arguments: &Map<String, Value>) -> Vec<AuditTarget> {
+    let mut targets = Vec::new();
+    for key in TARGET_ARGUMENTS {
+        if let Some(Value::String(value)) = arguments.get(key) {
+            targets.push(AuditTarget::read(truncate_target(value).to_owned()));
+        }
+    }
+    for key in LABELLED_ARGUMENTS {
+        if let Some(Value::String(value)) = arguments.get(key) {
+            targets.push(AuditTarget::read(format!("{key}={}", truncate_target(value))));
+        }
+    }
+    targets
 }
 
 #[cfg(test)]

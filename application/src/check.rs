@@ -1,5 +1,6 @@
-//! `reqlore check`: problems in a project's documents, and the repairs of `check --fix`.
+//! `reqlore check`: finds problems in a project's documents; `check --fix` repairs references.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
@@ -14,7 +15,8 @@ use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::sections::{Section, instructions};
+use reqlore_domain::sections::Section;
+use reqlore_domain::sections::instructions::{self, SectionTitles};
 use serde::Serialize;
 
 use crate::backlog::check::ReferenceIndex;
@@ -28,37 +30,45 @@ use crate::{ApplicationPorts, backlog};
 pub struct CheckFinding {
     /// Such as `AGENTS.md` or `section general`.
     pub document: String,
-    /// Counted from 1; absent where the whole document is meant.
+    /// Counted from 1; `None` for the whole document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// The problem and its remedy.
+    /// The problem and how to fix it.
     pub message: String,
 }
 
 impl CheckFinding {
-    pub(crate) fn new(id: &DocumentId, found: Diagnostic) -> Self {
-        Self { document: id.to_string(), line: found.line, message: found.message }
+    pub(crate) fn new(id: &DocumentId, diagnostic: Diagnostic) -> Self {
+        Self { document: id.to_string(), line: diagnostic.line, message: diagnostic.message }
     }
 
-    /// A finding on a document as a whole.
+    /// A finding about a whole document.
     pub(crate) fn whole(id: &DocumentId, message: String) -> Self {
         Self { document: id.to_string(), line: None, message }
     }
 }
 
-/// All problems of the server's own project: toolset by toolset, by document and line.
+/// Finds all problems of the server's own project, ordered by toolset, document and line.
 pub async fn check(ports: &ApplicationPorts) -> Result<Vec<CheckFinding>> {
     let caller = Caller::local("check", Access::Read);
-    let project = async |slice| ports.projects.resolve(&caller, None, slice).await;
-    let mut findings = check_sections(ports, &project(Toolset::Sections).await?).await?;
-    findings.extend(backlog::check::check(ports, &project(Toolset::Backlog).await?).await?);
-    findings.extend(check_docsets(ports, &project(Toolset::Docsets).await?).await?);
-    findings.extend(check_knowledge(ports, &project(Toolset::Knowledge).await?).await?);
+    let mut findings = Vec::new();
+    for toolset in Toolset::ALL {
+        // The configuration may give each toolset a different folder.
+        let project = ports.projects.resolve(&caller, None, toolset).await?;
+        findings.extend(match toolset {
+            Toolset::Sections => check_sections(ports, &project).await?,
+            Toolset::Backlog => backlog::check::check(ports, &project).await?,
+            Toolset::Docsets => check_docsets(ports, &project).await?,
+            Toolset::Knowledge => check_knowledge(ports, &project).await?,
+        });
+    }
     Ok(findings)
 }
 
-/// Repairs without a question: links follow an item that another branch renumbered, and of equal
-/// references the younger item gets a new one. An error means that nothing was changed.
+/// Repairs references: of two items with one reference, the younger one gets a new reference.
+/// Links to an item that was renumbered on another branch are updated.
+///
+/// An error means that nothing was changed.
 pub async fn fix(ports: &ApplicationPorts, caller: Caller) -> Result<RepairReport> {
     let project = ports.projects.resolve(&caller, None, Toolset::Backlog).await?;
     let act = WriteContext {
@@ -79,45 +89,50 @@ pub async fn fix(ports: &ApplicationPorts, caller: Caller) -> Result<RepairRepor
     Ok(repairs)
 }
 
-/// The problems of a project's sections, by document and line.
+/// Finds the problems of a project's sections, ordered by document and line.
 async fn check_sections(
     ports: &ApplicationPorts,
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
     let page = ports.documents.find(project, &DocumentFilter::all(DocumentKind::Section)).await?;
     let mut findings = Vec::new();
-    for head in &page.metadata {
-        if let Some(fault) = &head.fault {
-            findings.push(CheckFinding::whole(&head.id, fault.message.clone()));
+    for meta in &page.metadata {
+        if let Some(fault) = &meta.fault {
+            findings.push(CheckFinding::whole(&meta.id, fault.message.clone()));
             continue;
         }
-        let Some(document) = get_one(&*ports.documents, project, &head.id).await? else { continue };
+        let Some(document) = get_one(&*ports.documents, project, &meta.id).await? else { continue };
+        // A text that is not UTF-8 is a problem of its metadata, reported above.
         let Ok(section) = document.text().map(Section::of) else { continue };
-        let found = section.diagnostics().into_iter();
-        findings.extend(found.map(|found| CheckFinding::new(&head.id, found)));
+        for diagnostic in section.diagnostics() {
+            findings.push(CheckFinding::new(&meta.id, diagnostic));
+        }
     }
-    for pair in page.metadata.windows(2) {
-        if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {
-            let message = format!("differs only in case from {}; rename one", pair[0].id);
-            findings.push(CheckFinding::whole(&pair[1].id, message));
+    // On a file system that ignores case, only one of two such sections would survive.
+    let mut first_by_lower_case: HashMap<String, &DocumentId> = HashMap::new();
+    for meta in &page.metadata {
+        let first = *first_by_lower_case.entry(meta.id.name.to_lowercase()).or_insert(&meta.id);
+        if *first != meta.id {
+            let message = format!("differs only in case from {first}; rename one");
+            findings.push(CheckFinding::whole(&meta.id, message));
         }
     }
     findings.extend(check_list(ports, project, &page.metadata).await?);
     Ok(findings)
 }
 
-/// Compares the list in AGENTS.md with the sections.
+/// Compares the list of sections in AGENTS.md with the stored sections.
 async fn check_list(
     ports: &ApplicationPorts,
     project: &ProjectKey,
-    heads: &[Arc<DocumentMeta>],
+    sections: &[Arc<DocumentMeta>],
 ) -> Result<Vec<CheckFinding>> {
     let id = DocumentId::instructions();
-    // A project may have none yet, or just the placeholder.
+    // A new project has no AGENTS.md, or only the placeholder.
     let Some(document) = get_one(&*ports.documents, project, &id).await? else {
         return Ok(Vec::new());
     };
-    if heads.is_empty() && document.body == instructions::PLACEHOLDER {
+    if sections.is_empty() && document.body == instructions::PLACEHOLDER {
         return Ok(Vec::new());
     }
     let Ok(source) = std::str::from_utf8(&document.body) else {
@@ -126,13 +141,19 @@ async fn check_list(
             "not UTF-8 text; save the file as UTF-8".to_owned(),
         )]);
     };
-    let titles = heads.iter().map(|head| (head.id.name.clone(), head.title.clone())).collect();
-    let is_true = instructions::with_sections(source, &titles).is_none();
-    let message = "the list under \"## Sections\" is not what is there; the next set mends it";
-    Ok(if is_true { Vec::new() } else { vec![CheckFinding::whole(&id, message.to_owned())] })
+    let mut titles = SectionTitles::new();
+    for section in sections {
+        titles.insert(section.id.name.clone(), section.title.clone());
+    }
+    if instructions::with_sections(source, &titles).is_none() {
+        return Ok(Vec::new());
+    }
+    let message = "the list under \"## Sections\" is outdated; the next \
+                   reqlix_set_requirements updates it";
+    Ok(vec![CheckFinding::whole(&id, message.to_owned())])
 }
 
-/// The faults and likely slips of the configuration, and missing folders.
+/// Finds errors and probable typing mistakes in the configuration, and missing folders.
 async fn check_docsets(
     ports: &ApplicationPorts,
     project: &ProjectKey,
@@ -146,21 +167,21 @@ async fn check_docsets(
         Err(fault) => return Ok(vec![CheckFinding::whole(&id, fault)]),
     };
     let folder = ports.projects.folder(project).await?;
-    let on_line = |Diagnostic { line, column, message }: Diagnostic| {
+    let (docsets, diagnostics) = match DocsetConfig::read(text, &folder) {
+        Ok(configuration) => (configuration.docsets, configuration.hints),
+        Err(faults) => (Vec::new(), faults),
+    };
+    let mut findings = Vec::new();
+    for Diagnostic { line, column, message } in diagnostics {
         let message = format!("column {}: {message}", column.unwrap_or(1));
-        CheckFinding::new(&id, Diagnostic::new(line, message))
-    };
-    let configuration = match DocsetConfig::read(text, &folder) {
-        Ok(configuration) => configuration,
-        Err(faults) => return Ok(faults.into_iter().map(on_line).collect()),
-    };
-    let mut findings: Vec<CheckFinding> = configuration.hints.into_iter().map(on_line).collect();
-    for docset in &configuration.docsets {
+        findings.push(CheckFinding::new(&id, Diagnostic::new(line, message)));
+    }
+    // A search in a missing folder would find nothing, without an error.
+    for docset in &docsets {
         if !ports.projects.has_folder(&docset.local_path).await {
             let message = format!(
-                "the folder {} of docset {} is not there; put the documentation there, or name \
-                 its folder with `local_path`",
-                docset.local_path, docset.name
+                "docset {}: the folder {} does not exist; create it or correct `local_path`",
+                docset.name, docset.local_path
             );
             findings.push(CheckFinding::new(&id, Diagnostic::new(docset.line, message)));
         }
@@ -169,43 +190,54 @@ async fn check_docsets(
     Ok(findings)
 }
 
-/// The problems of a project's entities, file by file.
+/// Finds the problems of a project's entities, ordered by file and line.
 async fn check_knowledge(
     ports: &ApplicationPorts,
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
     let documents = &ports.documents;
+    // A full refresh examines every file, also those that the watcher missed.
     documents.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
-    let heads = documents.find(project, &DocumentFilter::all(DocumentKind::Entity)).await?.metadata;
-    let graph = &mut EntityGraph::default();
-    heads.iter().filter_map(|head| EntityNode::of(head)).for_each(|node| graph.put(node));
-    let graph = &*graph;
-    let names = &ReferenceIndex::read(ports, project).await?;
+    let entities = documents.find(project, &DocumentFilter::all(DocumentKind::Entity)).await?;
+    let mut graph = EntityGraph::default();
+    for meta in &entities.metadata {
+        if let Some(node) = EntityNode::of(meta) {
+            graph.put(node);
+        }
+    }
+    let graph = &graph;
+    let names = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
-        let mut found: Vec<Diagnostic> = node.fault.iter().cloned().collect();
-        let broken = broken_links(graph, names, node);
-        let claimed_once = matches!(graph.find(&node.entity.id), EntityLookup::One(_));
-        let misnamed = misnamed(node).filter(|_| claimed_once);
-        let twice = twice_claimed(graph, node);
-        if !broken.is_empty() || misnamed.is_some() || twice.is_some() {
-            // The text is read for the line numbers alone.
+        let mut diagnostics: Vec<Diagnostic> = node.fault.iter().cloned().collect();
+        // Problems with the word whose line they are reported on.
+        let mut problems: Vec<(&str, String)> = Vec::new();
+        let own_problem = match graph.find(&node.entity.id) {
+            EntityLookup::One(_) => file_name_problem(node),
+            _ => duplicate_id_problem(graph, node),
+        };
+        problems.extend(own_problem.map(|message| (node.entity.id.as_str(), message)));
+        problems.extend(broken_links(graph, &names, node));
+        if !problems.is_empty() {
+            // The text is needed for the line numbers only.
             let document = get_one(&*ports.documents, project, &id).await?;
             let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-            let own = misnamed.into_iter().chain(twice);
-            let own = own.map(|message| (node.entity.id.as_str(), message));
-            for (word, message) in own.chain(broken) {
-                found.push(Diagnostic::new(line_of(text, word), message));
+            for (word, message) in problems {
+                diagnostics.push(Diagnostic::new(line_containing(text, word), message));
             }
         }
-        found.sort_by_key(|found| found.line);
-        findings.extend(found.into_iter().map(|found| CheckFinding::new(&id, found)));
+        diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+        for diagnostic in diagnostics {
+            findings.push(CheckFinding::new(&id, diagnostic));
+        }
     }
     Ok(findings)
 }
 
-/// Links to missing entities and items. Without a backlog, items of another project may be meant.
+/// Returns links to missing entities and items, as target and problem.
+///
+/// Item references are not checked in a project without a backlog: they may name items elsewhere.
 fn broken_links<'a>(
     graph: &'a EntityGraph,
     names: &ReferenceIndex,
@@ -215,47 +247,81 @@ fn broken_links<'a>(
     let mut broken_items = Vec::new();
     for links in graph.outgoing(node) {
         let relation = links.relation;
-        for edge in links.targets.iter().filter(|edge| edge.node.is_none()) {
-            if names_entity(edge.id) {
-                broken.push((edge.id, format!("{relation} leads to {}", missing(graph, edge.id))));
+        for edge in &links.targets {
+            if edge.node.is_some() {
+                continue;
             }
-            let reference = Reference::parse(edge.id).filter(|_| !names.is_empty());
-            let why = reference.and_then(|reference| names.why_broken(reference));
-            broken_items.extend(why.map(|why| (edge.id, format!("{relation} leads to {why}"))));
+            if names_entity(edge.id) {
+                let problem = describe_missing(graph, edge.id);
+                broken.push((edge.id, format!("{relation} leads to {problem}")));
+            }
+            if !names.is_empty()
+                && let Some(reference) = Reference::parse(edge.id)
+                && let Some(problem) = names.why_broken(reference)
+            {
+                broken_items.push((edge.id, format!("{relation} leads to {problem}")));
+            }
         }
     }
     broken.extend(broken_items);
     broken
 }
 
-fn missing(graph: &EntityGraph, id: &str) -> String {
+fn describe_missing(graph: &EntityGraph, id: &str) -> String {
     if let EntityLookup::Several(names) = graph.find(id) {
-        return format!("{id}, which {} claim", names.join(" and "));
+        return format!("{id}, which {} use as their id", names.join(" and "));
     }
     match graph.similar(id).first() {
-        Some(similar) => format!("{id}, which is not there; did you mean {similar}?"),
-        None => format!("{id}, which is not there; mend or remove it"),
+        Some(similar) => format!("{id}, which does not exist; did you mean {similar}?"),
+        None => format!("{id}, which does not exist; correct or remove the link"),
     }
 }
 
-/// The problem of a file that is not named like its entity.
-fn misnamed(node: &EntityNode) -> Option<String> {
+/// Reports a file whose name differs from the id of its entity.
+fn file_name_problem(node: &EntityNode) -> Option<String> {
     let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
-    (*id != node.name && id != stem).then(|| {
-        format!("its id is {id}, and the file is called {stem}.md; name it {id}.md or mend the id")
-    })
+    if *id == node.name || id == stem {
+        return None;
+    }
+    Some(format!(
+        "the id is {id}, but the file is {stem}.md; rename the file to {id}.md or correct the id"
+    ))
 }
 
-fn twice_claimed(graph: &EntityGraph, node: &EntityNode) -> Option<String> {
+fn duplicate_id_problem(graph: &EntityGraph, node: &EntityNode) -> Option<String> {
     let EntityLookup::Several(names) = graph.find(&node.entity.id) else { return None };
-    let others = names.iter().filter(|name| **name != node.name);
-    let others: Vec<String> = others.map(|name| DocumentId::entity(*name).to_string()).collect();
-    let id = &node.entity.id;
-    Some(format!("the id {id} is claimed by {} as well; give each its own", others.join(", ")))
+    let mut other_files = Vec::new();
+    for name in names {
+        if *name != node.name {
+            other_files.push(DocumentId::entity(name).to_string());
+        }
+    }
+    let (id, files) = (&node.entity.id, other_files.join(", "));
+    Some(format!("the id {id} is also used by {files}; give each entity its own id"))
 }
 
-/// The line of the front matter that holds a word; counted from 1.
-fn line_of(text: &str, word: &str) -> Option<usize> {
+/// Returns the first line of the front matter that contains `word`, counted from 1.
+fn line_containing(text: &str, word: &str) -> Option<usize> {
     let yaml = front_matter::split(text).yaml?;
-    yaml.lines().position(|line| line.contains(word)).map(|at| at + 2)
+    let position = yaml.lines().position(|line| line.contains(word))?;
+    // Line 1 is the opening `---`.
+    Some(position + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+
+    use crate::test_support::TestApplication;
+
+    #[tokio::test]
+    async fn check_sections_differing_in_case_reports_non_adjacent_names() {
+        let testing = TestApplication::new();
+        for name in ["Api", "Box", "api"] {
+            testing.write(DocumentId::section(name), "**1.** x\n").await;
+        }
+        let findings = testing.check().await;
+        let expected = "section api:: differs only in case from section Api; rename one";
+        assert!(findings.iter().any(|finding| finding == expected), "{findings:#?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys: a write that is sent twice happens once, and its answer is repeated.
+//! Idempotency keys: a retried write runs once, and the retry gets the stored response.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Serializes calls with one key in this process; between processes the storage decides.
+/// Serializes calls with the same key in this process. Between processes, the commit of the
+/// second one fails.
 pub(crate) struct KeyLocks {
+    // A fixed number, so that keys of clients do not use memory.
     stripes: [Mutex<()>; 64],
     hasher: RandomState,
 }
@@ -26,73 +28,87 @@ impl Default for KeyLocks {
 }
 
 impl KeyLocks {
-    pub(crate) async fn wait(&self, key: &str) -> MutexGuard<'_, ()> {
+    /// Locks the stripe of a key; unrelated keys may share it.
+    pub(crate) async fn lock_key(&self, key: &str) -> MutexGuard<'_, ()> {
         let stripe = self.hasher.hash_one(key) % self.stripes.len() as u64;
         self.stripes[usize::try_from(stripe).unwrap_or_default()].lock().await
     }
 }
 
-/// Seconds after which a call without a stored answer is no longer in flight.
-const IN_FLIGHT: i64 = 60;
+/// A call without a stored response is assumed to be running for this long.
+const IN_FLIGHT_SECONDS: i64 = 60;
 
 #[derive(Serialize, Deserialize)]
-struct StoredReply {
+struct StoredResponse {
     text: Vec<String>,
     data: Arc<Value>,
 }
 
-pub(crate) fn key_of(call: &ToolCall) -> Option<IdempotencyKey> {
+/// Returns the storage key and the request hash of a call with an idempotency key.
+pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
     let Caller { name, reach, project, .. } = &*call.caller;
-    // Another token of the same user must not learn of projects outside its scope.
+    // The key includes the scope: another token of this user must not see responses from projects
+    // outside its own scope.
     let reach = match reach {
         ProjectScope::Anywhere | ProjectScope::Configured => String::new(),
-        ProjectScope::Only(projects) => {
-            projects.iter().map(ProjectKey::as_str).collect::<Vec<_>>().join(",")
+        ProjectScope::Only(keys) => {
+            let keys: Vec<&str> = keys.iter().map(ProjectKey::as_str).collect();
+            keys.join(",")
         }
     };
     let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
     Some(IdempotencyKey::new(&[name, &reach, key], &[project.as_str(), &call.name, &arguments]))
 }
 
-/// The answer of an earlier call with this key, if there was one.
-pub(crate) async fn replay(
-    answers: &dyn IdempotencyStore,
-    once: &IdempotencyKey,
+/// Returns the stored response of an earlier call with this key; `None` if the call must run.
+///
+/// Errors: `Conflict` if the key belongs to a different request or its response is lost, `Busy` if
+/// the first call may still be running.
+pub(crate) async fn replay_response(
+    store: &dyn IdempotencyStore,
+    key: &IdempotencyKey,
     now: Timestamp,
 ) -> Result<Option<ToolReply>> {
-    let earlier = answers.find_record(&once.key).await?;
-    let Some(earlier) = earlier.filter(|earlier| earlier.is_valid_at(now)) else {
+    let Some(record) = store.find_record(&key.key).await? else { return Ok(None) };
+    if !record.is_valid_at(now) {
         return Ok(None);
-    };
-    if earlier.request != once.request {
-        let message = "This idempotency key was used for another call within a day, so nothing was \
-                       done. Give each write a key of its own.";
+    }
+    if record.request != key.request {
+        let message = "This idempotency key was used for a different request within the last 24 \
+                       hours; nothing was changed. Use a new key for each write.";
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    let stored = earlier.answer.as_deref().map(serde_json::from_str::<StoredReply>);
-    if let Some(Ok(StoredReply { text, data })) = stored {
+    if let Some(response) = &record.answer
+        && let Ok(StoredResponse { text, data }) = serde_json::from_str(response)
+    {
         return Ok(Some(ToolReply { text, data }));
     }
-    if now.seconds() - earlier.at.seconds() < IN_FLIGHT {
-        let message = "The same call is being answered just now. Send it again in a moment, under \
-                       the same key.";
+    // The commit stores the record, the response follows. Between them the call is running.
+    if now.seconds() - record.at.seconds() < IN_FLIGHT_SECONDS {
+        let message = "A request with this idempotency key is still running. Retry in a moment \
+                       with the same key.";
         return Err(Error::new(ErrorKind::Busy, message));
     }
-    let names: Vec<&str> = earlier.targets.iter().map(|target| target.name.as_str()).collect();
+    let names: Vec<&str> = record.targets.iter().map(|target| target.name.as_str()).collect();
+    let names = names.join(", ");
     let message = format!(
-        "This was done before, under the same idempotency key; its answer was not kept. It changed \
-         {}: read that, and do not send it again.",
-        names.join(", ")
+        "A request with this idempotency key already succeeded; its response is no longer stored. \
+         It changed {names}. Read {names} instead of retrying."
     );
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-/// Stores the answer of a write. The write is done, so a failure is only logged.
-pub(crate) async fn keep(answers: &dyn IdempotencyStore, once: &IdempotencyKey, reply: &ToolReply) {
-    let stored = StoredReply { text: reply.text.clone(), data: Arc::clone(&reply.data) };
+/// Stores the response of a write. The write is committed, so a failure is only logged.
+pub(crate) async fn save_response(
+    store: &dyn IdempotencyStore,
+    key: &IdempotencyKey,
+    reply: &ToolReply,
+) {
+    // A failure to serialize is not possible in practice.
+    let stored = StoredResponse { text: reply.text.clone(), data: Arc::clone(&reply.data) };
     let Ok(stored) = serde_json::to_string(&stored) else { return };
-    if let Err(error) = answers.save_response(&once.key, stored).await {
-        tracing::warn!(%error, "the answer of a write was not kept for a repetition");
+    if let Err(error) = store.save_response(&key.key, stored).await {
+        tracing::warn!(%error, "response of a write was not stored; a retry will not get it");
     }
 }

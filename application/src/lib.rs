@@ -1,7 +1,6 @@
-//! The tools, resources and prompts of Reqlore, each toolset in a folder of its own.
+//! Tools, resources and prompts of Reqlore; each toolset has its own folder, each tool its own file.
 //!
-//! The file of a tool holds its arguments, its description for clients and its implementation.
-//! [`Application`] implements the driving port; it knows no protocol and no storage.
+//! [`Application`] implements the service port. It depends on no protocol and on no storage.
 
 mod audit_recorder;
 pub mod backlog;
@@ -43,20 +42,21 @@ pub use maintenance::Maintenance;
 use project_index::ProjectIndexes;
 use tool::Tool;
 
+/// The adapters and settings that the application runs on.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct ApplicationPorts {
     pub documents: Arc<dyn DocumentRepository>,
-    /// The files of the server's root, for a storage that keeps documents elsewhere. `ixchel_sync`
-    /// imports them.
+    /// Files of the workspace root, which `ixchel_sync` imports. Set only if `documents` is a
+    /// database.
     pub tree: Option<Arc<dyn DocumentRepository>>,
     pub projects: Arc<dyn ProjectResolver>,
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
-    /// The answers of writes that have an idempotency key.
+    /// Stored responses of writes with an idempotency key.
     pub answers: Arc<dyn IdempotencyStore>,
-    /// `None` turns the audit off.
+    /// `None` turns the audit log off.
     pub audit: Option<Arc<dyn AuditLog>>,
     pub settings: ApplicationSettings,
 }
@@ -64,7 +64,7 @@ pub struct ApplicationPorts {
 #[derive(Debug, Clone)]
 pub struct ApplicationSettings {
     pub toolsets: Vec<Toolset>,
-    /// Maximum characters of a requirement's line; 0 turns wrapping off.
+    /// Maximum characters per line of a requirement; 0 turns wrapping off.
     pub wrap_columns: usize,
 }
 
@@ -77,21 +77,23 @@ impl Default for ApplicationSettings {
     }
 }
 
+/// The state that all calls share.
 pub(crate) struct SharedContext {
     pub(crate) ports: ApplicationPorts,
     pub(crate) indexes: ProjectIndexes,
     pub(crate) configurations: docsets::ConfigCache,
     pub(crate) recorder: Arc<AuditRecorder>,
-    pub(crate) turns: KeyLocks,
+    pub(crate) key_locks: KeyLocks,
 }
 
+/// The context of one call: the shared state, and the records that its writes belong to.
 #[derive(Clone)]
 pub(crate) struct ToolContext {
     shared: Arc<SharedContext>,
     /// Set for an audited tool call.
     pub(crate) audit: Option<AuditScope>,
     /// Set for a write with an idempotency key.
-    pub(crate) once: Option<IdempotencyKey>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
 }
 
 impl Deref for ToolContext {
@@ -112,23 +114,25 @@ pub struct Application {
 
 impl Application {
     pub fn new(ports: ApplicationPorts) -> Self {
-        let tools = tool::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
-        let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
+        let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = Vec::new();
+        for tool in tool::enabled_tools(&ports) {
+            tools.push((tool.spec(), tool));
+        }
+        // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
-        let recorder = AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
-        let recorder = Arc::new(recorder);
+        let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
         let shared = SharedContext {
             ports,
             indexes: ProjectIndexes::default(),
             configurations: docsets::ConfigCache::default(),
             recorder,
-            turns: KeyLocks::default(),
+            key_locks: KeyLocks::default(),
         };
-        let context = ToolContext { shared: Arc::new(shared), audit: None, once: None };
+        let context = ToolContext { shared: Arc::new(shared), audit: None, idempotency_key: None };
         Self { context, tools }
     }
 
-    /// Authenticates callers by their tokens. No caller gets more than `max_access`.
+    /// Authenticates callers by token. `max_access` limits the access level of every caller.
     pub fn authenticator(
         &self,
         identities: Arc<dyn IdentityRepository>,
@@ -139,7 +143,7 @@ impl Application {
         TokenAuthenticator::new(identities, projects, clock, recorder, max_access)
     }
 
-    /// Periodic maintenance, which keeps audit rows for `keep_days`.
+    /// Periodic maintenance of a server. Audit rows older than `keep_days` are pruned.
     pub fn maintenance(
         &self,
         authenticator: Option<Arc<TokenAuthenticator>>,

@@ -1,5 +1,4 @@
-//! Periodic maintenance of a server: flushes audit rows, prunes old ones, expires idempotency
-//! records and saves the last uses of tokens.
+//! Periodic maintenance: writes and prunes audit rows, expires idempotency records, saves token uses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +15,7 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Call [`Maintenance::tick`] every second, and [`Maintenance::finish`] at shutdown.
+/// Call [`Maintenance::tick`] every second and [`Maintenance::finish`] at shutdown.
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Maintenance {
     recorder: Arc<AuditRecorder>,
@@ -24,9 +23,10 @@ pub struct Maintenance {
     clock: Arc<dyn Clock>,
     authenticator: Option<Arc<TokenAuthenticator>>,
     keep_days: u32,
-    /// Times of the last runs, in seconds since 1970.
-    minute: AtomicI64,
-    hour: AtomicI64,
+    /// Time of the last successful minute tasks, in seconds since 1970; 0 before the first.
+    last_minute: AtomicI64,
+    /// The same for the hourly tasks.
+    last_hour: AtomicI64,
 }
 
 impl Maintenance {
@@ -37,30 +37,34 @@ impl Maintenance {
         authenticator: Option<Arc<TokenAuthenticator>>,
         keep_days: u32,
     ) -> Self {
-        let (minute, hour) = (AtomicI64::default(), AtomicI64::default());
-        Self { recorder, answers, clock, authenticator, keep_days, minute, hour }
+        let (last_minute, last_hour) = (AtomicI64::default(), AtomicI64::default());
+        Self { recorder, answers, clock, authenticator, keep_days, last_minute, last_hour }
     }
 
-    /// One round. A failed task is logged and tried again in the next round.
+    /// Runs the tasks that are due. A failed task is logged and retried at the next tick.
     pub async fn tick(&self) {
         let now = self.clock.now();
-        // Not in the first hour: a clock that is set wrong would remove rows for good.
-        let _ = self.hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
-        // The recorder logs its own failures.
+        // Hourly tasks wait an hour after the start: with a wrong clock they would delete valid rows.
+        let _ =
+            self.last_hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
+        // The recorder logs its own errors.
         let _ = self.recorder.flush().await;
-        if is_due(&self.minute, MINUTE, now) && self.save_token_uses().await {
-            self.minute.store(now.seconds(), Ordering::Relaxed);
+        if is_due(&self.last_minute, MINUTE, now) && self.save_token_uses().await {
+            self.last_minute.store(now.seconds(), Ordering::Relaxed);
         }
-        if is_due(&self.hour, HOUR, now) {
+        if is_due(&self.last_hour, HOUR, now) {
             let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0);
             let expired = self.answers.expire_records(oldest).await;
-            let is_expired = is_done("old keys of writes stay", expired);
-            if is_done("old rows of the audit stay", self.prune(now).await) && is_expired {
-                self.hour.store(now.seconds(), Ordering::Relaxed);
+            let pruned = self.prune_audit(now).await;
+            let is_expired = log_failure("idempotency records were not expired", &expired);
+            let is_pruned = log_failure("audit rows were not pruned", &pruned);
+            if is_expired && is_pruned {
+                self.last_hour.store(now.seconds(), Ordering::Relaxed);
             }
         }
     }
 
+    /// Saves everything that is still in memory.
     pub async fn finish(&self) {
         self.save_token_uses().await;
         let _ = self.recorder.flush().await;
@@ -68,29 +72,33 @@ impl Maintenance {
 
     async fn save_token_uses(&self) -> bool {
         let Some(authenticator) = &self.authenticator else { return true };
-        is_done("uses of tokens were not noted", authenticator.save_uses().await)
+        log_failure("last uses of tokens were not saved", &authenticator.save_token_uses().await)
     }
 
-    async fn prune(&self, now: Timestamp) -> StoreResult<()> {
-        let Some(log) = self.recorder.log() else { return Ok(()) };
+    async fn prune_audit(&self, now: Timestamp) -> StoreResult<()> {
+        let Some(log) = self.recorder.audit_log() else { return Ok(()) };
         let oldest = Timestamp::new(now.seconds() - i64::from(self.keep_days) * DAY, 0);
         loop {
-            // In parts, so that a writer of rows waits for one part only.
-            let gone = log.prune(oldest, now).await?;
-            if gone == 0 {
+            // Each call removes one batch, so that writers of rows never wait long.
+            let rows = log.prune(oldest, now).await?;
+            if rows == 0 {
                 return Ok(());
             }
-            tracing::info!(rows = gone, "old rows of the audit were removed");
+            tracing::info!(rows, "pruned old audit rows");
         }
     }
 }
 
 fn is_due(last: &AtomicI64, seconds: i64, now: Timestamp) -> bool {
     let passed = now.seconds() - last.load(Ordering::Relaxed);
-    // Negative after the clock was set back.
+    // The difference is negative if the clock was set back.
     passed >= seconds || passed < 0
 }
 
-fn is_done(task: &str, outcome: StoreResult<()>) -> bool {
-    outcome.inspect_err(|error| tracing::warn!(%error, "{task}")).is_ok()
+/// Logs an error with this message. Returns true if there was none.
+fn log_failure(message: &str, outcome: &StoreResult<()>) -> bool {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "{message}");
+    }
+    outcome.is_ok()
 }

@@ -1,7 +1,4 @@
-//! Pages of lists.
-//!
-//! A cursor is a position in one list, so it carries the fingerprint of the list's project and
-//! arguments.
+//! Pagination: a cursor is an offset with a fingerprint of the project and arguments of its list.
 
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::Version;
@@ -10,13 +7,13 @@ use reqlore_domain::project_key::ProjectKey;
 use serde::Serialize;
 
 pub(crate) type PageLimit = BoundedInt<1, 100>;
-/// A result of [`PageReader::next`].
+/// A cursor that [`PageReader::next`] returned.
 pub(crate) type PageCursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;
 
-pub(crate) fn limit(given: Option<PageLimit>) -> usize {
-    given.map_or(DEFAULT_LIMIT, PageLimit::get)
+pub(crate) fn limit(limit: Option<PageLimit>) -> usize {
+    limit.map_or(DEFAULT_LIMIT, PageLimit::get)
 }
 
 pub(crate) struct PageReader {
@@ -26,25 +23,29 @@ pub(crate) struct PageReader {
 impl PageReader {
     /// `list` identifies the list in the project: the tool's name, the query and the filters.
     pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
+        // The arguments are strings and numbers, which always serialize.
         let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
         Self { fingerprint: Version::of(&list) }
     }
 
-    /// The number of items before the page.
+    /// Returns the number of items before the page.
+    ///
+    /// A cursor of another list is rejected: it would silently skip the wrong items.
     pub(crate) fn offset(&self, cursor: Option<&PageCursor>) -> Result<usize> {
-        let Some(cursor) = cursor.map(PageCursor::as_str) else { return Ok(0) };
-        let (offset, fingerprint) = cursor.split_once('.').unwrap_or_default();
-        let is_ours = Version::parse(fingerprint) == Some(self.fingerprint);
-        let offset = offset.parse::<u32>().ok().filter(|_| is_ours);
-        offset.and_then(|offset| usize::try_from(offset).ok()).ok_or_else(|| {
-            let message = "cursor: it belongs to no answer to these arguments. Give the \
-                           next_cursor of the answer before with its other arguments unchanged \
-                           (limit may change), or begin without a cursor.";
-            Error::new(ErrorKind::InvalidArgument, message).field("cursor")
-        })
+        let Some(cursor) = cursor else { return Ok(0) };
+        let (offset, fingerprint) = cursor.as_str().split_once('.').unwrap_or_default();
+        if Version::parse(fingerprint) == Some(self.fingerprint)
+            && let Ok(offset) = offset.parse::<u32>()
+            && let Ok(offset) = usize::try_from(offset)
+        {
+            return Ok(offset);
+        }
+        let message = "cursor: does not belong to a list with these arguments; pass the last \
+                       next_cursor with unchanged arguments (limit may change), or omit it.";
+        Err(Error::new(ErrorKind::InvalidArgument, message).field("cursor"))
     }
 
-    /// The cursor of the page that begins at `end`, if there is one.
+    /// Returns the cursor of the page that starts at `end`; `None` after the last item.
     pub(crate) fn next(&self, end: usize, total: usize) -> Option<String> {
         (end < total).then(|| format!("{end}.{}", self.fingerprint))
     }
@@ -55,18 +56,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_goes_on_in_its_own_list_only() {
+    fn cursor_of_another_list_is_rejected() {
         let (project, other) = (&ProjectKey::default(), &ProjectKey::new("other"));
-        let (pages, others) =
-            (PageReader::of(project, &("a", 1)), PageReader::of(project, &("a", 2)));
-        let of_another = PageReader::of(other, &("a", 1));
+        let pages = PageReader::of(project, &("a", 1));
+        let other_arguments = PageReader::of(project, &("a", 2));
+        let other_project = PageReader::of(other, &("a", 1));
         let cursor = |text: &str| PageCursor::try_from(text.to_owned()).unwrap();
         let next = cursor(&pages.next(50, 51).unwrap());
         assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
         assert_eq!(pages.offset(None).unwrap(), 0);
         assert_eq!(pages.next(51, 51), None);
-        assert!(others.offset(Some(&next)).is_err());
-        assert!(of_another.offset(Some(&next)).is_err());
+        assert!(other_arguments.offset(Some(&next)).is_err());
+        assert!(other_project.offset(Some(&next)).is_err());
         let cut = &next.as_str()[1..];
         for wrong in ["50", ".", "x", "-1.0", &format!("-{next}"), &format!("99999999999{cut}")] {
             let error = pages.offset(Some(&cursor(wrong))).unwrap_err();

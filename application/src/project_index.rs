@@ -1,11 +1,7 @@
-//! Inventory of entities, search index state and resource revision of each project.
+//! Caches of each project: the entity index, the state of the search index, the resource revision.
 //!
-//! Every call first polls the storage, so an edit by hand shows at the very next call. The feed is
-//! polled once for all consumers: each takes what changed since it last asked. A document that
-//! changes between the poll and its reading is named again by the next poll.
-//!
-//! Locks are taken in the order search, inventory, feed. While an index is built for the first
-//! time, the inventory answers.
+//! Every call polls the storage first, so the next call sees an edit. Locks are taken in the order
+//! search, entities, feed; while the search index is built, the entity index stays available.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,75 +20,74 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::ApplicationPorts;
 use crate::transaction::get_one;
 
-/// Above this number of projects an idle one is dropped, and built again when it is asked for.
+/// At this number of projects, a new one replaces an idle one.
 const MAX_PROJECTS: usize = 128;
-/// Listing all metadata is faster than reading more changed entities than this.
+/// With more changed entities than this, listing all metadata is faster than reading each.
 const MAX_SINGLE_READS: usize = 500;
-/// Metadata per page of a list.
-const PAGE: usize = 10_000;
-/// Documents read and indexed at a time; between batches a call can be cancelled, and others see
-/// the inventory.
-const BATCH: usize = 256;
+/// Documents per page when metadata is listed.
+const PAGE_SIZE: usize = 10_000;
+/// Documents read and indexed at a time. A call can be cancelled between two batches.
+const BATCH_DOCUMENTS: usize = 256;
 
-/// Searched beside entities, which the inventory knows.
-const LISTED: [DocumentKind; 5] = {
+/// Kinds in the search index besides entities, whose versions the entity index has.
+const LISTED_KINDS: [DocumentKind; 5] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
     [DocumentKind::Section, epics, stories, requirements, criteria]
 };
-/// Shown by resources.
-const SHOWN: [DocumentKind; 6] = {
+/// Kinds that resources show.
+const RESOURCE_KINDS: [DocumentKind; 6] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
     [epics, stories, requirements, criteria, DocumentKind::Deleted, DocumentKind::Entity]
 };
 
 #[derive(Default)]
 pub(crate) struct ProjectIndexes {
-    /// The last resource revision. All projects share one series, so a project that was dropped
-    /// never gets an old revision again.
+    /// The last resource revision. All projects share one counter, so a project that was dropped
+    /// and loaded again never repeats a revision.
     revision: AtomicU64,
     projects: Mutex<HashMap<ProjectKey, Arc<ProjectIndex>>>,
 }
 
 struct ProjectIndex {
-    feed: AsyncMutex<Feed>,
+    feed: AsyncMutex<ChangeFeed>,
     entities: Arc<AsyncMutex<EntityCache>>,
     search: AsyncMutex<SearchState>,
 }
 
-/// Changes since the last poll that a consumer has not taken yet.
+/// Changes that were polled from the storage, separately for each consumer until it takes them.
 #[derive(Default)]
-struct Feed {
+struct ChangeFeed {
     revisions: HashMap<DocumentKind, Revision>,
-    entities: Stale,
-    searched: Stale,
-    /// Grows when a document that resources show may have changed.
-    shown: u64,
+    entities: StaleDocuments,
+    searched: StaleDocuments,
+    /// Increases when a document of `RESOURCE_KINDS` may have changed.
+    resource_revision: u64,
 }
 
 /// Documents that a consumer must read again.
 #[derive(Default)]
-enum Stale {
-    /// All of them, because what changed is unknown.
+enum StaleDocuments {
+    /// All of them, because the storage cannot list the changes.
     #[default]
     All,
-    These(BTreeSet<DocumentId>),
+    Listed(BTreeSet<DocumentId>),
 }
 
-impl Stale {
+impl StaleDocuments {
     fn merge(&mut self, other: Self) {
         match (&mut *self, other) {
-            (Self::These(ids), Self::These(more)) => ids.extend(more),
+            (Self::Listed(ids), Self::Listed(more)) => ids.extend(more),
             (_, Self::All) => *self = Self::All,
             (Self::All, _) => {}
         }
     }
 
     fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::These(BTreeSet::new()))
+        std::mem::replace(self, Self::Listed(BTreeSet::new()))
     }
 }
 
-impl Feed {
+impl ChangeFeed {
     async fn poll(
         &mut self,
         ports: &ApplicationPorts,
@@ -101,31 +96,33 @@ impl Feed {
         refresh: Refresh,
         next_revision: &AtomicU64,
     ) -> Result<()> {
-        let known = self.revisions.get(&kind).copied();
-        let since = known.unwrap_or_default();
+        let last = self.revisions.get(&kind).copied();
+        let since = last.unwrap_or_default();
         let changes = ports.documents.changes(project, kind, since, refresh).await?;
         let (revision, stale) = match changes {
-            ChangeSet::Since { revision, ids } if known.is_some() => {
-                (revision, Stale::These(ids.into_iter().collect()))
+            // A storage may begin its history with the first call, so that call lists no changes.
+            ChangeSet::Since { revision, ids } if last.is_some() => {
+                (revision, StaleDocuments::Listed(ids.into_iter().collect()))
             }
             ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision } => {
-                (revision, Stale::All)
+                (revision, StaleDocuments::All)
             }
         };
         self.revisions.insert(kind, revision);
-        if matches!(&stale, Stale::These(ids) if ids.is_empty()) {
+        // Most polls end here, because nothing changed.
+        if matches!(&stale, StaleDocuments::Listed(ids) if ids.is_empty()) {
             return Ok(());
         }
-        if SHOWN.contains(&kind) {
-            self.shown = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
+        if RESOURCE_KINDS.contains(&kind) {
+            self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
         }
         if kind == DocumentKind::Entity {
             self.entities.merge(match &stale {
-                Stale::These(ids) => Stale::These(ids.clone()),
-                Stale::All => Stale::All,
+                StaleDocuments::Listed(ids) => StaleDocuments::Listed(ids.clone()),
+                StaleDocuments::All => StaleDocuments::All,
             });
         }
-        if kind == DocumentKind::Entity || LISTED.contains(&kind) {
+        if kind == DocumentKind::Entity || LISTED_KINDS.contains(&kind) {
             self.searched.merge(stale);
         }
         Ok(())
@@ -133,14 +130,14 @@ impl Feed {
 }
 
 impl ProjectIndexes {
-    /// The project's inventory as it is now; it does not change while the guard lives.
+    /// Returns the current entities of a project. They do not change while the guard lives.
     pub(crate) async fn entities(
         &self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
         refresh: Refresh,
     ) -> Result<OwnedMutexGuard<EntityCache>> {
-        let index = self.of(project);
+        let index = self.project_index(project);
         let mut entities = Arc::clone(&index.entities).lock_owned().await;
         self.update_entities(ports, project, &index, &mut entities, refresh).await?;
         Ok(entities)
@@ -157,87 +154,91 @@ impl ProjectIndexes {
         let mut feed = index.feed.lock().await;
         feed.poll(ports, project, DocumentKind::Entity, refresh, &self.revision).await?;
         entities.stale.merge(feed.entities.take());
+        // Other consumers may poll while the entities are read.
         drop(feed);
-        entities.update(ports, project).await
+        entities.read_stale(ports, project).await
     }
 
-    /// Brings the search index up to date with the storage.
+    /// Updates the search index to the state of the storage. A full refresh examines every file.
     pub(crate) async fn update_search(
         &self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
         refresh: Refresh,
-        observer: &dyn ProgressSink,
+        progress: &dyn ProgressSink,
     ) -> Result<()> {
-        let index = self.of(project);
+        let index = self.project_index(project);
         let mut search = index.search.lock().await;
         let mut entities = index.entities.lock().await;
         self.update_entities(ports, project, &index, &mut entities, refresh).await?;
+        // Indexing may take long; entities stay available to other calls.
         drop(entities);
         let mut feed = index.feed.lock().await;
-        for kind in LISTED {
+        for kind in LISTED_KINDS {
             feed.poll(ports, project, kind, refresh, &self.revision).await?;
         }
         search.stale.merge(feed.searched.take());
         drop(feed);
-        search.was_lost(ports, project).await?;
-        // A full refresh compares the index as well.
-        if matches!(search.stale, Stale::All) || refresh == Refresh::Full {
-            let entities = index.entities.lock().await.inventory.versions();
-            search.stale = Stale::These(compare(ports, project, entities).await?);
+        search.check_generation(ports, project).await?;
+        // A full refresh also compares the versions in the index.
+        if matches!(search.stale, StaleDocuments::All) || refresh == Refresh::Full {
+            let entities = index.entities.lock().await.entity_index.versions();
+            search.stale = StaleDocuments::Listed(find_stale(ports, project, entities).await?);
         }
-        search.index_stale(ports, project, observer).await
+        search.index_stale(ports, project, progress).await
     }
 
-    /// The best hits in the documents as they are now.
+    /// Updates the search index, then searches.
     pub(crate) async fn search(
         &self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
         query: &SearchQuery,
-        observer: &dyn ProgressSink,
+        progress: &dyn ProgressSink,
     ) -> Result<SearchHits> {
-        self.update_search(ports, project, Refresh::Incremental, observer).await?;
-        let found = ports.search.search(project, query).await?;
-        let was_lost = self.of(project).search.lock().await.was_lost(ports, project).await?;
-        if !was_lost {
-            return Ok(found);
+        self.update_search(ports, project, Refresh::Incremental, progress).await?;
+        let hits = ports.search.search(project, query).await?;
+        let index = self.project_index(project);
+        // A damaged index is detected only when it is read.
+        if !index.search.lock().await.check_generation(ports, project).await? {
+            return Ok(hits);
         }
-        self.update_search(ports, project, Refresh::Incremental, observer).await?;
+        // The index lost its content during the search, so the hits are incomplete.
+        self.update_search(ports, project, Refresh::Incremental, progress).await?;
         ports.search.search(project, query).await
     }
 
-    /// A revision of everything that the project's resources show; equal revisions mean that
-    /// nothing changed.
+    /// Returns a revision of all documents that resources show. It is equal while none changed.
     pub(crate) async fn resource_revision(
         &self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
     ) -> Result<u64> {
-        let index = self.of(project);
+        let index = self.project_index(project);
         let mut feed = index.feed.lock().await;
-        for kind in SHOWN {
+        for kind in RESOURCE_KINDS {
             feed.poll(ports, project, kind, Refresh::Incremental, &self.revision).await?;
         }
-        Ok(feed.shown)
+        Ok(feed.resource_revision)
     }
 
-    fn of(&self, project: &ProjectKey) -> Arc<ProjectIndex> {
+    fn project_index(&self, project: &ProjectKey) -> Arc<ProjectIndex> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = projects.get(project) {
             return Arc::clone(index);
         }
         if projects.len() >= MAX_PROJECTS {
-            let is_idle = |index: &Arc<ProjectIndex>| {
+            // Only the map refers to an idle project; no call holds it or its entities.
+            let idle = projects.iter().find(|(_, index)| {
                 Arc::strong_count(index) == 1 && Arc::strong_count(&index.entities) == 1
-            };
-            let idle = projects.iter().find(|(_, index)| is_idle(index));
-            if let Some(idle) = idle.map(|(key, _)| key.clone()) {
-                projects.remove(&idle);
+            });
+            if let Some(key) = idle.map(|(key, _)| key.clone()) {
+                projects.remove(&key);
             }
         }
-        let shown = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        let feed = Feed { shown, ..Feed::default() };
+        // A new revision: documents may have changed while the project was not loaded.
+        let resource_revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let feed = ChangeFeed { resource_revision, ..ChangeFeed::default() };
         let index = Arc::new(ProjectIndex {
             feed: AsyncMutex::new(feed),
             entities: Arc::default(),
@@ -250,184 +251,223 @@ impl ProjectIndexes {
 
 #[derive(Default)]
 pub(crate) struct EntityCache {
-    pub(crate) inventory: EntityIndex,
-    /// Not yet in the inventory.
-    stale: Stale,
+    pub(crate) entity_index: EntityIndex,
+    /// Entities that are not yet in the index.
+    stale: StaleDocuments,
 }
 
 impl EntityCache {
-    async fn update(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
+    async fn read_stale(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
         let is_updated = match &self.stale {
-            Stale::These(ids) if ids.len() <= MAX_SINGLE_READS => {
+            StaleDocuments::Listed(ids) if ids.len() <= MAX_SINGLE_READS => {
                 let ids: Vec<DocumentId> = ids.iter().cloned().collect();
                 self.read_all(ports, project, &ids).await
             }
             _ => false,
         };
         if !is_updated {
-            self.list(ports, project).await?;
+            self.rebuild(ports, project).await?;
         }
         self.stale.take();
         Ok(())
     }
 
-    /// Returns false where a document cannot be read: the storage's list tells whether it exists.
+    /// Reads these entities. Returns false if one cannot be read: it may exist, and only the
+    /// storage's list can tell.
     async fn read_all(
         &mut self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> bool {
-        let read = read(ports, project, ids).await;
-        if read.iter().any(|read| matches!(read, Read::Failed)) {
+        let outcomes = read_documents(ports, project, ids).await;
+        if outcomes.iter().any(|outcome| matches!(outcome, ReadOutcome::Failed)) {
             return false;
         }
-        for (id, found) in ids.iter().zip(read) {
-            match found {
-                Read::Document(document) => {
-                    self.inventory.put(&DocumentMeta::of(&document, Timestamp::default()));
+        for (id, outcome) in ids.iter().zip(outcomes) {
+            match outcome {
+                ReadOutcome::Document(document) => {
+                    self.entity_index.put(&DocumentMeta::of(&document, Timestamp::default()));
                 }
-                Read::Missing | Read::Failed => self.inventory.remove(&id.name),
+                ReadOutcome::Missing | ReadOutcome::Failed => self.entity_index.remove(&id.name),
             }
         }
         true
     }
 
-    /// Builds the inventory again. After a failure the old one stays, to be listed the next time.
-    async fn list(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
-        self.stale = Stale::All;
-        let mut inventory = EntityIndex::default();
+    /// Rebuilds the index from the storage's list. After an error the old index stays and is stale.
+    async fn rebuild(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
+        // Set first, because the call may be cancelled at each await.
+        self.stale = StaleDocuments::All;
+        let mut entity_index = EntityIndex::default();
         let mut filter =
-            DocumentFilter { limit: Some(PAGE), ..DocumentFilter::all(DocumentKind::Entity) };
+            DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
         loop {
             let page = ports.documents.find(project, &filter).await?;
-            page.metadata.iter().for_each(|head| inventory.put(head));
+            for meta in &page.metadata {
+                entity_index.put(meta);
+            }
             let Some(next) = page.next else { break };
             filter.after = Some(next);
         }
-        self.inventory = inventory;
+        self.entity_index = entity_index;
         Ok(())
     }
 }
 
 #[derive(Default)]
 struct SearchState {
-    /// Not yet in the search index.
-    stale: Stale,
-    /// How often a fault had emptied the index when it was last compared.
-    losses: u64,
+    /// Documents that are not yet in the search index.
+    stale: StaleDocuments,
+    /// The generation of the search index at the last check.
+    generation: u64,
 }
 
 impl SearchState {
-    /// Did a fault empty the index since it was last brought up to date?
-    async fn was_lost(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<bool> {
-        let losses = ports.search.generation(project).await?;
-        let was_lost = losses != self.losses;
-        if was_lost {
-            self.losses = losses;
-            self.stale = Stale::All;
+    /// Returns true if the index lost its content since the last check, for example because its
+    /// files were damaged. Then all documents are stale.
+    async fn check_generation(
+        &mut self,
+        ports: &ApplicationPorts,
+        project: &ProjectKey,
+    ) -> Result<bool> {
+        let generation = ports.search.generation(project).await?;
+        if generation == self.generation {
+            return Ok(false);
         }
-        Ok(was_lost)
+        self.generation = generation;
+        self.stale = StaleDocuments::All;
+        Ok(true)
     }
 
     async fn index_stale(
         &mut self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
-        observer: &dyn ProgressSink,
+        progress: &dyn ProgressSink,
     ) -> Result<()> {
-        let Stale::These(stale) = &mut self.stale else { return Ok(()) };
+        let StaleDocuments::Listed(stale) = &mut self.stale else { return Ok(()) };
         let total = stale.len();
         while !stale.is_empty() {
-            if observer.is_cancelled() {
-                let message = "Cancelled; what was indexed until now stays.";
+            if progress.is_cancelled() {
+                let message = "Cancelled; the documents indexed so far remain in the index.";
                 return Err(Error::new(ErrorKind::Cancelled, message));
             }
-            let batch: Vec<DocumentId> = stale.iter().take(BATCH).cloned().collect();
-            let read = read(ports, project, &batch).await;
-            let known = entity_metadata(ports, project, &batch).await?;
-            let found = batch.iter().zip(read).zip(known);
-            let projections = found.map(|((id, read), head)| projection(head, id, read)).collect();
+            let batch: Vec<DocumentId> = stale.iter().take(BATCH_DOCUMENTS).cloned().collect();
+            let outcomes = read_documents(ports, project, &batch).await;
+            let metadata = entity_metadata(ports, project, &batch).await?;
+            let mut projections = Vec::with_capacity(batch.len());
+            for ((id, outcome), meta) in batch.iter().zip(outcomes).zip(metadata) {
+                projections.push(make_projection(id, outcome, meta));
+            }
             ports.search.apply(project, projections).await?;
+            // Removed only after they are indexed, so that a cancelled call loses nothing.
             for id in &batch {
                 stale.remove(id);
             }
-            observer.progress(total - stale.len(), total, "indexed");
+            progress.progress(total - stale.len(), total, "indexed");
         }
         Ok(())
     }
 }
 
-/// The documents whose indexed version differs from the stored one.
-async fn compare(
+/// Returns the documents whose version in the search index differs from the stored one.
+async fn find_stale(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     entities: impl IntoIterator<Item = (DocumentId, Version)>,
 ) -> Result<BTreeSet<DocumentId>> {
     let indexed = ports.search.indexed(project).await?;
-    let mut now: HashMap<DocumentId, Version> = entities.into_iter().collect();
-    for kind in LISTED {
-        let listed = ports.documents.find(project, &DocumentFilter::all(kind)).await?;
-        now.extend(listed.metadata.iter().map(|head| (head.id.clone(), head.version)));
+    let mut stored: HashMap<DocumentId, Version> = entities.into_iter().collect();
+    for kind in LISTED_KINDS {
+        for meta in ports.documents.find(project, &DocumentFilter::all(kind)).await?.metadata {
+            stored.insert(meta.id.clone(), meta.version);
+        }
     }
-    let differs = now.iter().filter(|(id, version)| indexed.get(id) != Some(version));
-    let mut stale: BTreeSet<DocumentId> = differs.map(|(id, _)| id.clone()).collect();
-    stale.extend(indexed.into_keys().filter(|id| !now.contains_key(id)));
+    let mut stale = BTreeSet::new();
+    for (id, version) in &stored {
+        if indexed.get(id) != Some(version) {
+            stale.insert(id.clone());
+        }
+    }
+    stale.extend(indexed.into_keys().filter(|id| !stored.contains_key(id)));
     Ok(stale)
 }
 
-/// The metadata of entities that the storage has, so that they are not parsed a second time.
+/// Returns the stored metadata of the entities among `ids`, so that they are not parsed again.
 async fn entity_metadata(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Arc<DocumentMeta>>>> {
     let entities = ids.iter().filter(|id| id.kind == DocumentKind::Entity);
-    let words: Vec<String> = entities.map(|id| id.name.clone()).collect();
-    if words.is_empty() {
-        return Ok(vec![None; ids.len()]);
+    let names: Vec<String> = entities.map(|id| id.name.clone()).collect();
+    let mut metadata = vec![None; ids.len()];
+    if names.is_empty() {
+        return Ok(metadata);
     }
-    let mut named =
-        ports.documents.lookup(project, DocumentKind::Entity, &words).await?.into_iter();
-    let own = |id: &DocumentId| {
-        let heads = if id.kind == DocumentKind::Entity { named.next() } else { None };
-        heads?.into_iter().find(|head| head.id == *id)
-    };
-    Ok(ids.iter().map(own).collect())
+    let found = ports.documents.lookup(project, DocumentKind::Entity, &names).await?;
+    let mut found = found.into_iter();
+    for (slot, id) in metadata.iter_mut().zip(ids) {
+        if id.kind == DocumentKind::Entity {
+            // An id in a front matter may equal the name of another file.
+            let matches = found.next().unwrap_or_default();
+            *slot = matches.into_iter().find(|meta| meta.id == *id);
+        }
+    }
+    Ok(metadata)
 }
 
-fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> DocumentProjection {
-    let (version, items) = match read {
-        Read::Missing => (None, Vec::new()),
-        Read::Failed => (Some(Version::UNREAD), Vec::new()),
-        Read::Document(document) => {
-            let head = head.filter(|head| head.version == document.version);
-            let known = head.and_then(|head| head.entity.as_deref().cloned());
-            let items = search::items(&document, known);
+fn make_projection(
+    id: &DocumentId,
+    outcome: ReadOutcome,
+    meta: Option<Arc<DocumentMeta>>,
+) -> DocumentProjection {
+    let (version, items) = match outcome {
+        ReadOutcome::Missing => (None, Vec::new()),
+        ReadOutcome::Failed => (Some(Version::UNREAD), Vec::new()),
+        ReadOutcome::Document(document) => {
+            // Metadata of another version is not usable; the text is parsed instead.
+            let meta = meta.filter(|meta| meta.version == document.version);
+            let entity = meta.and_then(|meta| meta.entity.as_deref().cloned());
+            let items = search::items(&document, entity);
             (Some(document.version), items)
         }
     };
     DocumentProjection { document: id.clone(), version, items }
 }
 
-enum Read {
+enum ReadOutcome {
     Document(Document),
     Missing,
     Failed,
 }
 
-/// Reads documents; one that cannot be read does not affect the others.
-async fn read(ports: &ApplicationPorts, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Read> {
+impl From<Option<Document>> for ReadOutcome {
+    fn from(document: Option<Document>) -> Self {
+        document.map_or(Self::Missing, Self::Document)
+    }
+}
+
+/// Reads documents. One that cannot be read does not affect the others.
+async fn read_documents(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> Vec<ReadOutcome> {
     if ids.is_empty() {
         return Vec::new();
     }
-    let as_read = |found: Option<Document>| found.map_or(Read::Missing, Read::Document);
     if let Ok(documents) = ports.documents.get(project, ids).await {
-        return documents.into_iter().map(as_read).collect();
+        return documents.into_iter().map(ReadOutcome::from).collect();
     }
-    let mut all = Vec::with_capacity(ids.len());
+    // One failed document fails them all, so each is read alone.
+    let mut outcomes = Vec::with_capacity(ids.len());
     for id in ids {
-        all.push(get_one(&*ports.documents, project, id).await.map_or(Read::Failed, as_read));
+        outcomes.push(match get_one(&*ports.documents, project, id).await {
+            Ok(document) => document.into(),
+            Err(_) => ReadOutcome::Failed,
+        });
     }
-    all
+    outcomes
 }

@@ -1,5 +1,4 @@
-//! The driving port of the application: finds the tool, prompt or resource of a request, authorizes
-//! the caller, and records the access.
+//! Implements the service port: authorizes each request, dispatches it and records the access.
 
 use std::sync::Arc;
 
@@ -19,77 +18,85 @@ use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::{Application, ToolContext, idempotency};
 
-const LIST: &str = "resources/list";
-const COMPLETE: &str = "completion/complete";
-const READ: &str = "resources/read";
-const PROMPT: &str = "prompts/get";
+const LIST_METHOD: &str = "resources/list";
+const COMPLETE_METHOD: &str = "completion/complete";
+const READ_METHOD: &str = "resources/read";
+const PROMPT_METHOD: &str = "prompts/get";
 
-/// Similar names in the error for an unknown tool.
-const MAX_SIMILAR: usize = 3;
+const MAX_SIMILAR_TOOLS: usize = 3;
 
 impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
-        let mut names: Vec<&str> = self.tools(caller).iter().map(|spec| spec.name).collect();
-        let likeness = |known: &str| strsim::jaro_winkler(name, known);
-        names.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
-        names.truncate(MAX_SIMILAR);
-        let near = names.join(", ");
-        let message =
-            format!("Unknown tool {name:?}; near it are {near}, and tools/list names all");
+        // Only tools that the caller may use: the error must not reveal the others.
+        let mut tools: Vec<&ToolSpec> = self.tools(caller);
+        tools.sort_by(|a, b| {
+            let [a, b] = [a, b].map(|spec| strsim::jaro_winkler(name, spec.name));
+            b.total_cmp(&a)
+        });
+        tools.truncate(MAX_SIMILAR_TOOLS);
+        let similar: Vec<&str> = tools.iter().map(|spec| spec.name).collect();
+        let message = format!(
+            "Unknown tool {name:?}; similar tools: {}; tools/list returns all tools",
+            similar.join(", ")
+        );
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
 
     /// Finds the tool, authorizes the caller and calls it.
     async fn dispatch(&self, context: &mut ToolContext, call: ToolCall) -> Result<ToolReply> {
-        let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
-        let Some((spec, tool)) = found else {
+        let Some((spec, tool)) = self.tools.iter().find(|(spec, _)| spec.name == call.name) else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
         self.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
-        let once = if spec.access == Access::Write { idempotency::key_of(&call) } else { None };
-        let Some(once) = once else {
+        let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
+        let Some(key) = key else {
             return tool.call(context, spec, call).instrument(span).await;
         };
-        let _turn = self.context.turns.wait(&once.key).await;
-        if let Some(reply) = idempotency::replay(&*ports.answers, &once, ports.clock.now()).await? {
-            context.audit.as_ref().inspect(|audit| audit.mark_replayed());
+        let store = &*ports.answers;
+        // A retry waits for the first attempt, so that it finds the stored response.
+        let _key_guard = self.context.key_locks.lock_key(&key.key).await;
+        let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
+        if let Some(reply) = replayed {
+            if let Some(audit) = &context.audit {
+                audit.mark_replayed();
+            }
             return Ok(reply);
         }
-        context.once = Some(once.clone());
+        // The commit stores the key together with the change.
+        context.idempotency_key = Some(key.clone());
         let outcome = tool.call(context, spec, call).instrument(span).await;
         match &outcome {
-            Ok(reply) => idempotency::keep(&*ports.answers, &once, reply).await,
+            Ok(reply) => idempotency::save_response(store, &key, reply).await,
             // Another process may have done the same write first.
             Err(error) if error.kind == ErrorKind::Conflict => {
-                let earlier =
-                    idempotency::replay(&*ports.answers, &once, ports.clock.now()).await?;
-                return earlier.map_or(outcome, Ok);
+                let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
+                return replayed.map_or(outcome, Ok);
             }
             Err(_) => {}
         }
         outcome
     }
 
-    /// Checks that the caller may do `what`, which needs `access`.
+    /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
     ///
-    /// Role and scope are one [`Access`] here. The tools find the project of a call within the
-    /// caller's scope; this rejects callers without any project.
-    fn check_access(&self, caller: &Caller, access: Access, what: &str) -> Result<()> {
-        let forbidden = |reason: String| Err(Error::new(ErrorKind::Forbidden, reason));
+    /// A caller whose token has no project on this server is rejected too. Each tool checks the
+    /// project of its own call.
+    fn check_access(&self, caller: &Caller, access: Access, operation: &str) -> Result<()> {
         if !caller.may(access) {
-            let way_out = match (&caller.token, caller.role) {
-                (None, _) => "this server is read-only",
-                (Some(_), Role::Commenter) => "your role is commenter, which reads",
-                (Some(_), _) => {
-                    "your role may write, so your token is of scope read, or this server is \
-                     read-only"
-                }
+            let cause = match (&caller.token, caller.role) {
+                (None, _) => "the server is read-only",
+                (Some(_), Role::Commenter) => "the role commenter is read-only",
+                (Some(_), _) => "the token has read scope or the server is read-only",
             };
-            let name = &caller.name;
-            return forbidden(format!("{what} writes, and {name} may only read: {way_out}."));
+            let message = format!(
+                "{operation} is a write operation; {} has read access only: {cause}.",
+                caller.name
+            );
+            return Err(Error::new(ErrorKind::Forbidden, message));
         }
+        // A local caller names folders, which are not in the configuration.
         if caller.reach == ProjectScope::Anywhere {
             return Ok(());
         }
@@ -97,38 +104,38 @@ impl Application {
         if caller.reach.includes(project) && self.context.ports.projects.keys().contains(project) {
             return Ok(());
         }
-        let reason = "This token is only for projects that this server does not have (any more); \
-                      ask an administrator for another one.";
-        forbidden(reason.to_owned())
+        let message = "None of this token's projects exists on this server; ask an administrator \
+                       for a new token.";
+        Err(Error::new(ErrorKind::Forbidden, message))
     }
 
-    fn authorize_read(&self, caller: &Caller, what: &str) -> Result<()> {
-        self.check_access(caller, Access::Read, what)
+    fn authorize_read(&self, caller: &Caller, operation: &str) -> Result<()> {
+        self.check_access(caller, Access::Read, operation)
     }
 
-    /// Resources and prompts are the backlog's.
+    /// Resources and prompts belong to the toolset `backlog`.
     fn has_backlog(&self) -> bool {
         self.context.ports.settings.toolsets.contains(&Toolset::Backlog)
     }
 
-    /// Does `work` and records it. A poll is not recorded, because its first request was.
-    async fn recorded<'a, T>(
+    /// Awaits `work` and records its outcome. Polls are not recorded: their first request was.
+    async fn record_call<'a, T>(
         &self,
         is_poll: bool,
         access: impl FnOnce() -> AccessRecord<'a>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let recorder = &self.context.recorder;
-        let audit = if is_poll { None } else { recorder.begin() };
+        let audit = if is_poll { None } else { recorder.begin_call() };
         let outcome = work.await;
-        recorder.end(audit.as_ref(), access, outcome).await
+        recorder.end_call(audit.as_ref(), access, outcome).await
     }
 }
 
-fn access_of<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRecord<'a> {
+fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRecord<'a> {
     let ResourceRequest { caller, correlation_id, name, arguments, .. } = request;
-    let mut targets = vec![AuditTarget::read(audit_recorder::short(name))];
-    targets.extend(audit_recorder::targets(arguments));
+    let mut targets = vec![AuditTarget::read(audit_recorder::truncate_target(name))];
+    targets.extend(audit_recorder::argument_targets(arguments));
     AccessRecord { caller, correlation_id, action, targets }
 }
 
@@ -141,86 +148,100 @@ impl ApplicationService for Application {
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         let recorder = &self.context.recorder;
-        let audit = recorder.begin();
-        let targets = audit.as_ref().map(|_| audit_recorder::targets(&call.arguments));
+        let audit = recorder.begin_call();
+        // Taken before the call, which consumes its arguments.
+        let targets = match &audit {
+            Some(_) => audit_recorder::argument_targets(&call.arguments),
+            None => Vec::new(),
+        };
         let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
         let outcome = self.dispatch(&mut context, call).await;
-        let access = || AccessRecord {
-            targets: targets.unwrap_or_default(),
-            ..AccessRecord::new(&caller, &id, &name)
-        };
-        recorder.end(audit.as_ref(), access, outcome).await
+        let access = || AccessRecord { targets, ..AccessRecord::new(&caller, &id, &name) };
+        recorder.end_call(audit.as_ref(), access, outcome).await
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
-        let admitted = self.authorize_read(caller, method);
-        let unknown = (method == UNKNOWN_METHOD).then_some(ErrorKind::InvalidArgument);
-        let error = unknown.or(admitted.as_ref().err().map(|error| error.kind));
+        let authorized = self.authorize_read(caller, method);
+        // An unknown method fails after the authorization; its row must not say that it succeeded.
+        let error_kind = match &authorized {
+            _ if method == UNKNOWN_METHOD => Some(ErrorKind::InvalidArgument),
+            Ok(()) => None,
+            Err(error) => Some(error.kind),
+        };
         let access = AccessRecord::new(caller, id, method);
-        self.context.recorder.note(access, error).await.and(admitted)
+        self.context.recorder.record_access(access, error_kind).await?;
+        authorized
     }
 
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
         let ListRequest { caller, correlation_id, cursor, is_poll } = request;
         let listing = async {
-            self.authorize_read(&caller, LIST)?;
+            self.authorize_read(&caller, LIST_METHOD)?;
             if !self.has_backlog() {
                 return Ok(ResourcePage::default());
             }
             resources::list(&self.context, &caller, cursor).await
         };
-        let access = || AccessRecord::new(&caller, &correlation_id, LIST);
-        self.recorded(is_poll, access, listing).await
+        let access = || AccessRecord::new(&caller, &correlation_id, LIST_METHOD);
+        self.record_call(is_poll, access, listing).await
     }
 
     fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
         if !self.has_backlog() {
             return Vec::new();
         }
-        resources::TEMPLATES.iter().map(|form| &form.spec).collect()
+        resources::TEMPLATES.iter().map(|template| &template.spec).collect()
     }
 
     async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("read", uri = name, id = %correlation_id);
         let reading = async {
-            self.authorize_read(caller, READ)?;
+            self.authorize_read(caller, READ_METHOD)?;
             resources::read(&self.context, self.has_backlog(), caller, name).await
         };
-        let access = || access_of(&request, READ);
-        self.recorded(request.is_poll, access, reading.instrument(span)).await
+        let access = || request_access(&request, READ_METHOD);
+        self.record_call(request.is_poll, access, reading.instrument(span)).await
     }
 
     fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
-        if self.has_backlog() { prompts::ALL.iter().map(|p| &p.spec).collect() } else { Vec::new() }
+        if !self.has_backlog() {
+            return Vec::new();
+        }
+        prompts::ALL.iter().map(|prompt| &prompt.spec).collect()
     }
 
     async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("prompt", name, id = %correlation_id);
-        let making = async {
-            self.authorize_read(caller, PROMPT)?;
+        let rendering = async {
+            self.authorize_read(caller, PROMPT_METHOD)?;
             prompts::get(&self.context, self.has_backlog(), request.clone()).await
         };
-        self.recorded(false, || access_of(&request, PROMPT), making.instrument(span)).await
+        self.record_call(
+            false,
+            || request_access(&request, PROMPT_METHOD),
+            rendering.instrument(span),
+        )
+        .await
     }
 
     async fn complete(
         &self,
         caller: &Arc<Caller>,
         id: &str,
-        begun: CompletionRequest,
+        request: CompletionRequest,
     ) -> Result<CompletionValues> {
         let completing = async {
-            self.authorize_read(caller, COMPLETE)?;
+            self.authorize_read(caller, COMPLETE_METHOD)?;
             if !self.has_backlog() {
                 return Ok(CompletionValues::default());
             }
-            resources::complete(&self.context, caller, &begun).await
+            resources::complete(&self.context, caller, &request).await
         };
-        self.recorded(false, || AccessRecord::new(caller, id, COMPLETE), completing).await
+        self.record_call(false, || AccessRecord::new(caller, id, COMPLETE_METHOD), completing).await
     }
 
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {

@@ -20,7 +20,7 @@ use crate::{ApplicationPorts, ToolContext, backlog, docsets, knowledge, sections
 pub(crate) trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
 
-    /// Runs the tool; the caller's right to it is checked already.
+    /// Runs the tool. The service has authorized the caller.
     async fn call(
         &self,
         context: &ToolContext,
@@ -48,7 +48,7 @@ pub(crate) fn read_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     }
 }
 
-/// The spec of a tool that writes and takes nothing away.
+/// The spec of a tool that writes without removing data.
 pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     name: &'static str,
     title: &'static str,
@@ -62,37 +62,43 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     }
 }
 
-/// The JSON Schema (2020-12) of a type: self-contained, and with standard keywords only, because
-/// some clients reject a tool with a keyword that they do not know.
+/// Returns the JSON Schema (2020-12) of a type, without references.
+///
+/// It has standard keywords only, because some clients reject tools with unknown keywords.
 pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     settings.transforms.push(Box::new(RecursiveTransform(|schema: &mut Schema| {
+        // Formats such as `uint64` are not part of JSON Schema.
         schema.remove("format");
         if schema.get("default").is_some_and(Value::is_null) {
             schema.remove("default");
         }
         if let Some(Value::String(description)) = schema.get_mut("description") {
+            // Line breaks of doc comments cost tokens and mean nothing.
             *description = description.replace('\n', " ");
         }
     })));
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    // The title is the name of the Rust type.
     schema.remove("title");
     // Some clients require it even when it is empty.
     schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// The schema of a tool's arguments. An optional argument may be absent but not null.
+/// Returns the schema of a tool's arguments. Optional arguments may be absent but not null.
 fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = schema::<T>();
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for property in properties.into_iter().flat_map(Map::values_mut) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return schema };
+    for property in properties.values_mut() {
+        // An optional enum lists null as a value.
         if let Some(Value::Array(values)) = property.get_mut("enum") {
             values.retain(|value| !value.is_null());
         }
+        // schemars makes the type of an `Option` a list of its type and null.
         if let Some(Value::Array(types)) = property.get("type") {
             property["type"] = types[0].clone();
         }
@@ -100,40 +106,46 @@ fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// The schema of a tool's answers. It allows additional keys: a later version may add some.
+/// Returns the schema of a tool's answer. Additional keys are allowed, so a later version can add
+/// some.
 fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
-    fn lean(value: &mut Value) {
+    fn remove_closed_keys(value: &mut Value) {
         match value {
             Value::Object(object) => {
                 object.remove("additionalProperties");
-                object.values_mut().for_each(lean);
+                object.values_mut().for_each(remove_closed_keys);
             }
-            Value::Array(items) => items.iter_mut().for_each(lean),
+            Value::Array(items) => items.iter_mut().for_each(remove_closed_keys),
             _ => {}
         }
     }
     let mut schema = schema::<T>();
-    schema.values_mut().for_each(lean);
+    schema.values_mut().for_each(remove_closed_keys);
     schema.remove("additionalProperties");
     schema
 }
 
-/// An answer with one text block.
+/// A reply with one text block and structured data.
 pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolReply> {
     let data = serde_json::to_value(data).map_err(|error| {
-        Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
+        Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
     })?;
     Ok(ToolReply { text: vec![text], data: Arc::new(data) })
 }
 
-/// The tools of the slices that the settings name.
-pub(crate) fn tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
-    let wanted = Toolset::ALL.into_iter().filter(|slice| ports.settings.toolsets.contains(slice));
-    wanted.flat_map(|slice| of(slice, ports)).collect()
+/// The tools of all toolsets that the settings enable.
+pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
+    let mut tools = Vec::new();
+    for toolset in Toolset::ALL {
+        if ports.settings.toolsets.contains(&toolset) {
+            tools.extend(toolset_tools(toolset, ports));
+        }
+    }
+    tools
 }
 
-fn of(slice: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
-    match slice {
+fn toolset_tools(toolset: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
+    match toolset {
         Toolset::Sections => vec![
             Box::new(sections::get_instructions::GetInstructions),
             Box::<sections::get_requirements::GetRequirements>::default(),
@@ -148,82 +160,87 @@ fn of(slice: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
             ]
         }
         Toolset::Knowledge => vec![
-            Box::new(knowledge::sync::SyncTool { takes_over: ports.tree.is_some() }),
+            Box::new(knowledge::sync::SyncTool { imports_files: ports.tree.is_some() }),
             Box::new(knowledge::search::SearchTool),
             Box::new(knowledge::show::ShowTool),
             Box::new(knowledge::show_graph::GraphTool),
-            Box::new(knowledge::context::ContextPack),
+            Box::new(knowledge::context::ContextTool),
             Box::new(knowledge::tags::TagsTool),
         ],
     }
 }
 
-/// Maximum characters of a reason; the rest would repeat the caller's own text.
-const REASON: usize = 300;
+/// Maximum characters of one reason; longer ones repeat the caller's input.
+const MAX_REASON_CHARS: usize = 300;
 
-/// Decodes the arguments of a call. An optional argument may be absent but not null, so `Option`
-/// fields never see a null.
+/// Decodes the arguments of a call, which it takes out of `call`.
+///
+/// Null is rejected for every argument. The error lists all problems and has the first field.
 pub(crate) fn decode<T: DeserializeOwned>(call: &mut ToolCall, spec: &ToolSpec) -> Result<T> {
     let arguments = std::mem::take(&mut call.arguments);
     let has_null = arguments.values().any(Value::is_null);
     let arguments = Value::Object(arguments);
-    // Straight from the values: following the path costs an allocation at every step.
+    // Fast path: tracking the path of an error allocates at every step.
     match T::deserialize(&arguments) {
         Ok(decoded) if !has_null => Ok(decoded),
-        _ => Err(explain::<T>(arguments, spec)),
+        _ => Err(invalid_arguments::<T>(arguments, spec)),
     }
 }
 
-fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
-    let mut faults = shape_faults(&arguments, spec);
-    // Each round takes out the argument that is to blame; what is missing was told above.
+fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
+    let mut problems = schema_violations(&arguments, spec);
+    // The deserializer stops at the first error, so each round removes the argument that failed.
     while let Err(error) = serde_path_to_error::deserialize::<_, T>(&arguments) {
         let path = error.path().to_string();
         let name = path.split(['.', '[']).next().unwrap_or_default().to_owned();
-        let Some(object) = arguments.as_object_mut() else {
-            break;
-        };
+        let Some(object) = arguments.as_object_mut() else { break };
+        // Missing arguments are already in the list.
         if object.remove(&name).is_none() {
             break;
         }
-        if !faults.iter().any(|(field, _)| *field == name) {
-            let reason: String = error.inner().to_string().chars().take(REASON).collect();
-            faults.push((path, reason));
+        if !problems.iter().any(|(field, _)| *field == name) {
+            let reason: String = error.inner().to_string().chars().take(MAX_REASON_CHARS).collect();
+            problems.push((path, reason));
         }
     }
-    let fields = || faults.iter().map(|(field, reason)| format!("{field}: {reason}"));
-    let message = format!("Invalid arguments. {}.", fields().collect::<Vec<_>>().join(". "));
+    let mut sentences = vec!["Invalid arguments".to_owned()];
+    for (field, reason) in &problems {
+        sentences.push(format!("{field}: {reason}"));
+    }
+    let message = format!("{}.", sentences.join(". "));
     let error = Error::new(ErrorKind::InvalidArgument, message);
-    match faults.into_iter().next() {
+    match problems.into_iter().next() {
         Some((field, _)) => error.field(field),
         None => error,
     }
 }
 
-/// Unknown, missing and null arguments, by the published schema.
-fn shape_faults(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
-    let mut faults = Vec::new();
-    let (Some(given), Some(properties)) =
-        (arguments.as_object(), spec.input_schema.get("properties").and_then(Value::as_object))
-    else {
-        return faults;
+/// Returns the unknown, missing and null arguments as field and reason.
+fn schema_violations(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
+    let mut violations = Vec::new();
+    let Some(arguments) = arguments.as_object() else { return violations };
+    let Some(Value::Object(properties)) = spec.input_schema.get("properties") else {
+        return violations;
     };
-    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-    let accepted = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let required = spec.input_schema.get("required").and_then(Value::as_array);
-    let required: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
-    for (name, value) in given {
-        if !known.contains(&name.as_str()) {
-            let name: String = name.chars().take(REASON).collect();
-            faults.push((name, format!("unknown argument; {} takes {accepted}", spec.name)));
+    let accepted: Vec<&str> = properties.keys().map(String::as_str).collect();
+    let accepted = if accepted.is_empty() { "none".to_owned() } else { accepted.join(", ") };
+    let mut required: Vec<&str> = Vec::new();
+    if let Some(Value::Array(names)) = spec.input_schema.get("required") {
+        required.extend(names.iter().filter_map(Value::as_str));
+    }
+    for (name, value) in arguments {
+        if !properties.contains_key(name) {
+            // A client may send megabytes as a name.
+            let name: String = name.chars().take(MAX_REASON_CHARS).collect();
+            violations.push((name, format!("unknown argument; {} takes {accepted}", spec.name)));
         } else if value.is_null() && !required.contains(&name.as_str()) {
-            faults.push((name.clone(), "null is not a value; leave the argument out".to_owned()));
+            violations.push((name.clone(), "null is not a value; omit the argument".to_owned()));
         }
     }
     for name in required {
-        if given.get(name).is_none_or(Value::is_null) {
-            faults.push((name.to_owned(), "required, and missing".to_owned()));
+        if arguments.get(name).is_none_or(Value::is_null) {
+            violations.push((name.to_owned(), "required, and missing".to_owned()));
         }
     }
-    faults
+    violations
 }

@@ -1,5 +1,4 @@
-//! Reads one document, and changes documents: one commit, decided inside the storage on the newest
-//! state.
+//! Transactions on documents: `edit` commits changes that a pure function decides.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,17 +13,17 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::{ApplicationPorts, ToolContext};
 
-/// One document, if it is there.
+/// Reads one document; `None` if it does not exist.
 pub(crate) async fn get_one(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
     id: &DocumentId,
 ) -> StoreResult<Option<Document>> {
-    let found = documents.get(project, std::slice::from_ref(id)).await?;
-    Ok(found.into_iter().next().flatten())
+    let mut documents = documents.get(project, std::slice::from_ref(id)).await?;
+    Ok(documents.pop().flatten())
 }
 
-/// The write context of a call: all its commits have its name and one time.
+/// Builds the write context of a call. All its commits have the same tool name and time.
 pub(crate) fn act(
     context: &ToolContext,
     call: &ToolCall,
@@ -38,14 +37,14 @@ pub(crate) fn act(
         correlation_id: call.correlation_id.clone(),
         at: context.ports.clock.now(),
         audited: context.audit.clone(),
-        idempotency_key: context.once.clone(),
+        idempotency_key: context.idempotency_key.clone(),
     }
 }
 
-/// Commits the changes that `decide` returns, and returns its other result.
+/// Commits the changes that `decide` returns, and returns its second value.
 ///
-/// `decide` is a pure function. It runs again if the documents changed in between; the last run is
-/// valid.
+/// `decide` must be pure: the storage runs it again if a document of `reads` changes before the
+/// commit. The result of the last run is returned.
 pub(crate) async fn edit<T: Send + 'static>(
     ports: &ApplicationPorts,
     project: &ProjectKey,
@@ -53,23 +52,25 @@ pub(crate) async fn edit<T: Send + 'static>(
     act: WriteContext,
     mut decide: impl FnMut(&Snapshot) -> Result<(Vec<DocumentChange>, T)> + Send + 'static,
 ) -> Result<(T, CommitResult)> {
-    let outcome: Arc<Mutex<Option<(T, String)>>> = Arc::default();
-    let decided = Arc::clone(&outcome);
+    // The storage owns `decide`, so the result leaves it through a shared slot.
+    let result_slot: Arc<Mutex<Option<(T, String)>>> = Arc::default();
+    let written_slot = Arc::clone(&result_slot);
     let commit = CommitRequest {
         reads,
         decide: Box::new(move |snapshot| {
-            let (changes, found) = decide(snapshot)?;
-            let decision = (found, named(&changes));
-            *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
+            let (changes, result) = decide(snapshot)?;
+            let result = (result, list_changed(&changes));
+            *written_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             Ok(changes)
         }),
         context: act.clone(),
     };
     let committed = ports.documents.commit(project, commit).await?;
-    let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((found, changed)) = outcome else {
+    let result = result_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some((result, changed)) = result else {
         return Err(Error::new(ErrorKind::Internal, "The storage committed without a decision."));
     };
+    // A decision without changes commits nothing.
     if !committed.versions.is_empty() {
         let WriteContext { caller, reason, audited, .. } = &act;
         if let Some(audited) = audited {
@@ -77,13 +78,17 @@ pub(crate) async fn edit<T: Send + 'static>(
         }
         tracing::info!(caller = &*caller.name, %project, changed, reason, "committed");
     }
-    Ok((found, committed))
+    Ok((result, committed))
 }
 
-/// The first documents of these changes, for the log.
-fn named(changes: &[DocumentChange]) -> String {
+/// Names the first changed documents for the log.
+fn list_changed(changes: &[DocumentChange]) -> String {
+    // An import may change thousands of documents.
     const MAX_NAMED: usize = 8;
-    let ids: Vec<String> = changes.iter().take(MAX_NAMED).map(|c| c.id().to_string()).collect();
+    let mut ids = Vec::new();
+    for change in changes.iter().take(MAX_NAMED) {
+        ids.push(change.id().to_string());
+    }
     match changes.len().saturating_sub(MAX_NAMED) {
         0 => ids.join(", "),
         more => format!("{} and {more} more", ids.join(", ")),

@@ -1,8 +1,6 @@
-//! Copies everything from one storage to another, and compares two storages.
+//! Copies all records from one storage to another, and compares two storages.
 //!
-//! Both sides are streamed in the one order of [`RecordKey`], so memory use does not depend on
-//! their size. [`copy`] takes a reader that is already open: a source that cannot be read must not
-//! leave a target that was begun.
+//! Records are streamed in the order of [`RecordKey`], so memory use does not depend on their number.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,13 +14,13 @@ use serde::Serialize;
 
 pub const MAX_DIFFERENCES: usize = 20;
 
-/// Called with the number of documents done, and of all documents if that is known.
+/// Called with the number of finished documents and, if known, of all documents.
 pub type TransferProgress<'a> = &'a dyn Fn(u64, Option<usize>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CopyReport {
     pub documents: u64,
-    /// Size of the documents.
+    /// Total size of the documents.
     pub bytes: u64,
     pub users: u64,
     pub tokens: u64,
@@ -31,7 +29,7 @@ pub struct CopyReport {
 }
 
 impl CopyReport {
-    fn count(&mut self, record: &ArchiveRecord) {
+    fn count_record(&mut self, record: &ArchiveRecord) {
         match record {
             ArchiveRecord::Document(record) => {
                 self.documents += 1;
@@ -45,8 +43,10 @@ impl CopyReport {
     }
 }
 
-/// Copies all records of `source` to `target`, which must be empty. After an error the target
-/// stays marked as incomplete.
+/// Copies all records of `source` to `target`, which must be empty.
+///
+/// The source is opened by the caller: an unreadable source must not leave an incomplete target.
+/// After an error the target stays marked as incomplete.
 pub async fn copy(
     source: Box<dyn RecordReader>,
     target: &dyn Archive,
@@ -54,7 +54,7 @@ pub async fn copy(
 ) -> Result<CopyReport> {
     let writer = target.fill().await?;
     copy_records(source, writer, progress).await.map_err(|mut error| {
-        error.message.push_str("; the copy is not complete, start again with an empty target");
+        error.message.push_str("; the copy is incomplete, start again with an empty target");
         error
     })
 }
@@ -66,22 +66,25 @@ async fn copy_records(
 ) -> Result<CopyReport> {
     let total = source.total();
     let mut copied = CopyReport::default();
+    // Errors name the records that they happened at.
     let mut last = None;
     loop {
-        let records = source.next().await.map_err(|error| after(error, last.as_ref()))?;
+        let records = source.next().await.map_err(|error| error_after(error, last.as_ref()))?;
         let (Some(first), Some(end)) = (records.first(), records.last()) else { break };
         let (first, end) = (first.key(), end.key());
         let documents = copied.documents;
         for record in &records {
-            copied.count(record);
+            copied.count_record(record);
         }
-        writer.put(records).await.map_err(|error| within(error, &first, &end))?;
+        writer.put(records).await.map_err(|error| error_between(error, &first, &end))?;
+        // Batches of users, tokens or audit rows are not progress in documents.
         if copied.documents > documents {
             progress(copied.documents, total);
         }
         last = Some(end);
     }
-    writer.finish().await.map_err(|error| at(error, "at the end"))?;
+    // Until here the target is marked as incomplete.
+    writer.finish().await.map_err(|error| error_at(error, "at the end"))?;
     Ok(copied)
 }
 
@@ -89,15 +92,15 @@ async fn copy_records(
 pub struct VerifyReport {
     /// Documents that are equal on both sides.
     pub same: u64,
-    /// Records of any kind that are not.
+    /// Number of differences in records of any kind.
     pub different: u64,
-    /// The first of these, at most [`MAX_DIFFERENCES`].
+    /// The first differences, at most [`MAX_DIFFERENCES`].
     pub differences: Vec<TransferDifference>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TransferDifference {
-    /// The name of a document or of any other record.
+    /// The name of the document or other record.
     pub document: String,
     pub what: Vec<DifferenceKind>,
 }
@@ -122,54 +125,58 @@ impl fmt::Display for TransferDifference {
         for (position, what) in self.what.iter().enumerate() {
             f.write_str(if position == 0 { "" } else { ", " })?;
             f.write_str(match what {
-                DifferenceKind::MissingThere => "missing there",
-                DifferenceKind::ExtraThere => "extra there",
-                DifferenceKind::OtherBytes => "other bytes",
-                DifferenceKind::OtherTime => "other time",
-                DifferenceKind::OtherPlace => "other place",
-                DifferenceKind::OtherNumber | DifferenceKind::Other => "other",
+                DifferenceKind::MissingThere => "missing in the copy",
+                DifferenceKind::ExtraThere => "only in the copy",
+                DifferenceKind::OtherBytes => "different content",
+                DifferenceKind::OtherTime => "different time",
+                DifferenceKind::OtherPlace => "different path",
+                DifferenceKind::OtherNumber | DifferenceKind::Other => "different",
             })?;
         }
         Ok(())
     }
 }
 
+/// Compares all records of two storages. Progress counts the documents of the first one.
 pub async fn verify(
-    a: &dyn Archive,
-    b: &dyn Archive,
+    first: &dyn Archive,
+    second: &dyn Archive,
     progress: TransferProgress<'_>,
 ) -> Result<VerifyReport> {
-    let (mut here, mut there) = (Cursor::new(a).await?, Cursor::new(b).await?);
-    let mut verified = VerifyReport::default();
+    let mut here = RecordCursor::new(first).await?;
+    let mut there = RecordCursor::new(second).await?;
+    let mut report = VerifyReport::default();
     let (mut left, mut right) = (here.next().await?, there.next().await?);
     loop {
+        // Both sides are sorted, so the side with the smaller key has a record that the other lacks.
         let order = match (&left, &right) {
-            (None, None) => return Ok(verified),
+            (None, None) => return Ok(report),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (Some(left), Some(right)) => left.key().cmp(&right.key()),
         };
-        let mut one = None;
-        let mut other = None;
+        let mut here_record = None;
+        let mut there_record = None;
         if order.is_le() {
-            one = std::mem::replace(&mut left, here.next().await?);
+            here_record = std::mem::replace(&mut left, here.next().await?);
         }
         if order.is_ge() {
-            other = std::mem::replace(&mut right, there.next().await?);
+            there_record = std::mem::replace(&mut right, there.next().await?);
         }
-        verified.add(one.as_ref(), other.as_ref());
-        if let Some(ArchiveRecord::Document(_)) = one {
+        report.add_records(here_record.as_ref(), there_record.as_ref());
+        if let Some(ArchiveRecord::Document(_)) = here_record {
             progress(here.documents, here.reader.total());
         }
     }
 }
 
 impl VerifyReport {
-    fn add(&mut self, here: Option<&ArchiveRecord>, there: Option<&ArchiveRecord>) {
+    /// Adds the result for two records with the same key, of which one may be missing.
+    fn add_records(&mut self, here: Option<&ArchiveRecord>, there: Option<&ArchiveRecord>) {
         let Some(record) = here.or(there) else { return };
         let what = match (here, there) {
-            (Some(here), Some(there)) => differences(here, there),
-            // A kind without a high-water mark is the same as one whose mark is 0.
+            (Some(here), Some(there)) => record_differences(here, there),
+            // A missing high-water mark equals a mark of 0.
             _ if matches!(record, ArchiveRecord::HighWaterMark(mark) if mark.number == 0) => {
                 Vec::new()
             }
@@ -190,16 +197,21 @@ impl VerifyReport {
     }
 }
 
-fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKind> {
+fn record_differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKind> {
     match (here, there) {
         (ArchiveRecord::Document(here), ArchiveRecord::Document(there)) => {
             let [a, b] = [&here.document, &there.document];
-            let found = [
-                (a.body != b.body || a.version != b.version, DifferenceKind::OtherBytes),
-                (here.modified != there.modified, DifferenceKind::OtherTime),
-                (here.place != there.place, DifferenceKind::OtherPlace),
-            ];
-            found.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect()
+            let mut differences = Vec::new();
+            if a.body != b.body || a.version != b.version {
+                differences.push(DifferenceKind::OtherBytes);
+            }
+            if here.modified != there.modified {
+                differences.push(DifferenceKind::OtherTime);
+            }
+            if here.place != there.place {
+                differences.push(DifferenceKind::OtherPlace);
+            }
+            differences
         }
         _ if here == there => Vec::new(),
         (ArchiveRecord::HighWaterMark(_), ArchiveRecord::HighWaterMark(_)) => {
@@ -209,15 +221,15 @@ fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKin
     }
 }
 
-/// Returns the records of a reader one by one.
-struct Cursor {
+/// Reads an archive in batches and returns its records one by one.
+struct RecordCursor {
     reader: Box<dyn RecordReader>,
     batch: std::vec::IntoIter<ArchiveRecord>,
     documents: u64,
     last: Option<RecordKey>,
 }
 
-impl Cursor {
+impl RecordCursor {
     async fn new(archive: &dyn Archive) -> Result<Self> {
         let (reader, batch) = (archive.read().await?, Vec::new().into_iter());
         Ok(Self { reader, batch, documents: 0, last: None })
@@ -226,8 +238,10 @@ impl Cursor {
     async fn next(&mut self) -> Result<Option<ArchiveRecord>> {
         if self.batch.as_slice().is_empty() {
             let next = self.reader.next().await;
-            let records = next.map_err(|error| after(error, self.last.as_ref()))?;
-            self.last = records.last().map(ArchiveRecord::key).or(self.last.take());
+            let records = next.map_err(|error| error_after(error, self.last.as_ref()))?;
+            if let Some(last) = records.last() {
+                self.last = Some(last.key());
+            }
             self.batch = records.into_iter();
         }
         let record = self.batch.next();
@@ -236,21 +250,21 @@ impl Cursor {
     }
 }
 
-fn after(error: StoreError, last: Option<&RecordKey>) -> Error {
+fn error_after(error: StoreError, last: Option<&RecordKey>) -> Error {
     match last {
-        Some(last) => at(error, &format!("after {last}")),
-        None => at(error, "at the first document"),
+        Some(last) => error_at(error, &format!("after {last}")),
+        None => error_at(error, "at the first document"),
     }
 }
 
-fn within(error: StoreError, first: &RecordKey, last: &RecordKey) -> Error {
+fn error_between(error: StoreError, first: &RecordKey, last: &RecordKey) -> Error {
     if first == last {
-        return at(error, &format!("at {first}"));
+        return error_at(error, &format!("at {first}"));
     }
-    at(error, &format!("between {first} and {last}"))
+    error_at(error, &format!("between {first} and {last}"))
 }
 
-fn at(error: StoreError, place: &str) -> Error {
+fn error_at(error: StoreError, place: &str) -> Error {
     let mut error = Error::from(error);
     error.message = format!("{} ({place})", error.message);
     error

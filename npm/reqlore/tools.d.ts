@@ -555,7 +555,7 @@ export type IxchelSearchResult = {
   }[];
   total: number;
   /**
-   * What ranked: "words", "meaning:<model>".
+   * Rankers: "words", "meaning:<model>".
    */
   signals: string[];
   /**

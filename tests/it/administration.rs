@@ -58,7 +58,7 @@ fn admin_commands_invalid_arguments_name_the_fix() {
     moved(place, "user add ann --role user");
     let whole = token(place, "token create --user ann").reveal();
     for (command, expected, told) in [
-        ("user add ANN --role user", 1, "there is a user ann already"),
+        ("user add ANN --role user", 1, "user ann already exists"),
         ("user add a/b --role user", 2, "is not a user name"),
         ("user add bob --role boss", 2, "administrator, user, commenter"),
         ("user disable eve", 1, "`reqlore user list` shows all"),
@@ -66,7 +66,7 @@ fn admin_commands_invalid_arguments_name_the_fix() {
         ("token create --user ann --expires 367d", 2, "at most 366d"),
         ("token create --user ann --expires 0s", 2, "at least 1s"),
         ("token create --user ann --scope all", 2, "read and write"),
-        ("token create --user ann --projects shop", 2, "configured are default"),
+        ("token create --user ann --projects shop", 2, "configured: default"),
         ("token revoke aaaaaaaaaaaa", 1, "`reqlore token list` shows all"),
         ("token rotate aaaaaaaaaaaa --overlap 25h", 2, "at most 24h"),
         ("audit verify --expect 1:abc", 2, "64 digits"),
@@ -122,7 +122,7 @@ fn sled_store_in_use_refuses_admin_commands() {
     let (code, said) = run(place, "--storage sled token create --user ann");
     drop(server);
     assert!(code == 1 && said.contains("already served by another process"), "{said}");
-    assert!(said.contains("stop that one"), "{said}");
+    assert!(said.contains("stop that process"), "{said}");
 }
 
 // S5: 5.1

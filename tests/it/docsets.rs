@@ -78,7 +78,7 @@ fn check_docset_config_names_line_and_missing_folders() {
     assert_eq!(code, 1);
     assert!(shown.starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""), "{shown}");
     configure(project.path(), "docsets:\n  a:\n");
-    assert!(found().1.contains(".knowledge/config.yaml:2: the folder "), "{}", found().1);
+    assert!(found().1.contains(".knowledge/config.yaml:2: docset a: the folder "), "{}", found().1);
     std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
     assert_eq!(found(), (0, "Nothing to fix.\n".to_owned()));
 }

@@ -68,7 +68,7 @@ fn json_rpc_each_error_has_a_code_and_names_the_fix() {
         (client.call("create_epic", json!({ "title": "x", "priority": 9 })), -32602, "9"),
         (client.call("get_item", json!({ "reference": "EP-404" })), -32002, "EP-404"),
         (client.call("update_epic", stale), -32012, "version"),
-        (client.call("no_such", json!({})), -32601, "tools/list names all"),
+        (client.call("no_such", json!({})), -32601, "tools/list returns all tools"),
         (client.request("no/such", json!({})), -32601, "use one of "),
         (client.request("tools/call", json!({})), -32602, "tools/call"),
         (client.request("resources/read", json!({ "uri": "epic://EP-404" })), -32002, "EP-404"),
@@ -108,7 +108,7 @@ fn json_rpc_failure_is_logged_with_cause_and_request_id() {
         let found = said.lines().find(|line| words.iter().all(|word| line.contains(word)));
         found.unwrap_or_else(|| panic!("{words:?}: {said}"))
     };
-    let refused = line(&["stranger-1", "WARN", "a login was refused", "127.0.0.1"]);
+    let refused = line(&["stranger-1", "WARN", "login rejected", "127.0.0.1"]);
     assert!(refused.starts_with("20") && refused.contains("Z "), "{refused}");
     line(&["broken-1", "ERROR"]);
 }

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(
             report.sentence("Copied", ""),
             "Copied 1 document (1.50 kB), 1 user, 0 tokens, 2,000 rows of the audit from fs:/a to \
-             sled:/b; differences: 1,234\n- section a: other time, other place\nand 1,233 more.\n"
+             sled:/b; differences: 1,234\n- section a: different time, different path\nand 1,233 more.\n"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A storage that takes no rows for a while.
+//! Tests with a storage that rejects rows for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,17 +10,17 @@ use reqlore_storage_memory::MemoryStore;
 
 use super::*;
 
-/// Takes rows only while it is told so.
+/// Accepts rows only while `is_available` is set.
 #[derive(Default)]
-struct Moody {
+struct FailingLog {
     store: MemoryStore,
-    takes: AtomicBool,
+    is_available: AtomicBool,
 }
 
 #[async_trait]
-impl AuditLog for Moody {
+impl AuditLog for FailingLog {
     async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        if self.takes.load(Ordering::Relaxed) {
+        if self.is_available.load(Ordering::Relaxed) {
             return self.store.record(entries).await;
         }
         Err(StoreError::Busy { reason: "not now".to_owned() })
@@ -43,24 +43,24 @@ fn row(number: usize) -> AuditEvent {
     AuditEvent::refused("test", "ok", number.to_string(), Timestamp::default())
 }
 
-/// Nobody is answered off the record, and what was promised a row gets it.
+// Accepted events are written; no call goes unrecorded.
 #[tokio::test]
-async fn when_no_row_is_taken_callers_are_refused_until_one_is() {
-    let log = Arc::new(Moody::default());
+async fn full_audit_queue_rejects_calls_until_rows_are_written() {
+    let log = Arc::new(FailingLog::default());
     let recorder = AuditRecorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
-    let (mut kept, mut refused) = (0, 0);
-    for number in 0..MAX_PENDING + 10 {
-        match recorder.add(row(number)).await {
-            Ok(()) => kept += 1,
+    let (mut accepted, mut rejected) = (0, 0);
+    for number in 0..MAX_PENDING_ROWS + 10 {
+        match recorder.add_event(row(number)).await {
+            Ok(()) => accepted += 1,
             Err(error) => {
                 assert_eq!(error.kind, ErrorKind::Unavailable);
-                refused += 1;
+                rejected += 1;
             }
         }
     }
-    assert_eq!((kept, refused), (MAX_PENDING, 10));
-    log.takes.store(true, Ordering::Relaxed);
-    recorder.add(row(0)).await.unwrap();
+    assert_eq!((accepted, rejected), (MAX_PENDING_ROWS, 10));
+    log.is_available.store(true, Ordering::Relaxed);
+    recorder.add_event(row(0)).await.unwrap();
     recorder.flush().await.unwrap();
-    assert_eq!(log.newest().await.unwrap().number, MAX_PENDING as u64 + 1);
+    assert_eq!(log.newest().await.unwrap().number, MAX_PENDING_ROWS as u64 + 1);
 }

@@ -1,7 +1,7 @@
 //! Argument types that the backlog's tools share: references, enum values and item fields.
 //!
-//! A malformed reference has its own error (S2: 2.2), so reference arguments accept any text and
-//! [`ReferenceArgument::reference`] validates it.
+//! A malformed reference has its own error message, so reference arguments accept any text and
+//! [`ReferenceArgument::parse`] validates it.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,10 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-/// A reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`, as it was given.
+/// Characters of an invalid argument that an error message repeats.
+pub(super) const MAX_SHOWN_CHARS: usize = 100;
+
+/// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(String);
@@ -27,8 +30,8 @@ pub(crate) type AcceptanceCriteriaRef = ReferenceArgument<3, 4>;
 pub(crate) type ItemRef = ReferenceArgument<0, 4>;
 
 impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
-    /// Parses the reference; `field` is the argument's name.
-    pub(crate) fn reference(&self, field: &str) -> Result<Reference> {
+    /// `field` is the argument's name, for errors.
+    pub(crate) fn parse(&self, field: &str) -> Result<Reference> {
         parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
     }
 }
@@ -52,31 +55,33 @@ impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRS
     }
 }
 
+/// Parses a reference to an item of one of these kinds; `field` is the argument's name.
 pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
     for kind in kinds {
         match Reference::read(*kind, text) {
             ParsedReference::Reference(reference) => return Ok(reference),
-            ParsedReference::TooLarge => return Err(not_found(*kind, text).field(field)),
+            // The form is valid, but no item can have this number.
+            ParsedReference::TooLarge => return Err(not_found_error(*kind, text).field(field)),
             ParsedReference::Malformed => {}
         }
     }
-    Err(malformed(kinds, text, field))
+    Err(malformed_reference_error(kinds, text, field))
 }
 
-pub(crate) fn not_found(kind: ItemKind, reference: &str) -> Error {
-    let shown: String = reference.chars().take(100).collect();
+pub(crate) fn not_found_error(kind: ItemKind, reference: &str) -> Error {
+    let shown: String = reference.chars().take(MAX_SHOWN_CHARS).collect();
     let message = format!("{} not found: {shown}", kind.noun());
     Error::new(ErrorKind::NotFound, message).reference(shown).hint("search_global finds references")
 }
 
-fn malformed(kinds: &[ItemKind], text: &str, field: &str) -> Error {
-    let shown: String = text.chars().take(100).collect();
+fn malformed_reference_error(kinds: &[ItemKind], text: &str, field: &str) -> Error {
+    let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     let noun = match kinds {
         [kind] => format!("{} ", kind.noun().to_lowercase()),
         _ => String::new(),
     };
     let examples: Vec<String> = kinds.iter().map(|kind| format!("{}-047", kind.prefix())).collect();
-    let hint = format!("write it like {}", examples.join(" or "));
+    let hint = format!("use a reference such as {}", examples.join(" or "));
     let message = format!("Invalid {noun}reference ID format: {shown:?}; {hint}");
     Error::new(ErrorKind::InvalidArgument, message).field(field).reference(shown).hint(hint)
 }
@@ -89,13 +94,13 @@ macro_rules! enum_argument {
 
         impl<'de> Deserialize<'de> for $argument {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let given = String::deserialize(deserializer)?;
-                let found = $values.into_iter().find(|value| value.name() == given);
-                found.map(Self).ok_or_else(|| {
-                    let shown: String = given.chars().take(60).collect();
-                    let names = $values.map($value::name).join(", ");
-                    serde::de::Error::custom(format!("{shown:?} is not one of {names}"))
-                })
+                let name = String::deserialize(deserializer)?;
+                if let Some(value) = $values.into_iter().find(|value| value.name() == name) {
+                    return Ok(Self(value));
+                }
+                let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
+                let names = $values.map($value::name).join(", ");
+                Err(serde::de::Error::custom(format!("{shown:?} is not one of {names}")))
             }
         }
 

@@ -1,7 +1,7 @@
 //! The part of `reqlore check` that examines the backlog.
 //!
-//! A file made by hand needs only a title, so an item without a parent is fine. A parent that is
-//! not there is a finding.
+//! A file made by hand needs only a title, so an item without a parent is fine. A link to a parent
+//! that does not exist is a finding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,65 +15,70 @@ use reqlore_domain::front_matter;
 use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::item_lookup::{self, item};
+use super::item_lookup::{self, item_meta};
 use crate::ApplicationPorts;
 use crate::check::CheckFinding;
 use crate::transaction::get_one;
 
-/// The problems of a project's backlog: kind by kind, by document and line.
+/// The problems of a project's backlog, sorted by kind, document and line.
 pub(crate) async fn check(
     ports: &ApplicationPorts,
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
-    let names = ReferenceIndex::read(ports, project).await?;
+    let index = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
-    for head in &names.heads {
-        // The metadata of a document that cannot be read has its fault.
-        let document = get_one(&*ports.documents, project, &head.id).await.unwrap_or_default();
+    for meta in &index.items {
+        // A failed read is no finding of its own: the metadata already has the file's diagnostic.
+        let document = get_one(&*ports.documents, project, &meta.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-        names.check(head, text, &mut findings);
+        index.check_document(meta, text, &mut findings);
     }
-    for tomb in &names.tombs {
-        names.check(tomb, "", &mut findings);
+    // The links of a deleted item are not checked, so its text is not needed.
+    for tombstone in &index.tombstones {
+        index.check_document(tombstone, "", &mut findings);
     }
     Ok(findings)
 }
 
+type MetasByReference = BTreeMap<Reference, Vec<Arc<DocumentMeta>>>;
+
 /// An index of the references in a project.
 #[derive(Default)]
 pub(crate) struct ReferenceIndex {
-    /// By kind and name.
-    heads: Vec<Arc<DocumentMeta>>,
-    tombs: Vec<Arc<DocumentMeta>>,
-    items: BTreeMap<Reference, Vec<Arc<DocumentMeta>>>,
-    deleted: BTreeMap<Reference, Vec<Arc<DocumentMeta>>>,
-    uids: BTreeMap<String, Vec<DocumentId>>,
+    /// Sorted by kind and name.
+    items: Vec<Arc<DocumentMeta>>,
+    tombstones: Vec<Arc<DocumentMeta>>,
+    items_by_reference: MetasByReference,
+    tombstones_by_reference: MetasByReference,
+    /// Finds copies of a file, which have the same uid.
+    items_by_uid: BTreeMap<String, Vec<DocumentId>>,
 }
 
-/// A tombstone whose reference a live item has.
+/// A tombstone that has the reference of an existing item.
 pub(crate) enum TombstoneMatch<'a> {
-    Own(&'a DocumentMeta),
-    /// Two branches gave one reference, and one of them deleted its item.
-    OfAnother(&'a DocumentMeta),
+    SameItem(&'a DocumentMeta),
+    /// Two branches issued the same reference, and one of them deleted its item.
+    OtherItem(&'a DocumentMeta),
 }
 
 pub(crate) struct LinkRepair {
     pub(crate) from: LinkTarget,
     pub(crate) to: LinkTarget,
-    /// The document that it means.
-    pub(crate) id: DocumentId,
+    /// The document of the intended item.
+    pub(crate) target_id: DocumentId,
 }
 
-/// A link with a mark that no item of its reference has: another branch renumbered the item, or a
-/// user renamed or removed its file.
+/// A link whose file suffix belongs to no item with the linked reference.
+///
+/// Another branch renumbered the item, or a user renamed or removed its file.
 struct StaleLink<'a> {
-    mark: &'a str,
-    meaning: Meaning<'a>,
+    suffix: &'a str,
+    intended: IntendedTarget<'a>,
 }
 
-enum Meaning<'a> {
+enum IntendedTarget<'a> {
     Deleted,
-    /// The only item with the mark.
+    /// The only item with the suffix.
     Renumbered(&'a DocumentMeta),
     /// The only item with the reference.
     Renamed(&'a DocumentMeta),
@@ -81,175 +86,212 @@ enum Meaning<'a> {
 }
 
 impl ReferenceIndex {
-    /// Reads every file again, also those that the storage has cached.
+    /// Reads every file again, even if the storage has cached it.
     pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Self> {
-        let mut names = Self::default();
+        let mut index = Self::default();
         for kind in DocumentKind::ITEMS {
-            for head in heads(ports, project, kind).await? {
-                if let Some(reference) = reference_of(&head) {
-                    names.items.entry(reference).or_default().push(Arc::clone(&head));
+            for meta in find_refreshed(ports, project, kind).await? {
+                if let Some(reference) = reference_of(&meta) {
+                    index.items_by_reference.entry(reference).or_default().push(Arc::clone(&meta));
                 }
-                if let Some(uid) = item(&head).and_then(|item| item.uid.clone()) {
-                    names.uids.entry(uid).or_default().push(head.id.clone());
+                if let Some(uid) = uid_of(&meta) {
+                    index.items_by_uid.entry(uid.to_owned()).or_default().push(meta.id.clone());
                 }
-                names.heads.push(head);
+                index.items.push(meta);
             }
         }
-        names.tombs = heads(ports, project, DocumentKind::Deleted).await?;
-        for head in &names.tombs {
-            if let Some(reference) = reference_of(head) {
-                names.deleted.entry(reference).or_default().push(Arc::clone(head));
+        index.tombstones = find_refreshed(ports, project, DocumentKind::Deleted).await?;
+        for meta in &index.tombstones {
+            if let Some(reference) = reference_of(meta) {
+                index.tombstones_by_reference.entry(reference).or_default().push(Arc::clone(meta));
             }
         }
-        Ok(names)
+        Ok(index)
     }
 
-    /// The reason why a link leads nowhere; `None` if it does not.
+    /// Describes a target that no item has; `None` if an item has it.
     pub(crate) fn why_broken(&self, target: Reference) -> Option<String> {
-        match self.deleted.get(&target) {
-            _ if self.items.contains_key(&target) => None,
-            Some(_) => Some(format!("{target}, which was deleted; mend or remove it")),
-            None => Some(format!("{target}, which is not there; mend or remove it")),
+        if self.items_by_reference.contains_key(&target) {
+            return None;
+        }
+        let reason = if self.tombstones_by_reference.contains_key(&target) {
+            "which was deleted"
+        } else {
+            "which does not exist"
+        };
+        Some(format!("{target}, {reason}; correct or remove the link"))
+    }
+
+    /// Adds the problems of one document, sorted by line.
+    fn check_document(&self, meta: &DocumentMeta, text: &str, findings: &mut Vec<CheckFinding>) {
+        let mut diagnostics: Vec<Diagnostic> = meta.fault.iter().cloned().collect();
+        for message in self.duplicate_claims(meta) {
+            diagnostics.push(Diagnostic::new(None, message));
+        }
+        if let Some(item) = item_meta(meta) {
+            diagnostics.extend(check_keys(item.kind, text));
+            diagnostics.extend(self.broken_links(meta, item, text));
+        }
+        diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+        for diagnostic in diagnostics {
+            findings.push(CheckFinding::new(&meta.id, diagnostic));
         }
     }
 
-    /// Adds the problems of one document, by line.
-    fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<CheckFinding>) {
-        let mut found: Vec<Diagnostic> = head.fault.iter().cloned().collect();
-        let twice = self.claimed_twice(head).into_iter();
-        found.extend(twice.map(|message| Diagnostic::new(None, message)));
-        if let Some(item) = item(head) {
-            found.extend(check_keys(item.kind, text));
-            found.extend(self.broken_links(head, item, text));
+    pub(crate) fn items_by_reference(
+        &self,
+    ) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
+        self.items_by_reference.iter().map(|(reference, metas)| (*reference, metas.as_slice()))
+    }
+
+    /// A tombstone with the item's reference. The item's own tombstone takes precedence.
+    pub(crate) fn tombstone_match(&self, meta: &DocumentMeta) -> Option<TombstoneMatch<'_>> {
+        let tombstones = self.tombstones_by_reference.get(&reference_of(meta)?)?;
+        for tombstone in tombstones {
+            if is_tombstone_of(tombstone, meta) {
+                return Some(TombstoneMatch::SameItem(tombstone));
+            }
         }
-        found.sort_by_key(|found| found.line);
-        findings.extend(found.into_iter().map(|found| CheckFinding::new(&head.id, found)));
+        let other = tombstones.first()?;
+        Some(TombstoneMatch::OtherItem(other))
     }
 
-    pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
-        self.items.iter().map(|(reference, heads)| (*reference, heads.as_slice()))
-    }
-
-    /// A tombstone with an item's reference; the item's own if there are several.
-    pub(crate) fn tomb(&self, head: &DocumentMeta) -> Option<TombstoneMatch<'_>> {
-        let tombs = self.deleted.get(&reference_of(head)?)?;
-        let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| TombstoneMatch::Own(tomb));
-        own.or_else(|| tombs.first().map(|tomb| TombstoneMatch::OfAnother(tomb)))
-    }
-
-    /// True if there are no items and no tombstones.
+    /// True if the project has neither items nor tombstones.
     pub(crate) fn is_empty(&self) -> bool {
-        self.heads.is_empty() && self.tombs.is_empty()
+        self.items.is_empty() && self.tombstones.is_empty()
     }
 
-    fn broken_links(&self, head: &DocumentMeta, item: &ItemMeta, text: &str) -> Vec<Diagnostic> {
+    fn broken_links(&self, meta: &DocumentMeta, item: &ItemMeta, text: &str) -> Vec<Diagnostic> {
         let mut broken = Vec::new();
         if item.deleted.is_some() {
             return broken;
         }
-        for (key, target) in links(item) {
-            let why = if Some(target) == item.reference {
-                Some(format!("{target}, which is itself; remove it"))
-            } else if let Some(stale) = self.stale_link(head, item, target) {
+        for (key, target) in outgoing_links(item) {
+            let problem = if Some(target) == item.reference {
+                Some(format!("{target}, which is the item itself; remove the link"))
+            } else if let Some(stale) = self.stale_link(meta, item, target) {
                 Some(stale.message(target))
             } else {
                 self.why_broken(target)
             };
-            let line = line_of(text, key, target);
-            broken.extend(why.map(|why| Diagnostic::new(line, format!("{key} leads to {why}"))));
+            if let Some(problem) = problem {
+                let line = line_of(text, key, target);
+                broken.push(Diagnostic::new(line, format!("{key} leads to {problem}")));
+            }
         }
         broken
     }
 
-    /// The links that can be pointed to the item that they mean, by the document that keeps them.
-    pub(crate) fn moves(&self) -> Vec<(&Arc<DocumentMeta>, Vec<LinkRepair>)> {
+    /// The stale links whose intended item is known, grouped by the document that holds them.
+    pub(crate) fn link_repairs(&self) -> Vec<(&Arc<DocumentMeta>, Vec<LinkRepair>)> {
         let mut all = Vec::new();
-        for head in &self.heads {
-            let Some(item) = item(head) else { continue };
-            let targets: BTreeSet<Reference> = links(item).map(|(_, target)| target).collect();
-            let targets = targets.into_iter().filter(|target| Some(*target) != item.reference);
-            let moves: Vec<LinkRepair> =
-                targets.filter_map(|to| self.moved(head, item, to)).collect();
-            if !moves.is_empty() {
-                all.push((head, moves));
+        for meta in &self.items {
+            let Some(item) = item_meta(meta) else { continue };
+            let targets: BTreeSet<Reference> =
+                outgoing_links(item).map(|(_, target)| target).collect();
+            let mut repairs = Vec::new();
+            for target in targets {
+                if Some(target) != item.reference {
+                    repairs.extend(self.link_repair(meta, item, target));
+                }
+            }
+            if !repairs.is_empty() {
+                all.push((meta, repairs));
             }
         }
         all
     }
 
-    fn moved(&self, head: &DocumentMeta, item: &ItemMeta, target: Reference) -> Option<LinkRepair> {
-        let StaleLink { mark, meaning } = self.stale_link(head, item, target)?;
-        let (Meaning::Renumbered(meant) | Meaning::Renamed(meant)) = meaning else { return None };
+    fn link_repair(
+        &self,
+        meta: &DocumentMeta,
+        item: &ItemMeta,
+        target: Reference,
+    ) -> Option<LinkRepair> {
+        let StaleLink { suffix, intended } = self.stale_link(meta, item, target)?;
+        let (IntendedTarget::Renumbered(intended) | IntendedTarget::Renamed(intended)) = intended
+        else {
+            return None;
+        };
         Some(LinkRepair {
-            from: LinkTarget { reference: target, mark: Some(mark.to_owned()) },
-            to: item_lookup::linked(reference_of(meant)?, &meant.id.name),
-            id: meant.id.clone(),
+            from: LinkTarget { reference: target, mark: Some(suffix.to_owned()) },
+            to: item_lookup::link_target(reference_of(intended)?, &intended.id.name),
+            target_id: intended.id.clone(),
         })
     }
 
+    /// `None` for a link without a suffix, for a valid link and for one without any candidate.
     fn stale_link<'a>(
         &'a self,
-        head: &DocumentMeta,
+        meta: &DocumentMeta,
         item: &'a ItemMeta,
         target: Reference,
     ) -> Option<StaleLink<'a>> {
-        let mark = item.linked.iter().find(|(known, _)| *known == target)?.1.as_str();
-        let has_mark = |head: &&Arc<DocumentMeta>| mark_of(&head.id.name) == Some(mark);
-        let claims = self.items.get(&target).map(Vec::as_slice).unwrap_or_default();
-        if claims.iter().any(|head| has_mark(&head)) {
+        let (_, suffix) = item.linked.iter().find(|(reference, _)| *reference == target)?;
+        let same_reference = metas_of(&self.items_by_reference, target);
+        if same_reference.iter().any(|meta| has_suffix(meta, suffix)) {
             return None;
         }
-        let tombs = self.deleted.get(&target).map(Vec::as_slice).unwrap_or_default();
-        let of_kind = self.items.iter().filter(|(known, _)| known.kind == target.kind);
-        let marked = of_kind.flat_map(|(_, heads)| heads).filter(has_mark);
-        let marked: Vec<&Arc<DocumentMeta>> = marked.filter(|found| found.id != head.id).collect();
-        let meaning = match (marked.as_slice(), claims) {
-            _ if tombs.iter().any(|head| has_mark(&head)) => Meaning::Deleted,
-            ([one], _) => Meaning::Renumbered(one),
-            ([], [one]) => Meaning::Renamed(one),
-            _ => Meaning::Unknown,
+        let mut same_suffix = Vec::new();
+        for (reference, candidates) in &self.items_by_reference {
+            if reference.kind != target.kind {
+                continue;
+            }
+            for candidate in candidates {
+                if candidate.id != meta.id && has_suffix(candidate, suffix) {
+                    same_suffix.push(candidate);
+                }
+            }
+        }
+        let tombstones = metas_of(&self.tombstones_by_reference, target);
+        let is_deleted = tombstones.iter().any(|meta| has_suffix(meta, suffix));
+        // Without a candidate, the check reports the link as broken.
+        if same_reference.is_empty() && (is_deleted || same_suffix.is_empty()) {
+            return None;
+        }
+        let intended = match (same_suffix.as_slice(), same_reference) {
+            _ if is_deleted => IntendedTarget::Deleted,
+            ([renumbered], _) => IntendedTarget::Renumbered(renumbered),
+            ([], [renamed]) => IntendedTarget::Renamed(renamed),
+            _ => IntendedTarget::Unknown,
         };
-        // Otherwise the link is simply broken.
-        let is_stale = match meaning {
-            Meaning::Deleted => !claims.is_empty(),
-            _ => !claims.is_empty() || !marked.is_empty(),
-        };
-        is_stale.then_some(StaleLink { mark, meaning })
+        Some(StaleLink { suffix, intended })
     }
 
-    /// The other documents with the reference or the uid of this one.
-    fn claimed_twice(&self, head: &DocumentMeta) -> Vec<String> {
-        let Some(item) = item(head).filter(|_| head.id.kind != DocumentKind::Deleted) else {
-            return Vec::new();
-        };
-        let others = |all: Vec<&DocumentId>| -> Option<String> {
-            let others = all.into_iter().filter(|id| **id != head.id);
-            let others: Vec<String> = others.map(ToString::to_string).collect();
-            (!others.is_empty()).then(|| others.join(", "))
-        };
-        let ItemMeta { reference, uid, .. } = item;
-        let called = reference.map(|reference| reference.to_string()).unwrap_or_default();
+    /// Messages about other documents with the reference or the uid of this one.
+    fn duplicate_claims(&self, meta: &DocumentMeta) -> Vec<String> {
         let mut messages = Vec::new();
-        let twins = reference.and_then(|reference| self.items.get(&reference));
-        if let Some(twins) = others(twins.into_iter().flatten().map(|head| &head.id).collect()) {
-            messages.push(format!(
-                "{twins} has the reference {called} as well; `reqlore check --fix` gives the \
-                 younger a new one"
-            ));
+        let Some(item) = item_meta(meta) else { return messages };
+        // A tombstone keeps the reference and the uid of its item.
+        if meta.id.kind == DocumentKind::Deleted {
+            return messages;
         }
-        match self.tomb(head) {
-            Some(TombstoneMatch::Own(tomb)) => messages
-                .push(format!("{called} was deleted, says {}; remove one of the files", tomb.id)),
-            Some(TombstoneMatch::OfAnother(tomb)) => messages.push(format!(
-                "{} has the reference {called} as well, of another item, which was deleted; \
-                 `reqlore check --fix` gives this one a new one",
-                tomb.id
-            )),
-            None => {}
+        if let Some(reference) = item.reference {
+            let metas = metas_of(&self.items_by_reference, reference);
+            if let Some(others) = other_ids(metas.iter().map(|other| &other.id), &meta.id) {
+                messages.push(format!(
+                    "reference {reference} is also used by {others}; run `reqlore check --fix` to \
+                     renumber the younger item"
+                ));
+            }
+            match self.tombstone_match(meta) {
+                Some(TombstoneMatch::SameItem(tombstone)) => messages.push(format!(
+                    "{reference} was deleted according to {}; remove one of the two files",
+                    tombstone.id
+                )),
+                Some(TombstoneMatch::OtherItem(tombstone)) => messages.push(format!(
+                    "reference {reference} belongs to another item, deleted in {}; run `reqlore \
+                     check --fix` to renumber this item",
+                    tombstone.id
+                )),
+                None => {}
+            }
         }
-        let copies = uid.as_ref().and_then(|uid| self.uids.get(uid));
-        if let Some(copies) = others(copies.into_iter().flatten().collect()) {
-            messages.push(format!("{copies} has the same uid; remove the line from the copy"));
+        if let Some(uid) = &item.uid
+            && let Some(ids) = self.items_by_uid.get(uid)
+            && let Some(others) = other_ids(ids.iter(), &meta.id)
+        {
+            messages.push(format!("uid is also used by {others}; remove the line from the copy"));
         }
         messages
     }
@@ -257,66 +299,94 @@ impl ReferenceIndex {
 
 impl StaleLink<'_> {
     fn message(&self, target: Reference) -> String {
-        let mark = self.mark;
-        match self.meaning {
-            Meaning::Deleted => format!(
-                "{target}, and the item that it means (`linked` says {mark}) was deleted; mend or \
-                 remove it"
+        let suffix = self.suffix;
+        match self.intended {
+            IntendedTarget::Deleted => format!(
+                "{target}, but the item with the suffix {suffix} in `linked` was deleted; correct \
+                 or remove the link"
             ),
-            Meaning::Renumbered(meant) => format!(
-                "{target}, and the item that it means (`linked` says {mark}) is {} now; `reqlore \
-                 check --fix` points it there",
-                reference_of(meant).unwrap_or(target)
+            IntendedTarget::Renumbered(intended) => format!(
+                "{target}, but the item with the suffix {suffix} in `linked` is now {}; run \
+                 `reqlore check --fix`",
+                reference_of(intended).unwrap_or(target)
             ),
-            Meaning::Renamed(meant) => format!(
-                "{target}, and `linked` says {mark}, which no file of such items ends with; \
-                 `reqlore check --fix` makes it mean {}",
-                meant.id
+            IntendedTarget::Renamed(intended) => format!(
+                "{target}, but no file has the suffix {suffix} in `linked`; run `reqlore check \
+                 --fix` to link {}",
+                intended.id
             ),
-            Meaning::Unknown => format!(
-                "{target}, and `linked` says {mark}, which is the end of no file of {target}; say \
-                 there how the file ends that it means"
+            IntendedTarget::Unknown => format!(
+                "{target}, but no file of {target} has the suffix {suffix} in `linked`; correct \
+                 the suffix"
             ),
         }
     }
 }
 
-fn reference_of(head: &DocumentMeta) -> Option<Reference> {
-    item(head)?.reference
+/// The documents other than `own` as text; `None` if there are none.
+fn other_ids<'a>(ids: impl Iterator<Item = &'a DocumentId>, own: &DocumentId) -> Option<String> {
+    let others: Vec<String> = ids.filter(|id| *id != own).map(ToString::to_string).collect();
+    if others.is_empty() { None } else { Some(others.join(", ")) }
 }
 
-fn links(item: &ItemMeta) -> impl Iterator<Item = (&'static str, Reference)> {
+fn metas_of(index: &MetasByReference, reference: Reference) -> &[Arc<DocumentMeta>] {
+    index.get(&reference).map_or(&[], Vec::as_slice)
+}
+
+fn has_suffix(meta: &DocumentMeta, suffix: &str) -> bool {
+    mark_of(&meta.id.name) == Some(suffix)
+}
+
+fn reference_of(meta: &DocumentMeta) -> Option<Reference> {
+    item_meta(meta)?.reference
+}
+
+fn uid_of(meta: &DocumentMeta) -> Option<&str> {
+    item_meta(meta)?.uid.as_deref()
+}
+
+/// The key and target of each link in the front matter.
+fn outgoing_links(item: &ItemMeta) -> impl Iterator<Item = (&'static str, Reference)> {
     let parent = item.parent.map(|parent| (parent.kind.name(), parent));
     let related = item.relationships.iter().map(|link| (link.kind.name(), link.target));
     parent.into_iter().chain(related)
 }
 
-/// Compares uids if both have one, else the ends of the names.
-fn is_of(tomb: &DocumentMeta, head: &DocumentMeta) -> bool {
-    let uid = |head| item(head).and_then(|item: &ItemMeta| item.uid.as_deref());
-    match (uid(tomb), uid(head)) {
-        (Some(one), Some(other)) => one == other,
-        _ => mark_of(&tomb.id.name) == mark_of(&head.id.name),
+/// Compares the uids if both have one, otherwise the suffixes of the file names.
+fn is_tombstone_of(tombstone: &DocumentMeta, meta: &DocumentMeta) -> bool {
+    match (uid_of(tombstone), uid_of(meta)) {
+        (Some(deleted), Some(existing)) => deleted == existing,
+        _ => mark_of(&tombstone.id.name) == mark_of(&meta.id.name),
     }
 }
 
-async fn heads(
+async fn find_refreshed(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     kind: DocumentKind,
 ) -> Result<Vec<Arc<DocumentMeta>>> {
     let documents = &ports.documents;
+    // The check must not rely on cached metadata.
     documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
     Ok(documents.find(project, &DocumentFilter::all(kind)).await?.metadata)
 }
 
-/// The line of the front matter where a key names a reference in any spelling; counted from 1.
+/// The line, counted from 1, on which the value of `key` names the target in any spelling.
 fn line_of(text: &str, key: &str, target: Reference) -> Option<usize> {
     let yaml = front_matter::split(text).yaml?;
-    let is_key = |line: &str| line.trim_start().trim_start_matches('"').starts_with(key);
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    let names =
-        |line: &str| line.split(|c| !is_part(c)).any(|word| Reference::parse(word) == Some(target));
-    let mut lines = yaml.lines().enumerate().skip_while(|(_, line)| !is_key(line));
-    lines.find(|(_, line)| names(line)).map(|(at, _)| at + 2)
+    let mut has_key_passed = false;
+    for (index, line) in yaml.lines().enumerate() {
+        // A list of targets may continue on the lines after its key.
+        has_key_passed |= line.trim_start().trim_start_matches('"').starts_with(key);
+        if has_key_passed && names_reference(line, target) {
+            // The opening `---` is line 1.
+            return Some(index + 2);
+        }
+    }
+    None
+}
+
+fn names_reference(line: &str, target: Reference) -> bool {
+    line.split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_'))
+        .any(|word| Reference::parse(word) == Some(target))
 }

@@ -1,4 +1,4 @@
-//! `create_acceptance_criteria`.
+//! `create_acceptance_criteria`: creates an acceptance criterion of a user story.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
@@ -41,10 +41,12 @@ impl Tool for CreateAcceptanceCriteria {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
-        let fields =
-            ItemEdit { description: Some(given.description.into_string()), ..ItemEdit::default() };
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let story = arguments.user_story.parse("user_story")?;
+        let fields = ItemEdit {
+            description: Some(arguments.description.into_string()),
+            ..ItemEdit::default()
+        };
         let kind = ItemKind::AcceptanceCriteria;
         create_item(context, &call, spec, kind, Some(story), fields).await
     }

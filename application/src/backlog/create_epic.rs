@@ -1,4 +1,4 @@
-//! `create_epic`.
+//! `create_epic`: creates an epic.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
@@ -45,14 +45,14 @@ impl Tool for CreateEpic {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let fields = ItemFields {
-            title: Some(given.title),
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: Some(given.priority),
-            assignee: given.assignee,
-            tags: given.tags,
+            title: Some(arguments.title),
+            description: arguments.description,
+            status: arguments.status.map(|status| status.0),
+            priority: Some(arguments.priority),
+            assignee: arguments.assignee,
+            tags: arguments.tags,
             ..ItemFields::default()
         };
         create_item(context, &call, spec, ItemKind::Epic, None, fields.into()).await

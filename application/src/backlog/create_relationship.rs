@@ -1,11 +1,11 @@
-//! `create_relationship`.
+//! `create_relationship`: adds a relationship to the source's file.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 
-use super::relationship::{Arguments, RelationshipSpec, refused};
+use super::relationship::{Arguments, RelationshipSpec, refused_error};
 use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
 use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
@@ -28,24 +28,26 @@ impl Tool for CreateRelationship {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let wanted = given.read()?;
-        let RelationshipSpec { source, target, .. } = wanted;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let relationship = arguments.parse()?;
+        let RelationshipSpec { source, target, .. } = relationship;
         if source == target {
-            let message = format!("{source} can't have a relationship with itself.");
-            return Err(refused(message, source).field("target"));
+            let message = format!("{source} cannot have a relationship with itself");
+            return Err(refused_error(message, source).field("target"));
         }
         let update = ItemUpdate {
             item: ("source", source),
             linked: Some(("target", target)),
-            if_version: given.if_version,
+            if_version: arguments.if_version,
         };
         let edit_item = move |item: &ItemMeta, target: Option<LinkedDocument<'_>>| {
+            // `linked` above is set, so there is always a target.
             let Some((link, target)) = target else { return Ok(ItemEdit::default()) };
-            let relationships = Some(wanted.add(item, target)?);
+            let relationships = Some(relationship.add(item, target)?);
             Ok(ItemEdit { relationships, linked: vec![link.clone()], ..ItemEdit::default() })
         };
-        let (record, _) = update.run(context, &call, spec, wanted.to_string(), edit_item).await?;
-        wanted.reply("Related", &record)
+        let reason = format!("create relationship {relationship}");
+        let (record, _) = update.commit(context, &call, spec, reason, edit_item).await?;
+        relationship.reply("Relationship created", &record)
     }
 }

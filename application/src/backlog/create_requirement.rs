@@ -1,4 +1,4 @@
-//! `create_requirement`.
+//! `create_requirement`: creates a requirement of a user story.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
@@ -50,16 +50,16 @@ impl Tool for CreateRequirement {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let story = arguments.user_story.parse("user_story")?;
         let fields = ItemFields {
-            title: Some(given.title),
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: Some(given.priority),
-            requirement_type: Some(given.requirement_type.0),
-            assignee: given.assignee,
-            tags: given.tags,
+            title: Some(arguments.title),
+            description: arguments.description,
+            status: arguments.status.map(|status| status.0),
+            priority: Some(arguments.priority),
+            requirement_type: Some(arguments.requirement_type.0),
+            assignee: arguments.assignee,
+            tags: arguments.tags,
         };
         create_item(context, &call, spec, ItemKind::Requirement, Some(story), fields.into()).await
     }

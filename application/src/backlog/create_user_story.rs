@@ -1,4 +1,4 @@
-//! `create_user_story`.
+//! `create_user_story`: creates a user story of an epic.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
@@ -46,15 +46,15 @@ impl Tool for CreateUserStory {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let epic = given.epic.reference("epic")?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let epic = arguments.epic.parse("epic")?;
         let fields = ItemFields {
-            title: Some(given.title),
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: Some(given.priority),
-            assignee: given.assignee,
-            tags: given.tags,
+            title: Some(arguments.title),
+            description: arguments.description,
+            status: arguments.status.map(|status| status.0),
+            priority: Some(arguments.priority),
+            assignee: arguments.assignee,
+            tags: arguments.tags,
             ..ItemFields::default()
         };
         create_item(context, &call, spec, ItemKind::UserStory, Some(epic), fields.into()).await

@@ -1,4 +1,4 @@
-//! `delete_relationship`.
+//! `delete_relationship`: removes a relationship from the source's file.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemMeta};
@@ -28,14 +28,15 @@ impl Tool for DeleteRelationship {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let unwanted = given.read()?;
-        let item = ("source", unwanted.source);
-        let update = ItemUpdate { item, linked: None, if_version: given.if_version };
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let relationship = arguments.parse()?;
+        let item = ("source", relationship.source);
+        let update = ItemUpdate { item, linked: None, if_version: arguments.if_version };
         let edit_item = move |item: &ItemMeta, _: Option<LinkedDocument<'_>>| {
-            Ok(ItemEdit { relationships: Some(unwanted.remove(item)?), ..ItemEdit::default() })
+            Ok(ItemEdit { relationships: Some(relationship.remove(item)?), ..ItemEdit::default() })
         };
-        let (record, _) = update.run(context, &call, spec, unwanted.to_string(), edit_item).await?;
-        unwanted.reply("Not related any more", &record)
+        let reason = format!("delete relationship {relationship}");
+        let (record, _) = update.commit(context, &call, spec, reason, edit_item).await?;
+        relationship.reply("Relationship removed", &record)
     }
 }

@@ -1,4 +1,4 @@
-//! `epic_hierarchy`.
+//! `epic_hierarchy`: returns the summaries of an epic and of all items below it.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::arguments::{EpicRef, not_found};
+use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
@@ -42,62 +42,70 @@ impl Tool for EpicHierarchy {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let epic = given.epic.reference("epic")?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let head = backlog.find(epic, "epic").await?;
-        let found = hierarchy(backlog, epic, &head).await?;
-        reply(text(&found), &found)
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let epic = arguments.epic.parse("epic")?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let meta = backlog.find_argument(epic, "epic").await?;
+        let hierarchy = read_hierarchy(backlog, epic, &meta).await?;
+        reply(render_text(&hierarchy), &hierarchy)
     }
 }
 
-fn text(found: &HierarchyView) -> String {
-    let HierarchyView { epic, user_stories, counts, left_out } = found;
+fn render_text(hierarchy: &HierarchyView) -> String {
+    let HierarchyView { epic, user_stories, counts, left_out } = hierarchy;
     let mut text = format!(
         "{}: {} ({}, {}, acceptance criteria: {})",
         epic.reference_id,
         epic.title,
-        counted(counts.user_stories, "user story", "user stories"),
-        counted(counts.requirements, "requirement", "requirements"),
+        count_noun(counts.user_stories, "user story", "user stories"),
+        count_noun(counts.requirements, "requirement", "requirements"),
         counts.acceptance_criteria
     );
     for story in user_stories {
-        line(&mut text, "", &story.reference_id, &story.title, story.status);
-        for below in story.requirements.iter().chain(&story.acceptance_criteria) {
-            let ItemSummary { reference_id, title, status, .. } = below;
-            line(&mut text, "  ", reference_id, title, *status);
+        push_item_line(&mut text, "", &story.reference_id, &story.title, story.status);
+        for child in story.requirements.iter().chain(&story.acceptance_criteria) {
+            let ItemSummary { reference_id, title, status, .. } = child;
+            push_item_line(&mut text, "  ", reference_id, title, *status);
         }
     }
     if let Some(left_out) = left_out {
         // Writing to a string does not fail.
-        let _ = write!(text, "\nLeft out: {left_out}.");
+        let _ = write!(text, "\nTruncated: {left_out}.");
     }
     text
 }
 
-fn counted(count: usize, one: &str, several: &str) -> String {
+fn count_noun(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-fn line(text: &mut String, indent: &str, reference: &str, title: &str, status: Option<&str>) {
+fn push_item_line(
+    text: &mut String,
+    indent: &str,
+    reference: &str,
+    title: &str,
+    status: Option<&str>,
+) {
     // Writing to a string does not fail.
     let _ = write!(text, "\n{indent}- {reference}: {title}");
-    let _ = status.map(|status| write!(text, " ({status})"));
+    if let Some(status) = status {
+        let _ = write!(text, " ({status})");
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct HierarchyView {
     #[schemars(with = "Map<String, Value>")]
     epic: ItemSummary,
-    user_stories: Vec<Story>,
-    counts: Counts,
+    user_stories: Vec<StoryView>,
+    counts: ItemCounts,
     /// Names the omitted part.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Story {
+struct StoryView {
     reference_id: String,
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,70 +121,75 @@ struct Story {
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
-struct Counts {
+struct ItemCounts {
     user_stories: usize,
     requirements: usize,
     acceptance_criteria: usize,
 }
 
-pub(super) async fn hierarchy(
+pub(super) async fn read_hierarchy(
     backlog: BacklogReader<'_>,
     reference: Reference,
-    head: &DocumentMeta,
+    meta: &DocumentMeta,
 ) -> Result<HierarchyView> {
-    let Some(epic) = ItemSummary::of(head) else {
-        return Err(not_found(reference.kind, &reference.to_string()));
+    let Some(epic) = ItemSummary::from_meta(meta) else {
+        return Err(not_found_error(reference.kind, &reference.to_string()));
     };
-    let stories = backlog.children(reference, ItemKind::UserStory).await?;
-    let known = stories
-        .iter()
-        .filter_map(|head| item_lookup::item(head)?.reference.zip(ItemSummary::of(head)));
-    let (references, briefs): (Vec<Reference>, Vec<ItemSummary>) = known.unzip();
-    let requirements = backlog.children_of(&references, ItemKind::Requirement).await?;
-    let criteria = backlog.children_of(&references, ItemKind::AcceptanceCriteria).await?;
-    let mut counts = Counts { user_stories: briefs.len(), ..Counts::default() };
-    let below = requirements.iter().zip(&criteria);
-    let user_stories = briefs.into_iter().zip(below).map(|(story, (requirements, criteria))| {
+    let (mut references, mut summaries) = (Vec::new(), Vec::new());
+    for meta in backlog.children(reference, ItemKind::UserStory).await? {
+        let reference = item_lookup::item_meta(&meta).and_then(|item| item.reference);
+        if let (Some(reference), Some(summary)) = (reference, ItemSummary::from_meta(&meta)) {
+            references.push(reference);
+            summaries.push(summary);
+        }
+    }
+    // One query for all stories is faster than one for each.
+    let requirements = backlog.children_by_parent(&references, ItemKind::Requirement).await?;
+    let criteria = backlog.children_by_parent(&references, ItemKind::AcceptanceCriteria).await?;
+    let mut counts = ItemCounts { user_stories: summaries.len(), ..ItemCounts::default() };
+    let mut user_stories = Vec::with_capacity(summaries.len());
+    for (story, (requirements, criteria)) in
+        summaries.into_iter().zip(requirements.iter().zip(&criteria))
+    {
         counts.requirements += requirements.len();
         counts.acceptance_criteria += criteria.len();
-        Story {
+        user_stories.push(StoryView {
             reference_id: story.reference_id,
             title: story.title,
             status: story.status,
             priority: story.priority,
             assignee_username: story.assignee_username,
-            requirements: ItemSummary::all(requirements),
-            acceptance_criteria: ItemSummary::all(criteria),
-        }
-    });
-    let mut user_stories: Vec<Story> = user_stories.collect();
-    let left_out = cut(&mut user_stories);
+            requirements: ItemSummary::from_metas(requirements),
+            acceptance_criteria: ItemSummary::from_metas(criteria),
+        });
+    }
+    let left_out = truncate_stories(&mut user_stories);
     Ok(HierarchyView { epic, user_stories, counts, left_out })
 }
 
 /// Approximate limit of a result, in bytes.
-const MAX_BYTES: usize = 1024 * 1024;
-/// Bytes of an item beside its title.
-const FRAME: usize = 120;
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
+/// Approximate bytes of an item without its title.
+const ITEM_OVERHEAD_BYTES: usize = 120;
 
-/// Leaves out the last stories of a result that is too large; the text says so.
-fn cut(stories: &mut Vec<Story>) -> Option<String> {
-    let size = |item: &ItemSummary| item.title.len() + FRAME;
+/// Removes the last stories if the result is too large. Returns a note about the removed part.
+fn truncate_stories(stories: &mut Vec<StoryView>) -> Option<String> {
+    let count = stories.len();
     let mut bytes = 0;
-    let fitting = stories.iter().take_while(|story| {
-        let below = story.requirements.iter().chain(&story.acceptance_criteria);
-        bytes += story.title.len() + FRAME + below.map(size).sum::<usize>();
-        bytes <= MAX_BYTES
-    });
-    let (fitting, all) = (fitting.count(), stories.len());
-    if fitting == all {
-        return None;
+    for (index, story) in stories.iter().enumerate() {
+        bytes += story.title.len() + ITEM_OVERHEAD_BYTES;
+        for child in story.requirements.iter().chain(&story.acceptance_criteria) {
+            bytes += child.title.len() + ITEM_OVERHEAD_BYTES;
+        }
+        if bytes > MAX_RESULT_BYTES {
+            stories.truncate(index);
+            return Some(format!(
+                "showing the first {index} of {count} user stories; search_requirements with the \
+                 epic lists all requirements"
+            ));
+        }
     }
-    stories.truncate(fitting);
-    Some(format!(
-        "the first {fitting} of {all} user stories are here; search_requirements with \
-                  the epic lists the others' requirements"
-    ))
+    None
 }
 
 #[cfg(test)]
@@ -184,8 +197,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_that_is_too_large_is_cut_and_says_so() {
-        let story = |_| Story {
+    fn hierarchy_over_the_size_limit_is_truncated_with_a_note() {
+        let story = |_| StoryView {
             reference_id: "US-001".to_owned(),
             title: "t".repeat(500),
             status: None,
@@ -194,11 +207,11 @@ mod tests {
             requirements: Vec::new(),
             acceptance_criteria: Vec::new(),
         };
-        let mut few: Vec<Story> = (0..1_000).map(story).collect();
-        assert_eq!((cut(&mut few), few.len()), (None, 1_000));
-        let mut many: Vec<Story> = (0..7_000).map(story).collect();
-        let told = cut(&mut many).unwrap();
-        assert!(told.starts_with(&format!("the first {} of 7000", many.len())), "{told}");
-        assert!(many.len() * 620 <= MAX_BYTES && many.len() > 1_500);
+        let mut few: Vec<StoryView> = (0..1_000).map(story).collect();
+        assert_eq!((truncate_stories(&mut few), few.len()), (None, 1_000));
+        let mut many: Vec<StoryView> = (0..7_000).map(story).collect();
+        let note = truncate_stories(&mut many).unwrap();
+        assert!(note.starts_with(&format!("showing the first {} of 7000", many.len())), "{note}");
+        assert!(many.len() * 620 <= MAX_RESULT_BYTES && many.len() > 1_500);
     }
 }

@@ -1,4 +1,4 @@
-//! `get_item`.
+//! `get_item`: returns an item with its children, relationships, links and backlinks.
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
@@ -24,7 +24,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct ItemDetails {
     item: ItemRecord,
     #[schemars(with = "Vec<Map<String, Value>>")]
     children: Vec<ItemSummary>,
@@ -38,7 +38,7 @@ struct Answer {
 #[async_trait]
 impl Tool for GetItem {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, ItemDetails>(
             "get_item",
             "Read an item",
             "Returns a backlog item by its reference, with its children, relationships, links and \
@@ -52,25 +52,25 @@ impl Tool for GetItem {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let reference = given.reference.reference("reference")?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let head = backlog.find(reference, "reference").await?;
-        let around = ItemRelations::of(backlog, reference, &head).await?;
-        let answer = Answer {
-            item: item_view::one(backlog, &head).await?,
-            children: ItemSummary::all(&around.children),
-            relationships: around.relationships,
-            links: around.links,
-            fault: item_lookup::fault(&head),
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let reference = arguments.reference.parse("reference")?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let meta = backlog.find_argument(reference, "reference").await?;
+        let relations = ItemRelations::read(backlog, reference, &meta).await?;
+        let details = ItemDetails {
+            item: item_view::read_record(backlog, &meta).await?,
+            children: ItemSummary::from_metas(&relations.children),
+            relationships: relations.relationships,
+            links: relations.links,
+            fault: item_lookup::diagnostic_with_place(&meta),
         };
-        reply(text(&answer), &answer)
+        reply(render_text(&details), &details)
     }
 }
 
-fn text(answer: &Answer) -> String {
-    let Answer { item, children, relationships, fault, .. } = answer;
-    let said = [
+fn render_text(details: &ItemDetails) -> String {
+    let ItemDetails { item, children, relationships, fault, .. } = details;
+    let fields = [
         item.status.map(|status| format!("Status: {status}")),
         item.priority.map(|priority| format!("Priority: {priority}")),
         item.type_name.map(|name| format!("Type: {name}")),
@@ -78,26 +78,30 @@ fn text(answer: &Answer) -> String {
         item.user_story.as_ref().map(|story| format!("User story: {story}")),
         item.assignee_username.as_ref().map(|name| format!("Assignee: {name}")),
     ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
+    let fields: Vec<String> = fields.into_iter().flatten().collect();
     let mut parts = vec![
         format!("{}: {} (version {})", item.reference_id, item.title, &item.version[..8]),
-        said.join(", "),
+        fields.join(", "),
         item.description.clone(),
     ];
-    parts.extend(children.iter().map(|child| format!("- {}: {}", child.reference_id, child.title)));
-    parts.extend(relationships.outgoing.iter().map(|to| format!("- {} {}", to.kind, end(to))));
-    parts.extend(
-        relationships.incoming.iter().map(|from| format!("- {} {} it", end(from), from.kind)),
-    );
-    parts.extend(fault.iter().map(|fault| fault_text(fault)));
+    for child in children {
+        parts.push(format!("- {}: {}", child.reference_id, child.title));
+    }
+    for target in &relationships.outgoing {
+        parts.push(format!("- {} {}", target.kind, related_item_text(target)));
+    }
+    for source in &relationships.incoming {
+        parts.push(format!("- {} {} it", related_item_text(source), source.kind));
+    }
+    parts.extend(fault.iter().map(|fault| diagnostic_text(fault)));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
-pub(super) fn fault_text(fault: &str) -> String {
+pub(super) fn diagnostic_text(fault: &str) -> String {
     format!("Problem in the file: {fault}")
 }
 
-fn end(related: &RelatedItem) -> String {
-    format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("not there"))
+fn related_item_text(related: &RelatedItem) -> String {
+    format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("(missing)"))
 }

@@ -1,4 +1,4 @@
-//! `get_user_story_requirements`.
+//! `get_user_story_requirements`: returns the full requirements of a user story.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::arguments::UserStoryRef;
-use super::get_item::fault_text;
+use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
@@ -26,13 +26,13 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct StoryRequirements {
     user_story: String,
     /// By priority, then newest first.
     requirements: Vec<ItemRecord>,
 }
 
-/// The specification fixes these words and allows no other keys.
+/// Must match the specification word for word, without further keys.
 fn input_schema() -> Map<String, Value> {
     let schema = json!({
         "type": "object",
@@ -53,7 +53,7 @@ impl Tool for GetUserStoryRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             input_schema: input_schema(),
-            ..read_tool::<Map<String, Value>, Answer>(
+            ..read_tool::<Map<String, Value>, StoryRequirements>(
                 "get_user_story_requirements",
                 "Read a story's requirements",
                 "Get all requirements linked to a specific user story",
@@ -67,30 +67,31 @@ impl Tool for GetUserStoryRequirements {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        backlog.find(story, "user_story").await?;
-        let heads = backlog.children(story, ItemKind::Requirement).await?;
-        let (mut requirements, mut faults) = (Vec::new(), Vec::new());
-        for (head, found) in heads.iter().zip(item_view::all(backlog, &heads).await?) {
-            faults.extend(item_lookup::fault(head));
-            // A faulty file affects no other. One may have been removed in between.
-            match found {
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let story = arguments.user_story.parse("user_story")?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        backlog.find_argument(story, "user_story").await?;
+        let metas = backlog.children(story, ItemKind::Requirement).await?;
+        let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
+        for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
+            diagnostics.extend(item_lookup::diagnostic_with_place(meta));
+            // A faulty file does not fail the call. A removed one is skipped.
+            match record {
                 Some(Ok(record)) => requirements.push(record),
-                Some(Err(error)) => faults.push(error.message),
+                Some(Err(error)) => diagnostics.push(error.message),
                 None => {}
             }
         }
-        let text = text(story, &requirements);
-        let mut answer = reply(text, &Answer { user_story: story.to_string(), requirements })?;
-        answer.text.extend(faults.iter().map(|fault| fault_text(fault)));
-        Ok(answer)
+        let text = render_text(story, &requirements);
+        let mut reply =
+            reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
+        reply.text.extend(diagnostics.iter().map(|text| diagnostic_text(text)));
+        Ok(reply)
     }
 }
 
-/// The text that the specification fixes.
-fn text(story: Reference, requirements: &[ItemRecord]) -> String {
+/// Must match the specification word for word.
+fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
     let mut text = format!("Found {} requirements for user story {story}", requirements.len());
     if requirements.is_empty() {
         text.push_str(". No requirements are currently linked to this user story.");
@@ -98,8 +99,10 @@ fn text(story: Reference, requirements: &[ItemRecord]) -> String {
     }
     text.push(':');
     for requirement in requirements {
-        let assignee = requirement.assignee_username.as_ref();
-        let assignee = assignee.map(|name| format!(", Assignee: {name}")).unwrap_or_default();
+        let assignee = match &requirement.assignee_username {
+            Some(name) => format!(", Assignee: {name}"),
+            None => String::new(),
+        };
         // Writing to a string does not fail.
         let _ = write!(
             text,

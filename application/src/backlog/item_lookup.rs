@@ -11,10 +11,11 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::arguments::not_found;
+use super::arguments::not_found_error;
 use crate::ApplicationPorts;
 use crate::transaction::get_one;
 
+/// Reads one project's backlog.
 #[derive(Clone, Copy)]
 pub(crate) struct BacklogReader<'a> {
     pub(crate) ports: &'a ApplicationPorts,
@@ -22,204 +23,214 @@ pub(crate) struct BacklogReader<'a> {
 }
 
 impl<'a> BacklogReader<'a> {
-    pub(crate) fn of(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
+    pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
     }
 
-    pub(crate) async fn head(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
-        let found = self.heads(&[reference]).await?;
-        found.into_iter().next().unwrap_or_else(|| Err(not_found(reference.kind, "")))
+    pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
+        let metas = self.find_items(&[reference]).await?;
+        metas.into_iter().next().unwrap_or_else(|| Err(not_found_error(reference.kind, "")))
     }
 
-    /// The item of a reference that the argument `field` gave.
-    pub(crate) async fn find(self, reference: Reference, field: &str) -> Result<Arc<DocumentMeta>> {
-        self.head(reference).await.map_err(|error| error.field(field))
+    /// Finds the item that the argument `field` names; an error carries the field.
+    pub(crate) async fn find_argument(
+        self,
+        reference: Reference,
+        field: &str,
+    ) -> Result<Arc<DocumentMeta>> {
+        self.find_item(reference).await.map_err(|error| error.field(field))
     }
 
-    /// The metadata of these items, which are of one kind, or the error for each.
-    pub(crate) async fn heads(
+    /// The metadata of each item, or its error. All references must have the same kind.
+    pub(crate) async fn find_items(
         self,
         references: &[Reference],
     ) -> Result<Vec<Result<Arc<DocumentMeta>>>> {
         let Some(Reference { kind, .. }) = references.first() else { return Ok(Vec::new()) };
-        let words: Vec<String> = references.iter().map(ToString::to_string).collect();
-        let named =
-            self.ports.documents.lookup(self.project, DocumentKind::Item(*kind), &words).await?;
-        let mut heads = Vec::with_capacity(words.len());
-        for (reference, mut found) in references.iter().zip(named) {
-            heads.push(match (found.pop(), found.is_empty()) {
-                (Some(head), true) => Ok(head),
-                (Some(head), false) => {
-                    found.push(head);
-                    Err(ambiguous(*reference, &found))
-                }
-                (None, _) => Err(self.missing(*reference).await?),
+        let kind = DocumentKind::Item(*kind);
+        let names: Vec<String> = references.iter().map(ToString::to_string).collect();
+        let matches = self.ports.documents.lookup(self.project, kind, &names).await?;
+        let mut items = Vec::with_capacity(names.len());
+        for (reference, metas) in references.iter().zip(matches) {
+            items.push(match &metas[..] {
+                [meta] => Ok(Arc::clone(meta)),
+                [] => Err(self.missing_item_error(*reference).await?),
+                several => Err(ambiguous_reference_error(*reference, several)),
             });
         }
-        Ok(heads)
+        Ok(items)
     }
 
-    /// The error for a missing item. It tells if the item was deleted.
-    async fn missing(self, reference: Reference) -> Result<Error> {
-        let printed = reference.to_string();
-        let words = std::slice::from_ref(&printed);
-        let tombs = self.ports.documents.lookup(self.project, DocumentKind::Deleted, words).await?;
-        let mut error = not_found(reference.kind, &printed);
-        let tomb = tombs.first().and_then(|heads| heads.first());
-        if let Some(deleted) = tomb.and_then(|tomb| item(tomb)?.deleted.as_ref()) {
-            let by = deleted.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-            let when = format!("deleted on {}{by}", deleted.at.rfc3339());
-            error.message = format!("{} (it was {when})", error.message);
-            error.hint = Some(format!("it was {when}; its text is kept among the deleted items"));
+    /// The error for a missing item. Its message says when the item was deleted, if it was.
+    async fn missing_item_error(self, reference: Reference) -> Result<Error> {
+        let name = reference.to_string();
+        let names = std::slice::from_ref(&name);
+        let tombstones =
+            self.ports.documents.lookup(self.project, DocumentKind::Deleted, names).await?;
+        let mut error = not_found_error(reference.kind, &name);
+        let tombstone = tombstones.first().and_then(|metas| metas.first());
+        if let Some(item) = tombstone.and_then(|meta| item_meta(meta))
+            && let Some(deleted) = &item.deleted
+        {
+            let by = deleted.by.as_ref().map(|user| format!(" by {user}")).unwrap_or_default();
+            let deletion = format!("deleted on {}{by}", deleted.at.rfc3339());
+            error.message = format!("{} (it was {deletion})", error.message);
+            error.hint = Some(format!("it was {deletion}; its text is kept in the deleted items"));
         }
         Ok(error)
     }
 
-    /// The documents of these words, with one lookup for each kind. Words that name no document or
-    /// several are left out.
+    /// The documents with these ids, with one lookup for each kind. Leaves out an id that no
+    /// document or several documents have.
     pub(crate) async fn named(
         self,
-        words: impl Iterator<Item = String>,
+        ids: impl Iterator<Item = String>,
     ) -> Result<HashMap<String, Arc<DocumentMeta>>> {
-        let mut of_kind: HashMap<DocumentKind, Vec<String>> = HashMap::new();
-        for word in words {
-            let kind = Reference::parse(&word)
-                .map_or(DocumentKind::Entity, |found| DocumentKind::Item(found.kind));
-            of_kind.entry(kind).or_default().push(word);
+        let mut ids_by_kind: HashMap<DocumentKind, Vec<String>> = HashMap::new();
+        for id in ids {
+            let kind = match Reference::parse(&id) {
+                Some(reference) => DocumentKind::Item(reference.kind),
+                None => DocumentKind::Entity,
+            };
+            ids_by_kind.entry(kind).or_default().push(id);
         }
-        let mut known = HashMap::new();
-        for (kind, words) in of_kind {
-            let found = self.ports.documents.lookup(self.project, kind, &words).await?;
-            for (word, heads) in words.into_iter().zip(found) {
-                if let [head] = &heads[..] {
-                    known.insert(word, Arc::clone(head));
+        let mut metas_by_id = HashMap::new();
+        for (kind, ids) in ids_by_kind {
+            let matches = self.ports.documents.lookup(self.project, kind, &ids).await?;
+            for (id, metas) in ids.into_iter().zip(matches) {
+                if let [meta] = &metas[..] {
+                    metas_by_id.insert(id, Arc::clone(meta));
                 }
             }
         }
-        Ok(known)
+        Ok(metas_by_id)
     }
 
-    pub(crate) async fn document(self, head: &DocumentMeta) -> Result<Document> {
-        let document = get_one(&*self.ports.documents, self.project, &head.id).await?;
+    pub(crate) async fn read_document(self, meta: &DocumentMeta) -> Result<Document> {
+        let document = get_one(&*self.ports.documents, self.project, &meta.id).await?;
         document.ok_or_else(|| {
-            let message = format!("{} was removed just now; ask again.", head.id);
+            let message = format!("{}: the file was just removed; try again", meta.id);
             Error::new(ErrorKind::NotFound, message)
         })
     }
 
-    /// `None` for a document that was removed in between.
-    pub(crate) async fn documents<H: std::borrow::Borrow<DocumentMeta>>(
+    /// `None` for a document that was removed after its metadata was read.
+    pub(crate) async fn read_documents<M: std::borrow::Borrow<DocumentMeta>>(
         self,
-        heads: &[H],
+        metas: &[M],
     ) -> Result<Vec<Option<Document>>> {
-        let ids: Vec<_> = heads.iter().map(|head| head.borrow().id.clone()).collect();
+        let ids: Vec<_> = metas.iter().map(|meta| meta.borrow().id.clone()).collect();
         Ok(self.ports.documents.get(self.project, &ids).await?)
     }
 
-    /// The children of an item that are of this kind, in the one order.
+    /// The item's children of this kind, sorted like all lists.
     pub(crate) async fn children(
         self,
         parent: Reference,
         kind: ItemKind,
     ) -> Result<Vec<Arc<DocumentMeta>>> {
-        let all = self.children_of(&[parent], kind).await?;
-        Ok(all.into_iter().next().unwrap_or_default())
+        let children = self.children_by_parent(&[parent], kind).await?;
+        Ok(children.into_iter().next().unwrap_or_default())
     }
 
-    /// The children of each of these, in the one order.
-    pub(crate) async fn children_of(
+    /// The children of each parent, sorted like all lists.
+    pub(crate) async fn children_by_parent(
         self,
         parents: &[Reference],
         kind: ItemKind,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let targets = parents.iter().map(ToString::to_string).collect();
-        let links = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
-        let mut linking = self.ports.documents.backlinks(self.project, &links).await?;
-        for (heads, parent) in linking.iter_mut().zip(parents) {
-            // Others only mention it.
-            heads.retain(|head| item(head).is_some_and(|item| item.parent == Some(*parent)));
-            sort(heads);
+        let query = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
+        let mut backlinks = self.ports.documents.backlinks(self.project, &query).await?;
+        for (metas, parent) in backlinks.iter_mut().zip(parents) {
+            // Backlinks include items that only mention the parent.
+            metas.retain(|meta| item_meta(meta).is_some_and(|item| item.parent == Some(*parent)));
+            sort_items(metas);
         }
-        Ok(linking)
+        Ok(backlinks)
     }
 
-    /// All items of a kind, in the one order.
-    pub(crate) async fn all(self, kind: ItemKind) -> Result<Vec<Arc<DocumentMeta>>> {
-        let page = self
-            .ports
-            .documents
-            .find(self.project, &DocumentFilter::all(DocumentKind::Item(kind)))
-            .await?;
-        let mut heads = page.metadata;
-        heads.retain(|head| item(head).is_some_and(|item| item.reference.is_some()));
-        sort(&mut heads);
-        Ok(heads)
+    /// All items of a kind, sorted like all lists.
+    pub(crate) async fn all_items(self, kind: ItemKind) -> Result<Vec<Arc<DocumentMeta>>> {
+        let filter = DocumentFilter::all(DocumentKind::Item(kind));
+        let mut metas = self.ports.documents.find(self.project, &filter).await?.metadata;
+        metas.retain(|meta| item_meta(meta).is_some_and(|item| item.reference.is_some()));
+        sort_items(&mut metas);
+        Ok(metas)
     }
 }
 
-fn ambiguous(reference: Reference, found: &[Arc<DocumentMeta>]) -> Error {
-    let files: Vec<String> = found.iter().map(|head| head.id.to_string()).collect();
+fn ambiguous_reference_error(reference: Reference, metas: &[Arc<DocumentMeta>]) -> Error {
+    let files: Vec<String> = metas.iter().map(|meta| meta.id.to_string()).collect();
     let message = format!(
-        "{} items have the reference {reference}: {}. `reqlore check --fix` gives the younger a \
-         new one.",
+        "{reference}: {} items have this reference: {}; run `reqlore check --fix` to renumber the \
+         younger",
         files.len(),
         files.join(", ")
     );
     Error::new(ErrorKind::Refused, message).reference(reference.to_string())
 }
 
-/// The query for items that link to any of these.
-pub(crate) fn links_to(references: &[Reference]) -> BacklinkQuery {
+/// The query for items that link to any of these references.
+pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
     let targets = references.iter().map(ToString::to_string).collect();
     BacklinkQuery { kinds: DocumentKind::ITEMS.to_vec(), targets }
 }
 
-/// A document's text, or an error that names it.
-pub(crate) fn text(document: &Document) -> Result<&str> {
+/// A document's text, or an error that names the document.
+pub(crate) fn document_text(document: &Document) -> Result<&str> {
     document
         .text()
-        .map_err(|fault| Error::new(ErrorKind::Unreadable, format!("{}: {fault}", document.id)))
+        .map_err(|problem| Error::new(ErrorKind::Unreadable, format!("{}: {problem}", document.id)))
 }
 
-/// Sorts into the one order of all lists.
-pub(crate) fn sort(heads: &mut [Arc<DocumentMeta>]) {
-    heads.sort_by(|a, b| match (item(a), item(b)) {
+/// Sorts items into the order of all lists.
+pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
+    metas.sort_by(|a, b| match (item_meta(a), item_meta(b)) {
         (Some(one), Some(other)) => compare_items(one, other).then_with(|| a.id.cmp(&b.id)),
         _ => a.id.cmp(&b.id),
     });
 }
 
-/// A document that a decision needs. It may have been removed since the lookup.
-pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
-    found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
+/// Returns a document of a snapshot, or "not found" if it was removed after the lookup.
+pub(crate) fn require_document(
+    document: Option<&Option<Document>>,
+    reference: Reference,
+) -> Result<&Document> {
+    match document {
+        Some(Some(document)) => Ok(document),
+        _ => Err(not_found_error(reference.kind, &reference.to_string())),
+    }
 }
 
-pub(crate) fn linked(reference: Reference, name: &str) -> LinkTarget {
+pub(crate) fn link_target(reference: Reference, name: &str) -> LinkTarget {
     LinkTarget { reference, mark: reference::mark_of(name).map(str::to_owned) }
 }
 
-/// Parses a document. Times that it does not tell are those of its metadata.
-pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> ItemMeta {
-    let known = item(head);
-    if let Some(item) = known.filter(|_| head.version == document.version) {
+/// Parses a document. Missing times come from the metadata.
+pub(crate) fn parse_item(meta: &DocumentMeta, document: &Document, text: &str) -> ItemMeta {
+    let cached = item_meta(meta);
+    if let Some(item) = cached
+        && meta.version == document.version
+    {
         return item.clone();
     }
-    let modified = known.map(|item| item.created_at).unwrap_or_default();
-    // Only tombstones have another kind.
+    let created_at = cached.map(|item| item.created_at).unwrap_or_default();
     let kind = match document.id.kind {
         DocumentKind::Item(kind) => kind,
-        _ => known.map_or(ItemKind::Requirement, |item| item.kind),
+        // Only a tombstone has another kind of document.
+        _ => cached.map_or(ItemKind::Requirement, |item| item.kind),
     };
-    ItemMeta::read(kind, &document.id.name, text, modified).0
+    ItemMeta::read(kind, &document.id.name, text, created_at).0
 }
 
-pub(crate) fn item(head: &DocumentMeta) -> Option<&ItemMeta> {
-    head.item.as_deref()
+pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
+    meta.item.as_deref()
 }
 
-/// The fault of an item's file with its place. The faulty field has its default.
-pub(crate) fn fault(head: &DocumentMeta) -> Option<String> {
-    let fault = head.fault.as_ref()?;
-    let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
-    Some(format!("{}{line}: {}", head.id, fault.message))
+/// The diagnostic of an item's file as `<file>:<line>: <message>`.
+pub(crate) fn diagnostic_with_place(meta: &DocumentMeta) -> Option<String> {
+    let diagnostic = meta.fault.as_ref()?;
+    let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
+    Some(format!("{}{line}: {}", meta.id, diagnostic.message))
 }

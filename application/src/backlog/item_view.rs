@@ -1,4 +1,4 @@
-//! Items as answers and resources show them: whole records, summaries in lists, and relations.
+//! Views of items for tools and resources: full records, summaries for lists, and relations.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
 
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_CREATOR: &str = "unknown";
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct ItemRecord {
@@ -49,19 +49,23 @@ pub(crate) struct ItemRecord {
 }
 
 impl ItemRecord {
-    /// The record of a document; metadata of the same version saves parsing it.
-    fn of(project: &ProjectKey, head: &DocumentMeta, document: &Document) -> Result<Self> {
-        let text = item_lookup::text(document)?;
-        let item = item_lookup::read(head, document, text);
+    /// Parses the document only if its version differs from the metadata.
+    fn from_document(
+        project: &ProjectKey,
+        meta: &DocumentMeta,
+        document: &Document,
+    ) -> Result<Self> {
+        let text = item_lookup::document_text(document)?;
+        let item = item_lookup::parse_item(meta, document, text);
         let name = &document.id.name;
         Ok(Self::new(project, &item, name, document.version, ItemMeta::description(text)))
     }
 
-    /// The record of metadata alone; `None` if the description is too long to be part of it.
-    fn of_head(project: &ProjectKey, head: &DocumentMeta) -> Option<Self> {
-        let item = item_lookup::item(head)?;
+    /// `None` if the metadata does not hold the description because of its length.
+    fn from_meta(project: &ProjectKey, meta: &DocumentMeta) -> Option<Self> {
+        let item = item_lookup::item_meta(meta)?;
         let description = item.description.as_deref()?;
-        Some(Self::new(project, item, &head.id.name, head.version, description))
+        Some(Self::new(project, item, &meta.id.name, meta.version, description))
     }
 
     pub(crate) fn new(
@@ -86,7 +90,7 @@ impl ItemRecord {
             type_name: item.requirement_type.map(RequirementType::name),
             epic,
             user_story,
-            creator_username: item.creator.clone().unwrap_or_else(|| UNKNOWN.to_owned()),
+            creator_username: item.creator.clone().unwrap_or_else(|| UNKNOWN_CREATOR.to_owned()),
             assignee_username: item.assignee.clone(),
             created_at: item.created_at.rfc3339(),
             updated_at: item.updated_at.rfc3339(),
@@ -95,49 +99,59 @@ impl ItemRecord {
     }
 }
 
-/// The records of these items in their order; `None` for a document that was removed in between.
-/// Reads the documents of long descriptions only.
-pub(crate) async fn all(
+/// The records in the order of `metas`; `None` for a document that was removed after its metadata
+/// was read. Reads only the documents with long descriptions.
+pub(crate) async fn read_records(
     backlog: BacklogReader<'_>,
-    heads: &[Arc<DocumentMeta>],
+    metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Option<Result<ItemRecord>>>> {
-    let mut records = Vec::with_capacity(heads.len());
-    let mut long = Vec::new();
-    for (position, head) in heads.iter().enumerate() {
-        let record = ItemRecord::of_head(backlog.project, head);
+    let mut records = Vec::with_capacity(metas.len());
+    let mut unread_positions = Vec::new();
+    let mut unread_metas: Vec<&DocumentMeta> = Vec::new();
+    for (position, meta) in metas.iter().enumerate() {
+        // The metadata does not hold long descriptions.
+        let record = ItemRecord::from_meta(backlog.project, meta);
         if record.is_none() {
-            long.push((position, Arc::clone(head)));
+            unread_positions.push(position);
+            unread_metas.push(meta);
         }
         records.push(record.map(Ok));
     }
-    let long_heads: Vec<&DocumentMeta> = long.iter().map(|(_, head)| &**head).collect();
-    let documents = backlog.documents(&long_heads).await?;
-    for ((position, head), document) in long.iter().zip(documents) {
-        records[*position] = document.map(|found| ItemRecord::of(backlog.project, head, &found));
+    let documents = backlog.read_documents(&unread_metas).await?;
+    for (position, document) in unread_positions.into_iter().zip(documents) {
+        records[position] = document.map(|document| {
+            ItemRecord::from_document(backlog.project, &metas[position], &document)
+        });
     }
     Ok(records)
 }
 
-pub(crate) fn written(
+/// The record of a document that was just written; `at` replaces missing times.
+pub(crate) fn written_record(
     backlog: BacklogReader<'_>,
     document: &Document,
     kind: ItemKind,
     at: Timestamp,
 ) -> Result<ItemRecord> {
-    let (name, text) = (&document.id.name, item_lookup::text(document)?);
+    let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
     let (item, _) = ItemMeta::read(kind, name, text, at);
     Ok(ItemRecord::new(backlog.project, &item, name, document.version, ItemMeta::description(text)))
 }
 
-pub(crate) async fn one(backlog: BacklogReader<'_>, head: &DocumentMeta) -> Result<ItemRecord> {
-    match ItemRecord::of_head(backlog.project, head) {
+pub(crate) async fn read_record(
+    backlog: BacklogReader<'_>,
+    meta: &DocumentMeta,
+) -> Result<ItemRecord> {
+    match ItemRecord::from_meta(backlog.project, meta) {
         Some(record) => Ok(record),
-        None => ItemRecord::of(backlog.project, head, &backlog.document(head).await?),
+        None => {
+            ItemRecord::from_document(backlog.project, meta, &backlog.read_document(meta).await?)
+        }
     }
 }
 
-/// The first line of an answer to a write.
-pub(crate) fn sentence(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
+/// The first line of a write tool's text.
+pub(crate) fn outcome_line(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
     let ItemRecord { reference_id, title, version, .. } = record;
     let noun = kind.noun().to_lowercase();
     format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
@@ -159,10 +173,10 @@ pub(crate) struct ItemSummary {
 
 impl ItemSummary {
     /// `None` for a document that is not an item.
-    pub(crate) fn of(head: &DocumentMeta) -> Option<Self> {
-        let item = item_lookup::item(head)?;
+    pub(crate) fn from_meta(meta: &DocumentMeta) -> Option<Self> {
+        let item = item_lookup::item_meta(meta)?;
         Some(Self {
-            reference_id: item.display_name(&head.id.name).into_owned(),
+            reference_id: item.display_name(&meta.id.name).into_owned(),
             title: item.title.clone(),
             status: item.status.map(Status::name),
             priority: item.priority.map(Priority::number),
@@ -171,16 +185,17 @@ impl ItemSummary {
         })
     }
 
-    pub(crate) fn all(heads: &[Arc<DocumentMeta>]) -> Vec<Self> {
-        heads.iter().filter_map(|head| Self::of(head)).collect()
+    pub(crate) fn from_metas(metas: &[Arc<DocumentMeta>]) -> Vec<Self> {
+        metas.iter().filter_map(|meta| Self::from_meta(meta)).collect()
     }
 }
 
-/// The children of an item, its relationships, and its other links in both directions. A link that
-/// leads to no item, or to several with one reference, has no title.
+/// The children of an item, its relationships, and its other links in both directions.
+///
+/// A link has no title if its target does not exist or if several items have the reference.
 #[derive(Debug, Default)]
 pub(crate) struct ItemRelations {
-    /// In the one order, all kinds together.
+    /// All kinds together, sorted like all lists.
     pub(crate) children: Vec<Arc<DocumentMeta>>,
     pub(crate) relationships: ItemRelationships,
     pub(crate) links: ItemLinks,
@@ -222,37 +237,37 @@ pub(crate) struct ItemLinks {
     pub(crate) incoming: Vec<ItemLink>,
 }
 
-/// The other end of a link.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ItemLink {
-    /// `mentions`, or what an entity calls it.
+    /// `mentions`, or the relation of the knowledge entity.
     relation: String,
-    /// A reference, or an entity's id.
+    /// A reference or an entity ID.
     id: String,
     /// `requirement`, `decision`, …
     kind: String,
-    /// Absent where there is nothing of that name.
+    /// Absent if the target is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
 }
 
 impl ItemRelations {
-    pub(crate) async fn of(
+    pub(crate) async fn read(
         backlog: BacklogReader<'_>,
         reference: Reference,
-        head: &DocumentMeta,
+        meta: &DocumentMeta,
     ) -> Result<Self> {
-        let mut found = Self::default();
-        found.add_incoming(backlog, reference).await?;
-        if let Some(item) = item_lookup::item(head) {
-            found.add_outgoing(backlog, item).await?;
+        let mut relations = Self::default();
+        relations.add_incoming(backlog, reference).await?;
+        if let Some(item) = item_lookup::item_meta(meta) {
+            relations.add_outgoing(backlog, item).await?;
         }
-        Ok(found)
+        Ok(relations)
     }
 
     pub(crate) fn children_of_kind(&self, kind: ItemKind) -> Vec<Arc<DocumentMeta>> {
-        let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == DocumentKind::Item(kind);
-        self.children.iter().filter(is_one).cloned().collect()
+        let mut children = self.children.clone();
+        children.retain(|meta| meta.id.kind == DocumentKind::Item(kind));
+        children
     }
 
     async fn add_incoming(
@@ -260,65 +275,67 @@ impl ItemRelations {
         backlog: BacklogReader<'_>,
         reference: Reference,
     ) -> Result<()> {
-        let printed = reference.to_string();
-        let kinds = DocumentKind::ITEMS.into_iter().chain([DocumentKind::Entity]).collect();
-        let query = BacklinkQuery { kinds, targets: vec![printed.clone()] };
+        let own_id = reference.to_string();
+        let mut kinds = DocumentKind::ITEMS.to_vec();
+        kinds.push(DocumentKind::Entity);
+        let query = BacklinkQuery { kinds, targets: vec![own_id.clone()] };
         let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
-        for head in backlinks.into_iter().flatten() {
-            for (relation, target) in head.links() {
-                if target == printed {
-                    self.add_backlink(reference, &head, relation);
+        for meta in backlinks.into_iter().flatten() {
+            for (relation, target) in meta.links() {
+                if target == own_id {
+                    self.add_backlink(reference, &meta, relation);
                 }
             }
         }
-        item_lookup::sort(&mut self.children);
+        item_lookup::sort_items(&mut self.children);
         Ok(())
     }
 
-    fn add_backlink(&mut self, target: Reference, head: &Arc<DocumentMeta>, relation: &str) {
-        let types = RelationshipType::ALL.map(RelationshipType::name);
-        let relationship = types.into_iter().find(|name| *name == relation);
-        let (id, kind, title) = match (item_lookup::item(head), &head.entity) {
-            (Some(_), _) if relation == target.kind.name() => {
-                self.children.push(Arc::clone(head));
+    fn add_backlink(&mut self, target: Reference, meta: &Arc<DocumentMeta>, relation: &str) {
+        let (id, kind, title) = if let Some(item) = item_lookup::item_meta(meta) {
+            // A child links to its parent under the name of the parent's kind.
+            if relation == target.kind.name() {
+                self.children.push(Arc::clone(meta));
                 return;
             }
-            (Some(item), _) => {
-                let id = item.display_name(&head.id.name).into_owned();
-                if let Some(kind) = relationship {
-                    self.relationships.incoming.push(RelatedItem::new(kind, id, Some(item)));
-                    return;
-                }
-                (id, item.kind.name().to_owned(), item.title.clone())
+            let id = item.display_name(&meta.id.name).into_owned();
+            let relationship_types = RelationshipType::ALL.map(RelationshipType::name);
+            if let Some(kind) = relationship_types.into_iter().find(|name| *name == relation) {
+                self.relationships.incoming.push(RelatedItem::new(kind, id, Some(item)));
+                return;
             }
-            (None, Some(entity)) => (entity.id.clone(), entity.kind.clone(), entity.title.clone()),
-            (None, None) => return,
+            (id, item.kind.name().to_owned(), item.title.clone())
+        } else if let Some(entity) = &meta.entity {
+            (entity.id.clone(), entity.kind.clone(), entity.title.clone())
+        } else {
+            return;
         };
         let relation = relation.to_owned();
         self.links.incoming.push(ItemLink { relation, id, kind, title: Some(title) });
     }
 
     async fn add_outgoing(&mut self, backlog: BacklogReader<'_>, item: &ItemMeta) -> Result<()> {
-        let related = item.relationships.iter().map(|related| related.target.to_string());
-        let known = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
-        for related in &item.relationships {
-            let target = related.target.to_string();
-            let item = known.get(&target).and_then(|head| item_lookup::item(head));
-            self.relationships.outgoing.push(RelatedItem::new(related.kind.name(), target, item));
+        let related = item.relationships.iter().map(|link| link.target.to_string());
+        let metas_by_id = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
+        for link in &item.relationships {
+            let id = link.target.to_string();
+            let target = metas_by_id.get(&id).and_then(|meta| item_lookup::item_meta(meta));
+            self.relationships.outgoing.push(RelatedItem::new(link.kind.name(), id, target));
         }
         for mention in &item.mentions {
-            let head = known.get(mention);
-            let entity = head.and_then(|head| head.entity.as_ref());
-            let item = head.and_then(|head| item_lookup::item(head));
-            let kind = match (Reference::parse(mention), entity) {
-                (Some(reference), _) => reference.kind.name().to_owned(),
-                (None, Some(entity)) => entity.kind.clone(),
-                // It only looks like an id.
-                (None, None) => continue,
+            let meta = metas_by_id.get(mention);
+            let entity = meta.and_then(|meta| meta.entity.as_ref());
+            let (kind, title) = if let Some(reference) = Reference::parse(mention) {
+                let target = meta.and_then(|meta| item_lookup::item_meta(meta));
+                (reference.kind.name().to_owned(), target.map(|target| target.title.clone()))
+            } else if let Some(entity) = entity {
+                (entity.kind.clone(), Some(entity.title.clone()))
+            } else {
+                // The text only resembles an entity ID.
+                continue;
             };
-            let title = item.map(|item| &item.title).or(entity.map(|entity| &entity.title));
             let (relation, id) = (MENTIONS.to_owned(), mention.clone());
-            self.links.outgoing.push(ItemLink { relation, id, kind, title: title.cloned() });
+            self.links.outgoing.push(ItemLink { relation, id, kind, title });
         }
         Ok(())
     }

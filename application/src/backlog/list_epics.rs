@@ -1,4 +1,4 @@
-//! `list_epics`.
+//! `list_epics`: returns the summaries of epics in pages.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct EpicPage {
     epics: Vec<ItemSummary>,
     total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ struct Answer {
 #[async_trait]
 impl Tool for ListEpics {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>("list_epics", "List epics", "Lists epics by priority.")
+        read_tool::<Arguments, EpicPage>("list_epics", "List epics", "Lists epics by priority.")
     }
 
     async fn call(
@@ -48,34 +48,37 @@ impl Tool for ListEpics {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let status = given.status.map(|status| status.0);
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let status = arguments.status.map(|status| status.0);
         let pages = PageReader::of(&call.caller.project, &(spec.name, status));
-        let offset = pages.offset(given.cursor.as_ref())?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let mut heads = backlog.all(ItemKind::Epic).await?;
+        let offset = pages.offset(arguments.cursor.as_ref())?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let mut metas = backlog.all_items(ItemKind::Epic).await?;
         if status.is_some() {
-            heads.retain(|head| item_lookup::item(head).is_some_and(|item| item.status == status));
+            metas.retain(|meta| {
+                item_lookup::item_meta(meta).is_some_and(|item| item.status == status)
+            });
         }
-        let total = heads.len();
-        let end = (offset + limit(given.limit)).min(total);
-        let epics = ItemSummary::all(heads.get(offset..end).unwrap_or_default());
-        let answer = Answer { epics, total, next_cursor: pages.next(end, total) };
-        reply(text(&answer), &answer)
+        let total = metas.len();
+        let end = (offset + limit(arguments.limit)).min(total);
+        // Summaries need only metadata, so no document is read.
+        let epics = ItemSummary::from_metas(metas.get(offset..end).unwrap_or_default());
+        let page = EpicPage { epics, total, next_cursor: pages.next(end, total) };
+        reply(render_text(&page), &page)
     }
 }
 
-fn text(answer: &Answer) -> String {
-    let Answer { epics, total, next_cursor } = answer;
+fn render_text(page: &EpicPage) -> String {
+    let EpicPage { epics, total, next_cursor } = page;
     let epics_word = if *total == 1 { "epic" } else { "epics" };
     let mut text = format!("{total} {epics_word}");
     if epics.len() < *total {
-        let _ = write!(text, ", {} of them here", epics.len());
+        // Writing to a string does not fail.
+        let _ = write!(text, ", showing {}", epics.len());
     }
     for epic in epics {
         let status = epic.status.unwrap_or_default();
         let priority = epic.priority.unwrap_or_default();
-        // Writing to a string does not fail.
         let _ = write!(
             text,
             "\n- {}: {} (Priority: {priority}, Status: {status})",
@@ -83,7 +86,7 @@ fn text(answer: &Answer) -> String {
         );
     }
     if let Some(cursor) = next_cursor {
-        let _ = write!(text, "\nThe list goes on with cursor {cursor}.");
+        let _ = write!(text, "\nNext page: cursor {cursor}");
     }
     text
 }

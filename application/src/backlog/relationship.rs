@@ -1,4 +1,5 @@
-//! What `create_relationship` and `delete_relationship` share. Both change the source's file alone.
+//! Shared code of `create_relationship` and `delete_relationship`. Both change only the source's
+//! file.
 
 use std::fmt;
 
@@ -28,9 +29,9 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn read(&self) -> Result<RelationshipSpec> {
-        let source = self.source.reference("source")?;
-        let target = self.target.reference("target")?;
+    pub(super) fn parse(&self) -> Result<RelationshipSpec> {
+        let source = self.source.parse("source")?;
+        let target = self.target.parse("target")?;
         Ok(RelationshipSpec { source, kind: self.kind.0, target })
     }
 }
@@ -49,41 +50,45 @@ impl fmt::Display for RelationshipSpec {
 }
 
 impl RelationshipSpec {
-    /// The source's relationships with this one.
+    /// Returns the source's relationships with this one added.
     pub(super) fn add(self, item: &ItemMeta, target: &Document) -> Result<Vec<Relationship>> {
-        let Self { source, kind, target: reference } = self;
         let mut relationships = item.relationships.clone();
-        let wanted = Relationship { kind, target: reference };
-        let is_mirrored = || -> Result<bool> {
-            let (name, text) = (&target.id.name, item_lookup::text(target)?);
-            let (target, _) = ItemMeta::read(reference.kind, name, text, Timestamp::default());
-            let mirrored = Relationship { kind, target: source };
-            Ok(kind.is_mutual() && target.relationships.contains(&mirrored))
-        };
-        if relationships.contains(&wanted) || is_mirrored()? {
-            return Err(refused(format!("There is a relationship already: {self}."), source));
+        let relationship = Relationship { kind: self.kind, target: self.target };
+        if relationships.contains(&relationship) || self.has_mirror(target)? {
+            let message = format!("This relationship already exists: {self}");
+            return Err(refused_error(message, self.source));
         }
-        relationships.push(wanted);
+        relationships.push(relationship);
         Ok(relationships)
     }
 
-    /// The source's relationships without this one.
+    /// True if the target already holds the same relationship of a mutual type.
+    fn has_mirror(self, target: &Document) -> Result<bool> {
+        // The metadata of the target may be older than the snapshot, so the document is parsed. An
+        // unreadable target is an error for all types.
+        let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
+        let (target, _) = ItemMeta::read(self.target.kind, name, text, Timestamp::default());
+        let mirror = Relationship { kind: self.kind, target: self.source };
+        Ok(self.kind.is_mutual() && target.relationships.contains(&mirror))
+    }
+
+    /// Returns the source's relationships with this one removed.
     pub(super) fn remove(self, item: &ItemMeta) -> Result<Vec<Relationship>> {
         let Self { source, kind, target } = self;
         let mut relationships = item.relationships.clone();
-        relationships.retain(|found| *found != Relationship { kind, target });
+        relationships.retain(|link| *link != Relationship { kind, target });
         if relationships.len() == item.relationships.len() {
-            let message = format!("There is no relationship {self}. get_item shows all.");
+            let message = format!("This relationship does not exist: {self}; get_item lists all");
             return Err(Error::new(ErrorKind::NotFound, message).reference(source.to_string()));
         }
         Ok(relationships)
     }
 
-    pub(super) fn reply(self, done: &str, record: &ItemRecord) -> Result<ToolReply> {
-        reply(format!("{done}: {self} (version {})", &record.version[..8]), record)
+    pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolReply> {
+        reply(format!("{outcome}: {self} (version {})", &record.version[..8]), record)
     }
 }
 
-pub(super) fn refused(message: String, source: Reference) -> Error {
+pub(super) fn refused_error(message: String, source: Reference) -> Error {
     Error::new(ErrorKind::Refused, message).reference(source.to_string())
 }

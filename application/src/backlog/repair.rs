@@ -1,8 +1,8 @@
 //! Repairs that `reqlore check --fix` makes: links to renumbered items and duplicate references.
 //!
-//! Links are repaired first, so a link that is pointed to a duplicate follows its renumbering. A
-//! repair that fails does not stop the others. A link names a reference, so the mark that its file
-//! keeps (`linked`) tells which of two duplicates it means; without a mark it means the older.
+//! Links are repaired first, so that a link to a duplicate follows its renumbering. A failed repair
+//! does not stop the others. A link names a reference, which two duplicates share. The file suffix
+//! in `linked` identifies the intended one; a link without a suffix means the older one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,209 +29,231 @@ pub struct RepairReport {
     pub refused: Vec<CheckFinding>,
 }
 
-/// One link that leads to the item that it means again.
+/// A link that leads to its intended item again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RepairedLink {
-    /// The file that keeps the link.
+    /// The file that holds the link.
     pub document: String,
-    /// The name of the file that it spoke of, as `EP-001-3f9a1c`.
+    /// File name of the old target, such as `EP-001-3f9a1c`.
     pub from: String,
-    /// The name of the file that it means.
+    /// File name of the intended item.
     pub to: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RenumberedItem {
-    /// The file that it was.
+    /// The file before its renaming.
     pub document: String,
     pub from: String,
     pub to: String,
-    /// The files whose links followed.
+    /// The files whose links were updated.
     pub relinked: Vec<String>,
 }
 
 pub(crate) async fn relink(
     backlog: BacklogReader<'_>,
-    names: &ReferenceIndex,
-    act: &WriteContext,
-    repairs: &mut RepairReport,
+    index: &ReferenceIndex,
+    write_context: &WriteContext,
+    report: &mut RepairReport,
 ) {
-    for (head, moves) in names.moves() {
-        match relink_document(backlog, Arc::clone(head), moves, act).await {
-            Ok(done) => repairs.relinked.extend(done),
-            Err(error) => repairs.refused.push(CheckFinding::whole(&head.id, error.message)),
+    for (meta, repairs) in index.link_repairs() {
+        match relink_document(backlog, Arc::clone(meta), repairs, write_context).await {
+            Ok(relinked) => report.relinked.extend(relinked),
+            Err(error) => report.refused.push(CheckFinding::whole(&meta.id, error.message)),
         }
     }
 }
 
 async fn relink_document(
     backlog: BacklogReader<'_>,
-    head: Arc<DocumentMeta>,
-    moves: Vec<LinkRepair>,
-    act: &WriteContext,
+    meta: Arc<DocumentMeta>,
+    repairs: Vec<LinkRepair>,
+    write_context: &WriteContext,
 ) -> Result<Vec<RepairedLink>> {
-    let mut documents = vec![head.id.clone()];
-    documents.extend(moves.iter().map(|to| to.id.clone()));
-    let decide = move |snapshot: &Snapshot| decide_relink(&head, &moves, snapshot);
-    let reads = ReadSet::of(documents);
-    Ok(edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?.0)
+    // `decide_relink` relies on this order: the document, then the targets of its links.
+    let mut documents = vec![meta.id.clone()];
+    documents.extend(repairs.iter().map(|repair| repair.target_id.clone()));
+    let read_set = ReadSet::of(documents);
+    let (relinked, _) = edit(
+        backlog.ports,
+        backlog.project,
+        read_set,
+        write_context.clone(),
+        move |snapshot: &Snapshot| decide_relink(&meta, &repairs, snapshot),
+    )
+    .await?;
+    Ok(relinked)
 }
 
-/// Skips documents that were removed in between, on either end.
+/// Skips a repair if its document or its target was removed after the check.
 fn decide_relink(
-    head: &DocumentMeta,
-    moves: &[LinkRepair],
+    meta: &DocumentMeta,
+    repairs: &[LinkRepair],
     snapshot: &Snapshot,
 ) -> Result<(Vec<DocumentChange>, Vec<RepairedLink>)> {
     let mut done = Vec::new();
     let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
-    let mut text = item_lookup::text(document)?.to_owned();
-    let mut item = item_lookup::read(head, document, &text);
-    for (LinkRepair { from, to, id }, target) in moves.iter().zip(snapshot.documents.iter().skip(1))
-    {
+    let mut text = item_lookup::document_text(document)?.to_owned();
+    let mut item = item_lookup::parse_item(meta, document, &text);
+    let targets = snapshot.documents.iter().skip(1);
+    for (LinkRepair { from, to, target_id }, target) in repairs.iter().zip(targets) {
         if target.is_none() {
             continue;
         }
-        let relinked = backlog::replace_links(&item, &text, from, to);
-        let relinked = relinked.map_err(|fault| {
-            let message = format!("its link to {} can't be changed: {fault}", from.reference);
+        let relinked = backlog::replace_links(&item, &text, from, to).map_err(|problem| {
+            let message = format!("the link to {} cannot be changed: {problem}", from.reference);
             Error::new(ErrorKind::Refused, message)
         })?;
         let Some(relinked) = relinked else { continue };
         text = relinked;
+        // The next replacement needs the positions in the new text.
         item = ItemMeta::read(item.kind, &document.id.name, &text, item.created_at).0;
-        let mark = from.mark.as_deref().unwrap_or_default();
+        let suffix = from.mark.as_deref().unwrap_or_default();
         done.push(RepairedLink {
             document: document.id.to_string(),
-            from: from.reference.document(mark).name,
-            to: id.name.clone(),
+            from: from.reference.document(suffix).name,
+            to: target_id.name.clone(),
         });
     }
-    let change = (!done.is_empty()).then(|| DocumentChange::put(document.id.clone(), text));
-    Ok((change.into_iter().collect(), done))
+    let mut changes = Vec::new();
+    if !done.is_empty() {
+        changes.push(DocumentChange::put(document.id.clone(), text));
+    }
+    Ok((changes, done))
 }
 
-/// An item that does not tell its time of creation is older than all that do.
-const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
+/// Sorts an item without a creation time before all items that have one.
+const UNKNOWN_CREATION_TIME: Timestamp = Timestamp(i64::MIN / 2);
 
 const MAX_ATTEMPTS: usize = 5;
 
 pub(crate) async fn renumber(
     backlog: BacklogReader<'_>,
-    all: Vec<DuplicateItem>,
-    act: &WriteContext,
-    repairs: &mut RepairReport,
+    duplicates: Vec<DuplicateItem>,
+    write_context: &WriteContext,
+    report: &mut RepairReport,
 ) {
-    for twin in all {
-        match renumber_item(backlog, &twin, act).await {
-            Ok(done) => repairs.renumbered.extend(done),
+    for duplicate in duplicates {
+        match renumber_item(backlog, &duplicate, write_context).await {
+            Ok(renumbered) => report.renumbered.extend(renumbered),
             Err(error) => {
-                let message = format!("it keeps {}: {}", twin.from, error.message);
-                repairs.refused.push(CheckFinding::whole(&twin.head.id, message));
+                let message = format!("{} was not renumbered: {}", duplicate.from, error.message);
+                report.refused.push(CheckFinding::whole(&duplicate.meta.id, message));
             }
         }
     }
 }
 
-/// An item that can't keep its reference.
+/// An item that needs a new reference.
 #[derive(Clone)]
 pub(crate) struct DuplicateItem {
     from: Reference,
-    head: Arc<DocumentMeta>,
-    /// Links without a mark mean it, because no other item has the reference now.
-    is_meant_unmarked: bool,
+    meta: Arc<DocumentMeta>,
+    /// True if links without a suffix mean this item, because no other item has the reference now.
+    owns_links_without_suffix: bool,
 }
 
-/// The items whose reference an older one has, or one that another branch deleted, the oldest
-/// first.
+/// The items whose reference belongs to an older item or to one that another branch deleted. The
+/// oldest comes first.
 pub(crate) async fn younger(
     backlog: BacklogReader<'_>,
-    names: &ReferenceIndex,
+    index: &ReferenceIndex,
 ) -> Result<Vec<DuplicateItem>> {
     let mut younger = Vec::new();
-    for (from, heads) in names.claims() {
+    for (from, metas) in index.items_by_reference() {
         let mut keeper = None;
-        let mut twins = Vec::new();
-        for head in by_age(backlog, heads).await? {
-            if keeper.is_none() && !matches!(names.tomb(&head), Some(TombstoneMatch::OfAnother(_)))
-            {
-                keeper = Some(head);
+        let mut duplicates = Vec::new();
+        for meta in sort_by_age(backlog, metas).await? {
+            // A deleted item of another branch keeps its reference.
+            let is_reserved =
+                matches!(index.tombstone_match(&meta), Some(TombstoneMatch::OtherItem(_)));
+            if keeper.is_none() && !is_reserved {
+                keeper = Some(meta);
             } else {
-                twins.push(DuplicateItem { from, head, is_meant_unmarked: false });
+                duplicates.push(DuplicateItem { from, meta, owns_links_without_suffix: false });
             }
         }
-        let all_marked = heads.iter().all(|head| reference::mark_of(&head.id.name).is_some());
-        if let Some(eldest) = twins.first_mut().filter(|_| keeper.is_none() && all_marked) {
-            eldest.is_meant_unmarked = true;
+        let all_have_suffix = metas.iter().all(|meta| reference::mark_of(&meta.id.name).is_some());
+        // Links without a suffix mean an item without one, if there is any.
+        if keeper.is_none()
+            && all_have_suffix
+            && let Some(eldest) = duplicates.first_mut()
+        {
+            eldest.owns_links_without_suffix = true;
         }
-        younger.extend(twins);
+        younger.extend(duplicates);
     }
     Ok(younger)
 }
 
-/// Sorts by the times in the files, never by a file's own time: every clone has the same order.
-async fn by_age(
+/// Sorts by the times inside the files. The modification times of files differ between clones.
+async fn sort_by_age(
     backlog: BacklogReader<'_>,
-    heads: &[Arc<DocumentMeta>],
+    metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Arc<DocumentMeta>>> {
-    if heads.len() < 2 {
-        return Ok(heads.to_vec());
+    if metas.len() < 2 {
+        return Ok(metas.to_vec());
     }
-    let mut aged = Vec::with_capacity(heads.len());
-    for (head, document) in heads.iter().zip(backlog.documents(heads).await?) {
-        aged.push((created(head, document.as_ref()), head.id.clone(), Arc::clone(head)));
+    let mut aged = Vec::with_capacity(metas.len());
+    for (meta, document) in metas.iter().zip(backlog.read_documents(metas).await?) {
+        aged.push((creation_key(meta, document.as_ref()), Arc::clone(meta)));
     }
-    aged.sort_by(|(one, a, _), (other, b, _)| (one, a).cmp(&(other, b)));
-    Ok(aged.into_iter().map(|(_, _, head)| head).collect())
+    aged.sort_by(|(key, meta), (other_key, other)| (key, &meta.id).cmp(&(other_key, &other.id)));
+    Ok(aged.into_iter().map(|(_, meta)| meta).collect())
 }
 
-/// Time of creation and uid, as the file says.
-fn created(
-    head: &DocumentMeta,
+/// The creation time and the uid in the file.
+fn creation_key(
+    meta: &DocumentMeta,
     document: Option<&Document>,
 ) -> Option<(Timestamp, Option<String>)> {
     let text = document?.text().ok()?;
-    let (item, _) = ItemMeta::read(item_lookup::item(head)?.kind, &head.id.name, text, UNSAID);
+    let kind = item_lookup::item_meta(meta)?.kind;
+    let (item, _) = ItemMeta::read(kind, &meta.id.name, text, UNKNOWN_CREATION_TIME);
     Some((item.created_at, item.uid))
 }
 
-/// `None` if the item was removed in between.
+/// `None` if the item was removed after the check.
 async fn renumber_item(
     backlog: BacklogReader<'_>,
-    twin: &DuplicateItem,
-    act: &WriteContext,
+    duplicate: &DuplicateItem,
+    write_context: &WriteContext,
 ) -> Result<Option<RenumberedItem>> {
-    let DuplicateItem { from, head, .. } = twin;
-    let links = item_lookup::links_to(&[*from]);
+    let DuplicateItem { from, meta, .. } = duplicate;
+    let query = item_lookup::backlink_query(&[*from]);
     for _ in 0..MAX_ATTEMPTS {
-        let linking = backlog.ports.documents.backlinks(backlog.project, &links).await?;
-        let mut holders: Vec<Arc<DocumentMeta>> = linking.into_iter().flatten().collect();
-        holders.retain(|holder| holder.id != head.id);
-        let mut documents = vec![head.id.clone()];
+        let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
+        // Items may add links until the commit, so `decide` compares the backlinks again.
+        let mut holders: Vec<Arc<DocumentMeta>> = backlinks.into_iter().flatten().collect();
+        holders.retain(|holder| holder.id != meta.id);
+        // `decide` relies on this order: the duplicate, then the holders.
+        let mut documents = vec![meta.id.clone()];
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
-        let reads = ReadSet {
-            backlinks: links.clone(),
+        let read_set = ReadSet {
+            backlinks: query.clone(),
             sequences: vec![from.kind],
             ..ReadSet::of(documents)
         };
-        let twin = twin.clone();
-        let decide = move |snapshot: &Snapshot| twin.decide(&holders, snapshot);
-        let (decided, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
-        match decided {
-            Decided::Renumbered(done) => return Ok(Some(done)),
-            Decided::Gone => return Ok(None),
-            Decided::LinkedMeanwhile => {}
+        let duplicate = duplicate.clone();
+        let decide = move |snapshot: &Snapshot| duplicate.decide(&holders, snapshot);
+        let (outcome, _) =
+            edit(backlog.ports, backlog.project, read_set, write_context.clone(), decide).await?;
+        match outcome {
+            RenumberOutcome::Renumbered(item) => return Ok(Some(item)),
+            RenumberOutcome::Removed => return Ok(None),
+            RenumberOutcome::NewBacklink => {}
         }
     }
-    let message = format!("others kept linking to {from}; run `reqlore check --fix` again");
+    let message =
+        format!("other items keep adding links to {from}; run `reqlore check --fix` again");
     Err(Error::new(ErrorKind::Busy, message))
 }
 
-enum Decided {
+enum RenumberOutcome {
     Renumbered(RenumberedItem),
-    Gone,
-    /// Another item links to it since the links were read.
-    LinkedMeanwhile,
+    Removed,
+    /// A new link to the item was added after the links were read.
+    NewBacklink,
 }
 
 impl DuplicateItem {
@@ -239,70 +261,74 @@ impl DuplicateItem {
         &self,
         holders: &[Arc<DocumentMeta>],
         snapshot: &Snapshot,
-    ) -> Result<(Vec<DocumentChange>, Decided)> {
-        let Self { from, head, is_meant_unmarked } = self;
-        let known: BTreeSet<&DocumentId> = holders.iter().map(|head| &head.id).collect();
-        let mut now = snapshot.backlinks.iter().flatten().filter(|holder| holder.id != head.id);
+    ) -> Result<(Vec<DocumentChange>, RenumberOutcome)> {
+        let Self { from, meta, owns_links_without_suffix } = self;
         let Some(Some(document)) = snapshot.documents.first() else {
-            return Ok((Vec::new(), Decided::Gone));
+            return Ok((Vec::new(), RenumberOutcome::Removed));
         };
-        if now.any(|head| !known.contains(&head.id)) {
-            return Ok((Vec::new(), Decided::LinkedMeanwhile));
+        let holder_ids: BTreeSet<&DocumentId> = holders.iter().map(|holder| &holder.id).collect();
+        for backlink in snapshot.backlinks.iter().flatten() {
+            if backlink.id != meta.id && !holder_ids.contains(&backlink.id) {
+                return Ok((Vec::new(), RenumberOutcome::NewBacklink));
+            }
         }
         let number = snapshot.next_numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
             let message = format!(
-                "no number is left below {MAX_NUMBER}; give it a free number by hand, in its \
-                 file's name"
+                "no number up to {MAX_NUMBER} is left; rename the file by hand to a free number"
             );
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let to = Reference { kind: from.kind, number };
         let id = match reference::mark_of(&document.id.name) {
-            Some(mark) => to.document(mark),
+            Some(suffix) => to.document(suffix),
             None => DocumentId { kind: DocumentKind::Item(to.kind), name: to.to_string() },
         };
         let mut changes = vec![
             DocumentChange::put(id.clone(), document.body.clone()),
             DocumentChange::Delete { id: document.id.clone() },
         ];
-        let mut meant = vec![item_lookup::linked(*from, &document.id.name)];
-        meant.extend(is_meant_unmarked.then_some(LinkTarget { reference: *from, mark: None }));
-        let to = item_lookup::linked(to, &id.name);
+        let mut old_targets = vec![item_lookup::link_target(*from, &document.id.name)];
+        if *owns_links_without_suffix {
+            old_targets.push(LinkTarget { reference: *from, mark: None });
+        }
+        let new_target = item_lookup::link_target(to, &id.name);
         let mut relinked = Vec::new();
-        for (holder, found) in holders.iter().zip(snapshot.documents.iter().skip(1)) {
-            let Some(found) = found else { continue };
-            if let Some(change) = relinked_change(holder, found, &meant, &to)? {
-                relinked.push(found.id.to_string());
+        for (holder, holder_document) in holders.iter().zip(snapshot.documents.iter().skip(1)) {
+            let Some(holder_document) = holder_document else { continue };
+            let change = relinked_change(holder, holder_document, &old_targets, &new_target)?;
+            if let Some(change) = change {
+                relinked.push(holder_document.id.to_string());
                 changes.push(change);
             }
         }
-        let done = RenumberedItem {
+        let renumbered = RenumberedItem {
             document: document.id.to_string(),
             from: from.to_string(),
-            to: to.reference.to_string(),
+            to: to.to_string(),
             relinked,
         };
-        Ok((changes, Decided::Renumbered(done)))
+        Ok((changes, RenumberOutcome::Renumbered(renumbered)))
     }
 }
 
-/// `None` where its link means another document.
+/// `None` if the document's link means another item.
 fn relinked_change(
-    holder: &DocumentMeta,
-    found: &Document,
-    meant: &[LinkTarget],
-    to: &LinkTarget,
+    meta: &DocumentMeta,
+    document: &Document,
+    old_targets: &[LinkTarget],
+    new_target: &LinkTarget,
 ) -> Result<Option<DocumentChange>> {
-    let text = item_lookup::text(found)?;
-    let item: ItemMeta = item_lookup::read(holder, found, text);
-    for from in meant {
-        let text = backlog::replace_links(&item, text, from, to).map_err(|fault| {
-            let message = format!("its link in {} can't be changed: {fault}", found.id);
+    let text = item_lookup::document_text(document)?;
+    let item = item_lookup::parse_item(meta, document, text);
+    for old_target in old_targets {
+        let edited = backlog::replace_links(&item, text, old_target, new_target);
+        let edited = edited.map_err(|problem| {
+            let message = format!("the link in {} cannot be changed: {problem}", document.id);
             Error::new(ErrorKind::Refused, message)
         })?;
-        if let Some(text) = text {
-            return Ok(Some(DocumentChange::put(found.id.clone(), text)));
+        if let Some(edited) = edited {
+            return Ok(Some(DocumentChange::put(document.id.clone(), edited)));
         }
     }
     Ok(None)

@@ -1,4 +1,4 @@
-//! The answer of `search_global` and `search_requirements`.
+//! The response of `search_global` and `search_requirements`.
 
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
@@ -11,7 +11,7 @@ use crate::pagination::PageReader;
 use crate::tool;
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SearchAnswer {
+pub(super) struct SearchResponse {
     pub(super) total: usize,
     pub(super) results: Vec<SearchResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub(super) struct SearchResult {
     /// Reference, entity ID, or section and index ("general:2.1").
     pub(super) reference_id: String,
     #[serde(rename = "type")]
-    pub(super) belongs_to: &'static str,
+    pub(super) entity_type: &'static str,
     /// Of knowledge only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
@@ -40,59 +40,70 @@ pub(super) struct SearchResult {
     pub(super) snippet: String,
 }
 
-impl SearchAnswer {
-    /// The page of hits that begins at `offset`.
-    pub(super) fn of(found: SearchHits, offset: usize, pages: &PageReader) -> Self {
-        let SearchHits { hits, total, signals, pending } = found;
+impl SearchResponse {
+    /// `offset` is the position of the first hit of the page.
+    pub(super) fn from_hits(page: SearchHits, offset: usize, pages: &PageReader) -> Self {
+        let SearchHits { hits, total, signals, pending } = page;
         let next_cursor = pages.next(offset + hits.len(), total);
-        let results = hits.into_iter().map(SearchResult::of).collect();
+        let results = hits.into_iter().map(SearchResult::from_hit).collect();
         Self { total, results, next_cursor, signals, pending }
     }
 
-    /// A sentence, and a line for each result.
+    /// The text has a summary and a line for each result.
     pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
-        let mut lines = vec![self.sentence(offset)];
-        lines.extend(self.results.iter().map(SearchResult::line));
-        lines.extend(self.next_cursor.iter().map(|next| format!("More with cursor {next}")));
+        let mut lines = vec![self.summary_line(offset)];
+        for result in &self.results {
+            lines.push(result.text_line());
+        }
+        if let Some(cursor) = &self.next_cursor {
+            lines.push(format!("Next page: cursor {cursor}"));
+        }
         tool::reply(lines.join("\n"), &self)
     }
 
-    fn sentence(&self, offset: usize) -> String {
+    fn summary_line(&self, offset: usize) -> String {
         let (total, shown) = (self.total, self.results.len());
         let items = if total == 1 { "item" } else { "items" };
-        let showing = match (offset, shown) {
-            _ if shown == total => String::new(),
-            (_, 0) => ", showing none".to_owned(),
-            (0, _) => format!(", showing {shown}"),
-            _ => format!(", showing {} to {}", offset + 1, offset + shown),
+        let showing = if shown == total {
+            String::new()
+        } else if shown == 0 {
+            // Items were deleted after the cursor was issued.
+            ", showing none".to_owned()
+        } else if offset == 0 {
+            format!(", showing {shown}")
+        } else {
+            format!(", showing {} to {}", offset + 1, offset + shown)
         };
         format!("Found {total} {items}{showing}")
     }
 }
 
 impl SearchResult {
-    fn of(hit: SearchHit) -> Self {
-        let belongs_to = match hit.document.kind {
-            DocumentKind::Section => "section",
-            DocumentKind::Entity => "knowledge",
-            kind => kind.name(),
+    fn from_hit(hit: SearchHit) -> Self {
+        let (entity_type, kind) = match hit.document.kind {
+            DocumentKind::Section => ("section", None),
+            DocumentKind::Entity => ("knowledge", Some(hit.kind)),
+            kind => (kind.name(), None),
         };
         let status = hit.facets.iter().find_map(|facet| facet.value(SearchFacet::STATUS));
         Self {
             status: status.map(str::to_owned),
-            kind: (hit.document.kind == DocumentKind::Entity).then_some(hit.kind),
+            kind,
             reference_id: hit.reference,
-            belongs_to,
+            entity_type,
             title: hit.title,
+            // An f32 score has many meaningless digits as an f64.
             score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
             snippet: hit.snippet,
         }
     }
 
-    fn line(&self) -> String {
-        let what = self.kind.as_deref().unwrap_or(self.belongs_to);
-        let status = self.status.as_ref().map(|status| format!(", {status}")).unwrap_or_default();
-        format!("{} ({what}{status}): {}", self.reference_id, self.title)
+    fn text_line(&self) -> String {
+        let kind = self.kind.as_deref().unwrap_or(self.entity_type);
+        match &self.status {
+            Some(status) => format!("{} ({kind}, {status}): {}", self.reference_id, self.title),
+            None => format!("{} ({kind}): {}", self.reference_id, self.title),
+        }
     }
 }
 
@@ -101,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentence_tells_which_part_is_shown() {
+    fn search_summary_of_a_page_states_its_range() {
         for (total, offset, shown, expected) in [
             (0, 0, 0, "Found 0 items"),
             (1, 0, 1, "Found 1 item"),
@@ -112,7 +123,7 @@ mod tests {
         ] {
             let result = |_| SearchResult {
                 reference_id: String::new(),
-                belongs_to: "epic",
+                entity_type: "epic",
                 kind: None,
                 title: String::new(),
                 status: None,
@@ -121,8 +132,8 @@ mod tests {
             };
             let results = (0..shown).map(result).collect();
             let (next_cursor, signals, pending) = (None, Vec::new(), 0);
-            let answer = SearchAnswer { total, results, next_cursor, signals, pending };
-            assert_eq!(answer.sentence(offset), expected);
+            let answer = SearchResponse { total, results, next_cursor, signals, pending };
+            assert_eq!(answer.summary_line(offset), expected);
         }
     }
 }

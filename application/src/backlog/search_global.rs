@@ -1,4 +1,4 @@
-//! `search_global`.
+//! `search_global`: searches items, sections and entities.
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
@@ -9,7 +9,7 @@ use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::search::SearchAnswer;
+use super::search::SearchResponse;
 use crate::ToolContext;
 use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool};
@@ -52,7 +52,7 @@ impl EntityType {
         Self::Knowledge,
     ];
 
-    fn documents(self) -> DocumentKind {
+    fn document_kind(self) -> DocumentKind {
         let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
         match self {
             Self::Epic => epics,
@@ -68,7 +68,7 @@ impl EntityType {
 #[async_trait]
 impl Tool for SearchGlobal {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchAnswer>(
+        read_tool::<Arguments, SearchResponse>(
             "search_global",
             "Search everything",
             "Searches backlog items, requirement sections and the knowledge graph by meaning and \
@@ -87,6 +87,7 @@ impl Tool for SearchGlobal {
         if types.is_empty() {
             types.extend(EntityType::ALL);
         }
+        // The order of the types must not change the fingerprint of the cursor.
         types.sort_unstable();
         types.dedup();
         let project = &call.caller.project;
@@ -94,7 +95,7 @@ impl Tool for SearchGlobal {
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let query = SearchQuery {
             text: query.into_string(),
-            documents: types.iter().map(|entity_type| entity_type.documents()).collect(),
+            documents: types.iter().map(|kind| kind.document_kind()).collect(),
             kinds: Vec::new(),
             facets: Vec::new(),
             offset,
@@ -102,8 +103,8 @@ impl Tool for SearchGlobal {
             meaning: SemanticMode::Best,
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let found = context.indexes.search(ports, project, &query, observer).await?;
-        SearchAnswer::of(found, offset, &pages).reply(offset)
+        let page = context.indexes.search(ports, project, &query, observer).await?;
+        SearchResponse::from_hits(page, offset, &pages).reply(offset)
     }
 }
 
@@ -116,14 +117,14 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn an_edit_and_a_deletion_show_at_the_next_search() {
+    async fn search_after_an_edit_or_deletion_returns_the_new_state() {
         let testing = TestApplication::new();
         testing.write_item("REQ-001", "---\ntitle: Password\n---\nAbout logging in.\n").await;
         let application = testing.application();
         let search = async |query: &str| {
             let arguments = json!({ "query": query, "entity_types": ["requirement"] });
-            let found = testing.call_on(&application, "search_global", arguments).await.unwrap();
-            references(&found.data["results"]).join(" ")
+            let reply = testing.call_on(&application, "search_global", arguments).await.unwrap();
+            references(&reply.data["results"]).join(" ")
         };
         assert_eq!(search("password").await, "REQ-001");
         testing.write_item("REQ-001", "---\ntitle: Passkey\n---\n").await;
@@ -137,29 +138,29 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn a_cursor_leads_through_all_results_of_one_query() {
+    async fn search_pages_by_cursor_return_all_results_of_the_query() {
         let testing = TestApplication::new();
         for number in 1..=6 {
             let text = format!("---\ntitle: Story {number}\n---\nAbout logging in.\n");
             testing.write_item(&format!("US-{number:03}"), text).await;
         }
-        let whole = testing.data("search_global", json!({ "query": "logging" })).await;
-        let given = json!({ "query": "logging", "limit": 4 });
-        let first = testing.call("search_global", given).await.unwrap();
+        let all_results = testing.data("search_global", json!({ "query": "logging" })).await;
+        let arguments = json!({ "query": "logging", "limit": 4 });
+        let first = testing.call("search_global", arguments).await.unwrap();
         let cursor = &first.data["next_cursor"];
-        let given = json!({ "query": "logging", "limit": 4, "cursor": cursor });
-        let second = testing.call("search_global", given).await.unwrap();
+        let arguments = json!({ "query": "logging", "limit": 4, "cursor": cursor });
+        let second = testing.call("search_global", arguments).await.unwrap();
         let parts = [&first, &second].map(|reply| references(&reply.data["results"]));
-        assert_eq!(parts.concat(), references(&whole["results"]));
+        assert_eq!(parts.concat(), references(&all_results["results"]));
         assert!(first.text[0].starts_with("Found 6 items, showing 4\nUS-"), "{first:?}");
         assert!(second.text[0].starts_with("Found 6 items, showing 5 to 6\n"), "{second:?}");
         assert_eq!(second.data.get("next_cursor"), None);
-        for other in [
+        for arguments in [
             json!({ "query": "logs", "cursor": cursor }),
             json!({ "query": "logging", "entity_types": ["epic"], "cursor": cursor }),
             json!({ "query": "logging", "cursor": "4" }),
         ] {
-            let error = testing.error("search_global", other).await;
+            let error = testing.error("search_global", arguments).await;
             assert_eq!(error.field.as_deref(), Some("cursor"), "{}", error.message);
             assert_eq!(error.kind, ErrorKind::InvalidArgument);
         }

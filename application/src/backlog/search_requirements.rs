@@ -1,7 +1,6 @@
-//! `search_requirements`.
+//! `search_requirements`: searches requirements with filters, or lists them without a query.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, ItemMeta, Priority, Reference, RequirementType, Status};
@@ -17,14 +16,14 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::item_lookup::{self, BacklogReader};
-use super::search::{SearchAnswer, SearchResult};
+use super::search::{SearchResponse, SearchResult};
 use crate::ToolContext;
 use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct SearchRequirements;
 
-/// Characters of a description that a list without a query shows.
+/// Characters of a description in a list without a query.
 const SNIPPET_CHARS: usize = 240;
 
 #[derive(Deserialize, JsonSchema)]
@@ -48,7 +47,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for SearchRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchAnswer>(
+        read_tool::<Arguments, SearchResponse>(
             "search_requirements",
             "Search requirements",
             "Searches backlog requirements by meaning and words, with filters; without a query it \
@@ -63,131 +62,145 @@ impl Tool for SearchRequirements {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let backlog = BacklogReader::of(&context.ports, &call.caller);
-        let filters = Filters::of(backlog, &arguments).await?;
+        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let filters = RequirementFilters::resolve(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
         let pages = PageReader::of(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
-            return filters.list(backlog, offset, limit, &pages).await?.reply(offset);
+            return filters.read_page(backlog, offset, limit, &pages).await?.reply(offset);
         };
         let query = SearchQuery {
             text,
             documents: vec![DocumentKind::Item(ItemKind::Requirement)],
             kinds: Vec::new(),
-            facets: filters.facets(),
+            facets: filters.search_facets(),
             offset,
             limit,
             meaning: SemanticMode::Best,
         };
         let observer = &*call.observer;
-        let found =
-            context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
-        SearchAnswer::of(found, offset, &pages).reply(offset)
+        let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
+        SearchResponse::from_hits(page, offset, &pages).reply(offset)
     }
 }
 
-struct Filters {
+struct RequirementFilters {
     status: Option<Status>,
     priority: Option<Priority>,
     requirement_type: Option<RequirementType>,
     user_story: Option<Reference>,
     epic: Option<Reference>,
-    /// The requirement's story is in each of these.
+    /// The requirement's story must be in each of these sets.
     stories: Vec<BTreeSet<Reference>>,
 }
 
-impl Filters {
-    async fn of(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
-        let story = arguments.user_story.as_ref().map(|given| given.reference("user_story"));
-        let epic = arguments.epic.as_ref().map(|given| given.reference("epic"));
+impl RequirementFilters {
+    async fn resolve(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
+        let story = arguments.user_story.as_ref().map(|story| story.parse("user_story"));
+        let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic"));
         let mut filters = Self {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(PriorityArgument::get).and_then(Priority::new),
-            requirement_type: arguments.requirement_type.map(|found| found.0),
+            requirement_type: arguments.requirement_type.map(|argument| argument.0),
             user_story: story.transpose()?,
             epic: epic.transpose()?,
             stories: Vec::new(),
         };
+        // A missing story or epic is an error, not an empty result.
         if let Some(story) = filters.user_story {
-            backlog.find(story, "user_story").await?;
+            backlog.find_argument(story, "user_story").await?;
             filters.stories.push(BTreeSet::from([story]));
         }
         if let Some(epic) = filters.epic {
-            backlog.find(epic, "epic").await?;
-            let stories = backlog.children(epic, ItemKind::UserStory).await?;
-            let stories = stories.iter().filter_map(|head| item_lookup::item(head)?.reference);
-            filters.stories.push(stories.collect());
+            backlog.find_argument(epic, "epic").await?;
+            let mut epic_stories = BTreeSet::new();
+            for meta in backlog.children(epic, ItemKind::UserStory).await? {
+                epic_stories.extend(item_lookup::item_meta(&meta).and_then(|item| item.reference));
+            }
+            filters.stories.push(epic_stories);
         }
         Ok(filters)
     }
 
-    /// Identifies the list of results for its cursor. Without `stories`, which may change between
-    /// two pages.
+    /// Identifies the list of results for its cursor. Omits `stories`, which may change between two
+    /// pages.
     fn fingerprint(&self) -> impl Serialize {
         let references = [self.user_story, self.epic];
         (self.status, self.priority, self.requirement_type, references)
     }
 
-    fn facets(&self) -> Vec<Vec<SearchFacet>> {
-        let (status, priority) = (self.status.map(Status::name), self.priority);
-        let requirement_type = self.requirement_type.map(RequirementType::name);
-        let own = [
-            status.map(|status| SearchFacet::new(SearchFacet::STATUS, status)),
-            priority.map(|priority| SearchFacet::new(SearchFacet::PRIORITY, priority.number())),
-            requirement_type.map(|name| SearchFacet::new(SearchFacet::TYPE, name)),
-        ];
-        let stories = self.stories.iter().map(|stories| {
-            stories.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story)).collect()
-        });
-        own.into_iter().flatten().map(|facet| vec![facet]).chain(stories).collect()
+    /// A hit must have one facet of each group.
+    fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
+        let mut groups = Vec::new();
+        if let Some(status) = self.status {
+            groups.push(vec![SearchFacet::new(SearchFacet::STATUS, status.name())]);
+        }
+        if let Some(priority) = self.priority {
+            groups.push(vec![SearchFacet::new(SearchFacet::PRIORITY, priority.number())]);
+        }
+        if let Some(requirement_type) = self.requirement_type {
+            groups.push(vec![SearchFacet::new(SearchFacet::TYPE, requirement_type.name())]);
+        }
+        for stories in &self.stories {
+            let parents = stories.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story));
+            groups.push(parents.collect());
+        }
+        groups
     }
 
-    fn take(&self, item: &ItemMeta) -> bool {
-        let of_story = |stories: &BTreeSet<Reference>| {
-            item.parent.is_some_and(|story| stories.contains(&story))
-        };
-        self.status.is_none_or(|status| item.status == Some(status))
-            && self.priority.is_none_or(|priority| item.priority == Some(priority))
-            && self.requirement_type.is_none_or(|found| item.requirement_type == Some(found))
-            && self.stories.iter().all(of_story)
+    fn matches(&self, item: &ItemMeta) -> bool {
+        if self.status.is_some() && item.status != self.status
+            || self.priority.is_some() && item.priority != self.priority
+            || self.requirement_type.is_some() && item.requirement_type != self.requirement_type
+        {
+            return false;
+        }
+        for stories in &self.stories {
+            if !item.parent.is_some_and(|story| stories.contains(&story)) {
+                return false;
+            }
+        }
+        true
     }
 
-    /// A page of the requirements that match, in the order of all lists: without a query nothing
-    /// ranks.
-    async fn list(
+    /// A page of the matching requirements without ranking, sorted like all lists.
+    async fn read_page(
         &self,
         backlog: BacklogReader<'_>,
         offset: usize,
         limit: usize,
         pages: &PageReader,
-    ) -> Result<SearchAnswer> {
-        let mut heads = backlog.all(ItemKind::Requirement).await?;
-        heads.retain(|head| item_lookup::item(head).is_some_and(|item| self.take(item)));
-        let total = heads.len();
-        let heads: Vec<Arc<DocumentMeta>> = heads.into_iter().skip(offset).take(limit).collect();
-        let documents = backlog.documents(&heads).await?;
-        let found = heads.iter().zip(&documents).filter_map(|(head, document)| {
-            let text = document.as_ref().and_then(|document| item_lookup::text(document).ok());
-            Some(listed(head, item_lookup::item(head)?, text.unwrap_or_default()))
-        });
-        let results: Vec<SearchResult> = found.collect();
+    ) -> Result<SearchResponse> {
+        let mut metas = backlog.all_items(ItemKind::Requirement).await?;
+        metas.retain(|meta| item_lookup::item_meta(meta).is_some_and(|item| self.matches(item)));
+        let total = metas.len();
+        let end = offset.saturating_add(limit).min(total);
+        let metas = metas.get(offset..end).unwrap_or_default();
+        let documents = backlog.read_documents(metas).await?;
+        let mut results = Vec::with_capacity(metas.len());
+        for (meta, document) in metas.iter().zip(&documents) {
+            let Some(item) = item_lookup::item_meta(meta) else { continue };
+            // A removed or unreadable document is listed without a snippet.
+            let text = document.as_ref().and_then(|document| document.text().ok());
+            results.push(unranked_result(meta, item, text.unwrap_or_default()));
+        }
         let next_cursor = pages.next(offset + results.len(), total);
-        Ok(SearchAnswer { total, results, next_cursor, signals: Vec::new(), pending: 0 })
+        Ok(SearchResponse { total, results, next_cursor, signals: Vec::new(), pending: 0 })
     }
 }
 
-fn listed(head: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchResult {
-    let description = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect::<String>();
+fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchResult {
+    let excerpt: String = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect();
     SearchResult {
-        reference_id: item.display_name(&head.id.name).into_owned(),
-        belongs_to: item.kind.name(),
+        reference_id: item.display_name(&meta.id.name).into_owned(),
+        entity_type: item.kind.name(),
         kind: None,
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),
         score: None,
-        snippet: description.split_whitespace().collect::<Vec<_>>().join(" "),
+        snippet: excerpt.split_whitespace().collect::<Vec<_>>().join(" "),
     }
 }
 
@@ -218,7 +231,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn filters_hold_with_a_query_and_without() {
+    async fn search_filters_with_or_without_query_select_the_same_items() {
         let testing = requirements().await;
         for (filters, expected) in [
             (json!({}), vec!["REQ-001", "REQ-002", "REQ-003", "REQ-004"]),
@@ -235,18 +248,18 @@ mod tests {
             let mut with_query = filters.clone();
             with_query["query"] = json!("fast");
             for arguments in [filters, with_query] {
-                let found = testing.data("search_requirements", arguments.clone()).await;
-                let mut references = references(&found["results"]);
+                let data = testing.data("search_requirements", arguments.clone()).await;
+                let mut references = references(&data["results"]);
                 references.sort_unstable();
                 assert_eq!(references, expected, "{arguments}");
-                assert_eq!(found["total"], expected.len(), "{arguments}");
+                assert_eq!(data["total"], expected.len(), "{arguments}");
             }
         }
     }
 
     // S5: 7.7
     #[tokio::test]
-    async fn without_a_query_it_is_a_list_in_the_one_order() {
+    async fn search_without_query_lists_in_the_common_order() {
         let testing = requirements().await;
         let first = testing.call("search_requirements", json!({ "limit": 3 })).await.unwrap();
         assert_eq!(references(&first.data["results"]), ["REQ-003", "REQ-001", "REQ-002"]);
@@ -263,7 +276,7 @@ mod tests {
 
     // S5: 7.7
     #[tokio::test]
-    async fn a_filter_that_names_nothing_is_an_error_that_names_it() {
+    async fn search_with_an_invalid_filter_names_the_argument() {
         let testing = requirements().await;
         for (arguments, field, kind) in [
             (json!({ "epic": "EP-009" }), "epic", ErrorKind::NotFound),

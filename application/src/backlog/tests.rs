@@ -1,7 +1,9 @@
-//! The tools of the backlog, as their callers see them.
+//! The backlog tools through the application service.
 
 mod check;
-mod fix;
+mod delete_item;
+mod project_scope;
+mod repair;
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
@@ -10,12 +12,9 @@ use serde_json::{Value, json};
 
 use crate::test_support::{TestApplication, item_id};
 
-mod deleting;
-mod projects;
-
 const GET: &str = "get_user_story_requirements";
 
-/// An epic and a story.
+/// A project with an epic and a story.
 async fn story() -> TestApplication {
     let testing = TestApplication::new();
     testing.data("create_epic", json!({ "title": "Accounts", "priority": 1 })).await;
@@ -25,53 +24,56 @@ async fn story() -> TestApplication {
 }
 
 async fn requirement(testing: &TestApplication, title: &str, priority: u8) -> Value {
-    let given = json!({
+    let arguments = json!({
         "user_story": "US-001", "title": title, "priority": priority, "type": "Functional",
     });
-    testing.data("create_requirement", given).await
+    testing.data("create_requirement", arguments).await
 }
 
 #[tokio::test]
-async fn a_stale_version_is_a_conflict_that_shows_what_is_there() {
+async fn write_at_a_stale_version_returns_the_current_text() {
     let testing = story().await;
-    let made = requirement(&testing, "First", 1).await;
-    let version = made["version"].clone();
-    let given = json!({ "requirement": "REQ-001", "title": "Second", "if_version": version });
-    testing.data("update_requirement", given.clone()).await;
-    for (tool, given) in [
-        ("update_requirement", given),
+    let created = requirement(&testing, "First", 1).await;
+    let version = created["version"].clone();
+    let arguments = json!({ "requirement": "REQ-001", "title": "Second", "if_version": version });
+    testing.data("update_requirement", arguments.clone()).await;
+    for (tool, arguments) in [
+        ("update_requirement", arguments),
         ("delete_item", json!({ "reference": "REQ-001", "if_version": version })),
     ] {
-        let error = testing.error(tool, given).await;
+        let error = testing.error(tool, arguments).await;
         assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::Conflict, Some("if_version")));
         assert!(error.message.contains("title: Second"), "{error}");
     }
 }
 
+fn relate(source: &str, target: &str, kind: &str) -> Value {
+    json!({ "source": source, "target": target, "type": kind })
+}
+
 // S5: 7.6
 #[tokio::test]
-async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself() {
+async fn relationship_duplicate_or_to_itself_is_refused() {
     let testing = story().await;
     requirement(&testing, "A", 1).await;
     requirement(&testing, "B", 1).await;
-    let relate = |source: &str, target: &str, kind: &str| json!({ "source": source, "target": target, "type": kind });
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "depends_on")).await;
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "relates_to")).await;
     testing.data("create_relationship", relate("REQ-002", "REQ-001", "depends_on")).await;
-    for (given, says) in [
-        (relate("REQ-001", "REQ-002", "depends_on"), "There is a relationship already"),
-        (relate("REQ-002", "REQ-001", "relates_to"), "There is a relationship already"),
+    for (arguments, message) in [
+        (relate("REQ-001", "REQ-002", "depends_on"), "This relationship already exists"),
+        (relate("REQ-002", "REQ-001", "relates_to"), "This relationship already exists"),
         (relate("REQ-001", "REQ-001", "blocks"), "with itself"),
         (relate("REQ-001", "REQ-009", "blocks"), "Requirement not found: REQ-009"),
         (relate("US-001", "REQ-001", "blocks"), "Invalid requirement reference ID format"),
         (relate("REQ-001", "REQ-002", "hates"), "is not one of depends_on, blocks"),
     ] {
-        let error = testing.error("create_relationship", given).await;
-        assert!(error.message.contains(says), "{error}");
+        let error = testing.error("create_relationship", arguments).await;
+        assert!(error.message.contains(message), "{error}");
     }
     let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await.unwrap();
-    let kinds = |way: &str| -> Vec<String> {
-        let related = reply.data["relationships"][way].as_array().unwrap();
+    let kinds = |direction: &str| -> Vec<String> {
+        let related = reply.data["relationships"][direction].as_array().unwrap();
         related.iter().map(|to| format!("{} {}", to["type"], to["reference_id"])).collect()
     };
     assert_eq!(kinds("outgoing"), ["\"depends_on\" \"REQ-002\"", "\"relates_to\" \"REQ-002\""]);
@@ -84,22 +86,23 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
 
 // S2: 1.9, 4.1
 #[tokio::test]
-async fn type_names_are_those_of_the_resource() {
+async fn requirement_types_match_the_types_resource() {
     let testing = story().await;
     let types = testing.read("requirements://requirements-types").await.unwrap();
     let types: Value = serde_json::from_str(&types.text).unwrap();
     let texts = |list: &Value, key: &str| -> Vec<String> {
         let all = list.as_array().unwrap().iter();
-        all.map(|one| one[key].as_str().unwrap().to_owned()).collect()
+        all.map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
     };
     let names = texts(&types["requirement_types"], "name");
     for name in &names {
-        let given = json!({ "user_story": "US-001", "title": name, "priority": 1, "type": name });
-        testing.data("create_requirement", given).await;
+        let arguments =
+            json!({ "user_story": "US-001", "title": name, "priority": 1, "type": name });
+        testing.data("create_requirement", arguments).await;
     }
     let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
-    let mut told = texts(&reply.data["requirements"], "type_name");
-    told.reverse();
-    assert_eq!(told, names);
+    let mut returned = texts(&reply.data["requirements"], "type_name");
+    returned.reverse();
+    assert_eq!(returned, names);
     assert!(names.iter().all(|name| reply.text[0].contains(&format!("Type: {name},"))));
 }

@@ -1,4 +1,4 @@
-//! `update_acceptance_criteria`.
+//! `update_acceptance_criteria`: replaces the text of an acceptance criterion.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemEdit;
@@ -42,10 +42,12 @@ impl Tool for UpdateAcceptanceCriteria {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let fields =
-            ItemEdit { description: Some(given.description.into_string()), ..ItemEdit::default() };
-        let item = given.acceptance_criteria.reference("acceptance_criteria")?;
-        update_fields(context, &call, spec, item, None, fields, given.if_version).await
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let fields = ItemEdit {
+            description: Some(arguments.description.into_string()),
+            ..ItemEdit::default()
+        };
+        let item = arguments.acceptance_criteria.parse("acceptance_criteria")?;
+        update_fields(context, &call, spec, item, None, fields, arguments.if_version).await
     }
 }

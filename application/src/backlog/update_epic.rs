@@ -1,4 +1,4 @@
-//! `update_epic`.
+//! `update_epic`: updates the given fields of an epic.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
@@ -50,18 +50,18 @@ impl Tool for UpdateEpic {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let item = given.epic.reference("epic")?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let item = arguments.epic.parse("epic")?;
         let fields = ItemFields {
-            title: given.title,
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: given.priority,
-            assignee: given.assignee,
-            tags: given.tags,
+            title: arguments.title,
+            description: arguments.description,
+            status: arguments.status.map(|status| status.0),
+            priority: arguments.priority,
+            assignee: arguments.assignee,
+            tags: arguments.tags,
             ..ItemFields::default()
         };
-        let version = given.if_version;
+        let version = arguments.if_version;
         update_fields(context, &call, spec, item, None, fields.into(), version).await
     }
 }

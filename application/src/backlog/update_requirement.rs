@@ -1,4 +1,4 @@
-//! `update_requirement`.
+//! `update_requirement`: updates the given fields of a requirement or moves it.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
@@ -56,19 +56,19 @@ impl Tool for UpdateRequirement {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let item = given.requirement.reference("requirement")?;
-        let parent = given.user_story.map(|story| story.reference("user_story")).transpose()?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let item = arguments.requirement.parse("requirement")?;
+        let parent = arguments.user_story.map(|story| story.parse("user_story")).transpose()?;
         let fields = ItemFields {
-            title: given.title,
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: given.priority,
-            requirement_type: given.requirement_type.map(|found| found.0),
-            assignee: given.assignee,
-            tags: given.tags,
+            title: arguments.title,
+            description: arguments.description,
+            status: arguments.status.map(|status| status.0),
+            priority: arguments.priority,
+            requirement_type: arguments.requirement_type.map(|argument| argument.0),
+            assignee: arguments.assignee,
+            tags: arguments.tags,
         };
-        let version = given.if_version;
+        let version = arguments.if_version;
         update_fields(context, &call, spec, item, parent, fields.into(), version).await
     }
 }

@@ -1,4 +1,4 @@
-//! `update_user_story`.
+//! `update_user_story`: updates the given fields of a user story or moves it.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
@@ -51,19 +51,19 @@ impl Tool for UpdateUserStory {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let item = given.user_story.reference("user_story")?;
-        let parent = given.epic.map(|epic| epic.reference("epic")).transpose()?;
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let item = arguments.user_story.parse("user_story")?;
+        let parent = arguments.epic.map(|epic| epic.parse("epic")).transpose()?;
         let fields = ItemFields {
-            title: given.title,
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: given.priority,
-            assignee: given.assignee,
-            tags: given.tags,
+            title: arguments.title,
+            description: arguments.description,
+            status: arguments.status.map(|status| status.0),
+            priority: arguments.priority,
+            assignee: arguments.assignee,
+            tags: arguments.tags,
             ..ItemFields::default()
         };
-        let version = given.if_version;
+        let version = arguments.if_version;
         update_fields(context, &call, spec, item, parent, fields.into(), version).await
     }
 }

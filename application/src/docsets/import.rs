@@ -1,4 +1,4 @@
-//! Imports the docsets' configuration from a file into the storage.
+//! Imports the configuration of docsets from a file into the storage.
 
 use std::sync::Arc;
 
@@ -17,27 +17,29 @@ use crate::transaction::edit;
 pub struct DocsetImport {
     pub docsets: usize,
     pub version: Version,
-    /// True if it replaced another one.
+    /// True if a different configuration was replaced.
     pub replaced: bool,
-    /// True if the storage had the same one already.
+    /// True if the storage already had this configuration.
     pub unchanged: bool,
 }
 
-/// Replaces the configuration. A faulty one is refused with its faults.
+/// Replaces the configuration of the default project. An invalid one is rejected with its
+/// diagnostics.
 pub async fn import(
     ports: &ApplicationPorts,
     text: String,
     caller: Caller,
 ) -> Result<DocsetImport> {
     if !caller.may(Access::Write) {
-        let message = format!("An import writes, and {} may only read.", caller.name);
+        let message =
+            format!("docsets import is a write operation; {} has read access only.", caller.name);
         return Err(Error::new(ErrorKind::Forbidden, message));
     }
-    // The root's own configuration, also where one in a folder above it is in use now.
+    // Always the configuration of the root, even if one in a folder above it is in use.
     let project = ProjectKey::default();
     let folder = ports.projects.folder(&project).await?;
     let configuration = DocsetConfig::read(&text, &folder)
-        .map_err(|faults| super::unusable(&super::told(&faults)))?;
+        .map_err(|faults| super::unusable_config(&super::first_diagnostics(&faults)))?;
     let id = DocumentId::docsets();
     let reads = ReadSet::of(vec![id.clone()]);
     let act = WriteContext {
@@ -51,20 +53,19 @@ pub async fn import(
     };
     let document = Document::new(id, text.into());
     let version = document.version;
-    let put = move |snapshot: &Snapshot| {
-        let before = snapshot.documents.first().and_then(Option::as_ref);
-        let before = before.map(|document| document.version);
+    let transaction = edit(ports, &project, reads, act, move |snapshot: &Snapshot| {
+        let before = match snapshot.documents.first() {
+            Some(Some(document)) => Some(document.version),
+            _ => None,
+        };
         let mut changes = Vec::new();
         if before != Some(version) {
             changes.push(DocumentChange::Put { document: document.clone() });
         }
         Ok((changes, before))
-    };
-    let (before, _) = edit(ports, &project, reads, act, put).await?;
-    Ok(DocsetImport {
-        docsets: configuration.docsets.len(),
-        version,
-        replaced: before.is_some_and(|before| before != version),
-        unchanged: before == Some(version),
-    })
+    });
+    let (before, _) = transaction.await?;
+    let unchanged = before == Some(version);
+    let replaced = before.is_some() && !unchanged;
+    Ok(DocsetImport { docsets: configuration.docsets.len(), version, replaced, unchanged })
 }

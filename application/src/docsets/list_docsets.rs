@@ -20,7 +20,7 @@ pub(crate) struct ListDocsets;
 struct Arguments {}
 
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct DocsetList<'a> {
     docsets: Vec<DocsetItem<'a>>,
 }
 
@@ -40,7 +40,7 @@ struct DocsetItem<'a> {
 #[async_trait]
 impl Tool for ListDocsets {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<Arguments, DocsetList<'_>>(
             "list_docsets",
             "List docsets",
             "Lists the project's documentation sets. Call it to choose a docset for search_docs.",
@@ -54,29 +54,31 @@ impl Tool for ListDocsets {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let Arguments {} = decode(&mut call, spec)?;
-        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
+        let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let text = vec![loaded.list_text.clone()];
         Ok(ToolReply { text, data: Arc::clone(&loaded.list_data) })
     }
 }
 
-/// A configuration with its list, which is the same for every call.
-pub(super) fn loaded(configuration: DocsetConfig) -> Result<LoadedConfig> {
-    let answer = Answer { docsets: configuration.docsets.iter().map(item).collect() };
-    let failed = |error: serde_json::Error| {
-        Error::new(ErrorKind::Internal, "The list could not be written.").caused_by(error)
-    };
-    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(failed)?;
-    let list_data = Arc::new(serde_json::to_value(&answer).map_err(failed)?);
+/// Renders the answer of `list_docsets`, which is the same for every call.
+pub(super) fn render_list(configuration: DocsetConfig) -> Result<LoadedConfig> {
+    let answer = DocsetList { docsets: configuration.docsets.iter().map(docset_item).collect() };
+    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(serialization_error)?;
+    let list_data = Arc::new(serde_json::to_value(&answer).map_err(serialization_error)?);
     Ok(LoadedConfig { configuration, list_text, list_data })
 }
 
-fn item(docset: &Docset) -> DocsetItem<'_> {
+fn serialization_error(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, "The list could not be serialized.").caused_by(error)
+}
+
+fn docset_item(docset: &Docset) -> DocsetItem<'_> {
     DocsetItem {
         name: &docset.name,
         version: docset.version.as_deref(),
         aliases: &docset.aliases,
         local_path: &docset.local_path,
+        // The title is better than nothing for choosing a docset.
         description: docset.description.as_deref().or(docset.title.as_deref()),
     }
 }

@@ -1,7 +1,4 @@
-//! Docsets: two tools, and the configuration that both read.
-//!
-//! `ConfigCache` caches each configuration while its version stays the same. A faulty one is
-//! cached as its error, so an older state never answers.
+//! Docsets: two tools and the cached configuration that both use.
 
 pub mod import;
 pub(crate) mod list_docsets;
@@ -23,25 +20,26 @@ use serde_json::Value;
 
 use crate::ApplicationPorts;
 use crate::transaction::get_one;
-use list_docsets::loaded;
+use list_docsets::render_list;
 
 /// Cached projects; a full cache is cleared.
 const MAX_PROJECTS: usize = 1_000;
-/// The remedy in each error about the file.
-const NEXT: &str = "the next call reads it (a database reads it with `reqlore docsets \
-                    import FILE`)";
-const MAX_FAULTS: usize = 5;
+/// How an edited file takes effect; part of each error about it.
+const RELOAD_HINT: &str =
+    "the next call reads it (for a database, run `reqlore docsets import FILE`)";
+const MAX_DIAGNOSTICS: usize = 5;
 
+/// Caches the configuration of each project while its version is unchanged.
 #[derive(Debug)]
 pub(crate) struct ConfigCache {
     id: DocumentId,
-    known: Mutex<HashMap<ProjectKey, (Version, Outcome)>>,
+    cached: Mutex<HashMap<ProjectKey, (Version, ConfigOutcome)>>,
 }
 
-/// A configuration that can be used, or why it can't.
-type Outcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
+/// A configuration or its error. Errors are cached too, so an invalid file never gets old answers.
+type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
 
-/// A configuration, and the answer that is made of it once.
+/// A configuration with the answer of `list_docsets`, which is rendered once.
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
     pub(crate) configuration: DocsetConfig,
@@ -51,14 +49,14 @@ pub(crate) struct LoadedConfig {
 
 impl Default for ConfigCache {
     fn default() -> Self {
-        Self { id: DocumentId::docsets(), known: Mutex::default() }
+        Self { id: DocumentId::docsets(), cached: Mutex::default() }
     }
 }
 
 impl ConfigCache {
-    /// The current configuration. Each call reads its version; the file is read after a change
-    /// only.
-    pub(crate) async fn load(
+    /// Returns the current configuration. Each call reads its version; the file is read only after
+    /// a change.
+    pub(crate) async fn current_config(
         &self,
         ports: &ApplicationPorts,
         caller: &Caller,
@@ -68,18 +66,21 @@ impl ConfigCache {
         let Some(version) = versions.into_iter().next().flatten() else {
             return Err(not_configured(&ports.projects.folder(&project).await?, caller));
         };
-        let known = self.lock().get(&project).filter(|(known, _)| *known == version).cloned();
-        match known {
-            Some((_, outcome)) => outcome.map_err(|message| unusable(&message)),
-            None => self.read(ports, caller, project).await,
+        // Cloned, because the lock must not be held while the file is read.
+        let cached = self.lock_cache().get(&project).cloned();
+        match cached {
+            Some((cached_version, outcome)) if cached_version == version => {
+                outcome.map_err(|message| unusable_config(&message))
+            }
+            _ => self.read_config(ports, caller, project).await,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, Outcome)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, ConfigOutcome)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn read(
+    async fn read_config(
         &self,
         ports: &ApplicationPorts,
         caller: &Caller,
@@ -89,49 +90,56 @@ impl ConfigCache {
         let Some(document) = get_one(&*ports.documents, &project, &self.id).await? else {
             return Err(not_configured(&folder, caller));
         };
-        let outcome: Outcome = match document.text() {
-            Err(fault) => Err(format!("{FILE}: {fault}; {NEXT}.").into()),
+        let outcome: ConfigOutcome = match document.text() {
+            Err(fault) => Err(format!("{FILE}: {fault}; {RELOAD_HINT}.").into()),
             Ok(text) => match DocsetConfig::read(text, &folder) {
-                Err(faults) => Err(format!("{}\nMend the file; {NEXT}.", told(&faults)).into()),
-                Ok(configuration) => loaded(configuration).map(Arc::new).map(Ok)?,
+                Err(diagnostics) => {
+                    let lines = first_diagnostics(&diagnostics);
+                    Err(format!("{lines}\nFix the file; {RELOAD_HINT}.").into())
+                }
+                Ok(configuration) => render_list(configuration).map(Arc::new).map(Ok)?,
             },
         };
-        let mut known = self.lock();
-        if known.len() >= MAX_PROJECTS && !known.contains_key(&project) {
-            known.clear();
+        let mut cache = self.lock_cache();
+        // Clearing is enough: each project costs one more read.
+        if cache.len() >= MAX_PROJECTS && !cache.contains_key(&project) {
+            cache.clear();
         }
-        known.insert(project, (document.version, outcome.clone()));
-        drop(known);
-        outcome.map_err(|message| unusable(&message))
+        cache.insert(project, (document.version, outcome.clone()));
+        drop(cache);
+        outcome.map_err(|message| unusable_config(&message))
     }
 }
 
-/// The first faults, a line each.
-fn told(faults: &[Diagnostic]) -> String {
-    let mut lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(located).collect();
-    if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
-        lines.push(format!("({more} more; `reqlore check` lists them all.)"));
+/// Renders the first diagnostics, one per line.
+fn first_diagnostics(diagnostics: &[Diagnostic]) -> String {
+    let mut lines: Vec<String> = diagnostics.iter().take(MAX_DIAGNOSTICS).map(located).collect();
+    if diagnostics.len() > MAX_DIAGNOSTICS {
+        let more = diagnostics.len() - MAX_DIAGNOSTICS;
+        lines.push(format!("({more} more; `reqlore check` lists all.)"));
     }
     lines.join("\n")
 }
 
-fn unusable(message: &str) -> Error {
+fn unusable_config(message: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(FILE)
 }
 
-/// The error for a missing configuration. Only a local caller sees the folder.
+/// The error for a missing configuration. Remote callers do not see the path of the folder.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
+    // A path of the server's machine is of no use to a remote caller.
     let (place, file) = match caller.reach {
         ProjectScope::Anywhere => {
-            (format!("{folder} or in the folders above it"), format!("{folder}/{FILE}"))
+            (format!("{folder} or a folder above it"), format!("{folder}/{FILE}"))
         }
         ProjectScope::Configured | ProjectScope::Only(_) => {
             ("the project's folder".to_owned(), format!("{FILE} there"))
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {FILE} in {place}. Create {file}, for instance \
-         with:\n\n{MINIMAL}\nand put the documentation into .knowledge/docs/react-18.2/; {NEXT}."
+        "No docsets are configured: there is no {FILE} in {place}. Create {file}, for example \
+         with:\n\n{MINIMAL}\nand copy the documentation to .knowledge/docs/react-18.2/; \
+         {RELOAD_HINT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)
 }

@@ -1,4 +1,4 @@
-//! `search_docs`: how to search a docset. It reads no documentation.
+//! `search_docs`: returns the folder of a docset and how to search it. Reads no documentation.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool};
 
-/// Docsets named in the error for an unknown one.
+/// Docsets that the error for an unknown name lists.
 const MAX_NAMES: usize = 20;
 
 pub(crate) struct SearchDocs;
@@ -29,9 +29,9 @@ struct Arguments {
     generalized_keywords: Keywords<0>,
 }
 
-// The schema of the data, which is built by hand below. (A doc comment would become part of it.)
+// Only for the schema: `call` builds the data by hand. A doc comment would appear in the schema.
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct DocsetLocation {
     docset: String,
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
@@ -46,7 +46,7 @@ struct Answer {
 #[async_trait]
 impl Tool for SearchDocs {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, DocsetLocation>(
             "search_docs",
             "Locate documentation",
             "Returns the folder of a library's documentation on this machine and how to search it \
@@ -63,46 +63,49 @@ impl Tool for SearchDocs {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
+        let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
         let Some(docset) = configuration.find(arguments.docset.as_str()) else {
-            return Err(not_found(configuration, arguments.docset.as_str()));
+            return Err(unknown_docset(configuration, arguments.docset.as_str()));
         };
         let exists = context.ports.projects.has_folder(&docset.local_path).await;
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
         let text = docset.instruction(keywords.as_slice(), generalized.as_slice());
-        // Built by hand, because a serializer would copy every word.
+        // Built by hand, because a serializer would copy each keyword.
         let mut data = Map::with_capacity(6);
+        // Reuses the memory of the argument, which may be an alias.
         let mut name = arguments.docset.into_string();
         name.clone_from(&docset.name);
         data.insert("docset".to_owned(), name.into());
         data.insert("version".to_owned(), docset.version.as_deref().into());
         data.insert("local_path".to_owned(), docset.local_path.as_str().into());
-        data.insert("keywords".to_owned(), words(keywords.into_vec()));
-        data.insert("generalized_keywords".to_owned(), words(generalized.into_vec()));
+        data.insert("keywords".to_owned(), keyword_values(keywords.into_vec()));
+        data.insert("generalized_keywords".to_owned(), keyword_values(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
         Ok(ToolReply { text: vec![text], data: Arc::new(Value::Object(data)) })
     }
 }
 
-fn words(words: Vec<Keyword>) -> Value {
+fn keyword_values(words: Vec<Keyword>) -> Value {
     words.into_iter().map(Keyword::into_string).collect()
 }
 
-fn not_found(configuration: &DocsetConfig, name: &str) -> Error {
+fn unknown_docset(configuration: &DocsetConfig, name: &str) -> Error {
     let docsets = &configuration.docsets;
-    let meant = configuration.nearest(name).map(|meant| format!(" Did you mean {meant:?}?"));
-    let names: Vec<&str> =
-        docsets.iter().take(MAX_NAMES).map(|docset| docset.name.as_str()).collect();
+    let suggestion = match configuration.nearest(name) {
+        Some(nearest) => format!(" Did you mean {nearest:?}?"),
+        None => String::new(),
+    };
+    let names: Vec<&str> = docsets.iter().take(MAX_NAMES).map(|docset| &*docset.name).collect();
     let names = names.join(", ");
     let available = match docsets.len() {
-        0 => "None is configured; add it under `docsets` in .knowledge/config.yaml.".to_owned(),
+        0 => "No docset is configured; add one to `docsets` in .knowledge/config.yaml.".to_owned(),
         1..=MAX_NAMES => format!("Available docsets: {names}."),
         all => format!(
-            "Available docsets: {names} and {} more; list_docsets lists them all.",
+            "Available docsets: {names} and {} more; list_docsets lists all.",
             all - MAX_NAMES
         ),
     };
-    let message = format!("There is no docset {name:?}.{} {available}", meant.unwrap_or_default());
+    let message = format!("There is no docset {name:?}.{suggestion} {available}");
     Error::new(ErrorKind::NotFound, message).field("docset").reference(name)
 }

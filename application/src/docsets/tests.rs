@@ -1,4 +1,4 @@
-//! The docset tools on a store: what they answer, when they read, and what they say of faults.
+//! Tests of the docset tools: answers, caching and errors.
 
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::ErrorKind;
@@ -24,16 +24,16 @@ fn search(docset: &str) -> Value {
 
 // S3: REQ-7.4
 #[tokio::test]
-async fn the_error_for_an_unknown_docset_names_the_first_of_many() {
+async fn unknown_docset_error_lists_first_names() {
     let many: Vec<String> = (0..1_000).map(|n| format!("  d{n}:\n")).collect();
     let testing = configured(format!("docsets:\n{}", many.concat())).await;
     let message = testing.error("search_docs", search("nothing")).await.message;
     assert!(message.len() < 300 && message.contains("d19 and 980 more; list_docsets"), "{message}");
 }
 
-// S3: REQ-3.3, REQ-4.2, REQ-9.3; catalogue 133
+// S3: REQ-3.3, REQ-4.2, REQ-9.3
 #[tokio::test]
-async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
+async fn invalid_edit_reports_line_until_fixed() {
     let testing = TestApplication::new();
     let application = testing.application();
     let list = async || {
@@ -42,30 +42,29 @@ async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
     };
     testing.write(DocumentId::docsets(), REACT).await;
     assert!(list().await.unwrap().contains("react"));
-    for (torn, line) in
+    for (invalid, line) in
         [("docsets:\n  react: {ver", ":2:10: "), ("docsets:\n  a b:\n", ":2:3: "), ("", ":1:1: ")]
     {
-        testing.write(DocumentId::docsets(), torn).await;
+        testing.write(DocumentId::docsets(), invalid).await;
         // The second answer comes from the cache.
         for _ in 0..2 {
             let (kind, message) = list().await.unwrap_err();
             assert_eq!(kind, ErrorKind::Unreadable);
             assert!(message.starts_with(".knowledge/config.yaml") && message.contains(line));
-            assert!(message.contains("\nMend the file; the next call reads it"), "{message}");
+            assert!(message.contains("\nFix the file; the next call reads it"), "{message}");
         }
     }
     testing.write(DocumentId::docsets(), &b"docsets:\n\xff"[..]).await;
     let (_, message) = list().await.unwrap_err();
-    assert!(message.contains("not UTF-8 text from line 2"), "{message}");
+    assert!(message.contains("line 2 is not UTF-8 text"), "{message}");
     testing.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
-    let mended = list().await.unwrap();
-    assert!(mended.contains("vue") && !mended.contains("react"), "{mended}");
+    let fixed = list().await.unwrap();
+    assert!(fixed.contains("vue") && !fixed.contains("react"), "{fixed}");
 }
 
-// A call costs one look at a version; how long that takes, a bench over the pipe tells.
 // S3: REQ-1.4, REQ-9.1, REQ-9.2, REQ-9.4
 #[tokio::test]
-async fn what_did_not_change_is_not_read_again() {
+async fn unchanged_config_is_read_once() {
     let mut store = MockDocumentRepository::new();
     let document = Document::new(DocumentId::docsets(), REACT.into());
     let version = document.version;
@@ -81,7 +80,7 @@ async fn what_did_not_change_is_not_read_again() {
 
 // S3: REQ-9.5
 #[tokio::test]
-async fn the_list_is_made_once_and_shared() {
+async fn docset_list_is_rendered_once_and_shared() {
     let testing = configured(REACT).await;
     let application = testing.application();
     let mut lists = Vec::new();
@@ -94,7 +93,7 @@ async fn the_list_is_made_once_and_shared() {
 
 // S3: REQ-7.3
 #[tokio::test]
-async fn a_file_that_cannot_be_read_is_an_error_with_its_place_and_reason() {
+async fn unreadable_config_error_names_file_and_reason() {
     let mut store = MockDocumentRepository::new();
     store.expect_versions().returning(|_, _| {
         let (place, reason) = (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
@@ -106,20 +105,19 @@ async fn a_file_that_cannot_be_read_is_an_error_with_its_place_and_reason() {
 }
 
 #[tokio::test]
-async fn check_lists_every_fault_and_every_slip() {
-    let found = async |text: &'static str| configured(text).await.check().await;
-    assert!(found("docsets:\n").await.is_empty());
-    assert_eq!(found("docsets:\n  a b:\n  c: {version: 1/2}\n").await.len(), 2);
-    let slips = found("docsets:\n  a:\n    alias: [b]\n").await;
-    assert_eq!(slips.len(), 2, "and the missing folder: {slips:?}");
-    let slip = ".knowledge/config.yaml:3: column 5: unknown property \"alias\"; did you mean \
+async fn check_lists_config_errors_and_hints() {
+    let check = async |text: &'static str| configured(text).await.check().await;
+    assert!(check("docsets:\n").await.is_empty());
+    assert_eq!(check("docsets:\n  a b:\n  c: {version: 1/2}\n").await.len(), 2);
+    let findings = check("docsets:\n  a:\n    alias: [b]\n").await;
+    assert_eq!(findings.len(), 2, "the hint and the missing folder: {findings:?}");
+    let hint = ".knowledge/config.yaml:3: column 5: unknown property \"alias\"; did you mean \
                 `aliases`?";
-    assert_eq!(slips[1], slip);
+    assert_eq!(findings[1], hint);
 }
 
-// Rulings 4: in a database the configuration is imported
 #[tokio::test]
-async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used() {
+async fn import_replaces_config_and_rejects_invalid() {
     let testing = TestApplication::new();
     let caller = || Caller::local("me", Access::Write);
     let import = async |text: &str| import(&testing.ports(), text.to_owned(), caller()).await;
@@ -138,7 +136,7 @@ async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used()
 // S3: REQ-3.4
 // S5: 4.3
 #[tokio::test]
-async fn docsets_are_those_of_the_caller_s_project() {
+async fn docsets_come_from_callers_project() {
     let one = ProjectKey::new("one");
     let server = TestApplication { projects: vec![one.clone()], ..configured(REACT).await };
     let reach = ProjectScope::Only(vec![one.clone()]);
@@ -146,9 +144,9 @@ async fn docsets_are_those_of_the_caller_s_project() {
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound);
-        let told = "there is no .knowledge/config.yaml in the project's folder. Create \
+        let expected = "there is no .knowledge/config.yaml in the project's folder. Create \
                     .knowledge/config.yaml there";
-        assert!(error.message.contains(told), "no path of the server's machine: {error}");
+        assert!(error.message.contains(expected), "path of the server: {error}");
     }
     remote.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
     let names = async |testing: &TestApplication| {

@@ -1,67 +1,74 @@
-//! Lists audit rows, and verifies their chain.
+//! Lists audit rows and verifies their hash chain.
 //!
-//! The chain proves that no row was changed or removed from its middle. A missing end is proved
-//! only against a row's number and hash that were noted elsewhere.
+//! The chain proves that no row was changed or removed from the middle. Removed newest rows are
+//! detected only by comparing with a row's number and hash that were saved elsewhere.
 
 use reqlore_domain::audit_log::{AuditRow, ChainError, ChainHead, ChainVerifier, RowHash};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
 
-/// Rows read at a time.
-const PART: usize = 1_000;
+/// Rows per read.
+const BATCH_ROWS: usize = 1_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
-    /// Maximum number of rows, the newest.
+    /// Maximum number of rows; the newest ones are returned.
     pub last: usize,
     pub user: Option<String>,
-    /// A tool's name, or a method.
+    /// Name of a tool or method.
     pub action: Option<String>,
 }
 
 impl AuditQuery {
-    /// A row that this version cannot read has no user and no action.
-    fn includes(&self, row: &AuditRow) -> bool {
+    /// A row that this version cannot parse matches only a query without filters.
+    fn matches_row(&self, row: &AuditRow) -> bool {
         if self.user.is_none() && self.action.is_none() {
             return true;
         }
-        let Some(entry) = row.entry() else { return false };
-        self.user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(&entry.user))
-            && self.action.as_ref().is_none_or(|action| *action == entry.action)
+        let Some(event) = row.entry() else { return false };
+        if let Some(user) = &self.user
+            && !user.eq_ignore_ascii_case(&event.user)
+        {
+            return false;
+        }
+        match &self.action {
+            Some(action) => *action == event.action,
+            None => true,
+        }
     }
 }
 
-/// The newest rows of a query, by number.
-pub async fn list(log: &dyn AuditLog, wanted: &AuditQuery) -> Result<Vec<AuditRow>> {
-    let mut found = Vec::new();
+/// Returns the newest rows that match a query, sorted by number.
+pub async fn list(log: &dyn AuditLog, query: &AuditQuery) -> Result<Vec<AuditRow>> {
+    let mut newest_first = Vec::new();
     let mut end = log.newest().await?.number + 1;
-    while end > 1 && found.len() < wanted.last {
-        let from = end.saturating_sub(PART as u64).max(1);
-        let mut part = log.rows(from, PART).await?;
-        // After pruning, the storage returns later rows in place of the first.
-        part.retain(|row| row.number < end);
-        if part.is_empty() {
+    while end > 1 && newest_first.len() < query.last {
+        let from = end.saturating_sub(BATCH_ROWS as u64).max(1);
+        let mut batch = log.rows(from, BATCH_ROWS).await?;
+        // If the first rows of the range are pruned, the storage returns later ones instead.
+        batch.retain(|row| row.number < end);
+        if batch.is_empty() {
             break;
         }
-        found.extend(part.into_iter().rev().filter(|row| wanted.includes(row)));
+        newest_first.extend(batch.into_iter().rev().filter(|row| query.matches_row(row)));
         end = from;
     }
-    found.truncate(wanted.last);
-    found.reverse();
-    Ok(found)
+    newest_first.truncate(query.last);
+    newest_first.reverse();
+    Ok(newest_first)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditVerification {
-    /// Number of rows before the first broken one.
+    /// Number of valid rows before the first broken one.
     pub rows: u64,
-    /// The newest of these.
+    /// The newest valid row.
     pub newest: ChainHead,
     pub broken: Option<ChainError>,
     pub noted: ExpectedRow,
 }
 
-/// The state of the row that was noted elsewhere.
+/// The state of a row whose number and hash were saved elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedRow {
     /// No row was given.
@@ -80,41 +87,44 @@ impl AuditVerification {
     }
 }
 
-/// Verifies all rows, and compares one of them with the noted row.
-pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<AuditVerification> {
+/// Verifies the chain of all rows, and compares it with a row that was saved elsewhere.
+pub async fn verify(log: &dyn AuditLog, expected: Option<ChainHead>) -> Result<AuditVerification> {
     let mut verifier = ChainVerifier::default();
-    let (mut rows, mut newest, mut first) = (0, ChainHead::default(), None);
-    let mut seen =
-        noted.filter(|noted| noted.number == 0).map(|noted| noted.hash == RowHash::FIRST);
+    let (mut rows, mut newest, mut first_number) = (0, ChainHead::default(), None);
+    // Set when the expected row is read: true if the hashes are equal.
+    let mut is_equal = match expected {
+        Some(ChainHead { number: 0, hash }) => Some(hash == RowHash::FIRST),
+        _ => None,
+    };
     let mut broken = None;
     while broken.is_none() {
-        let part = log.rows(newest.number + 1, PART).await?;
-        let Some(last) = part.last().map(AuditRow::head) else { break };
-        if let Err(found) = verifier.next(&part) {
-            broken = Some(found);
+        let batch = log.rows(newest.number + 1, BATCH_ROWS).await?;
+        let Some(last) = batch.last() else { break };
+        if let Err(error) = verifier.next(&batch) {
+            broken = Some(error);
         }
         let end = match broken {
             Some(ChainError::Changed { number } | ChainError::Missing { number }) => number,
             None => last.number + 1,
         };
-        let sound = part.iter().take_while(|row| row.number < end);
-        for row in sound {
-            first = first.or(Some(row.number));
+        for row in batch.iter().take_while(|row| row.number < end) {
+            first_number.get_or_insert(row.number);
             rows += 1;
             newest = row.head();
-            if let Some(noted) = noted.filter(|noted| noted.number == row.number) {
-                seen = Some(noted.hash == row.hash);
+            if let Some(expected) = expected
+                && expected.number == row.number
+            {
+                is_equal = Some(expected.hash == row.hash);
             }
         }
     }
     if broken.is_none() {
         broken = verifier.finish().err();
     }
-    let is_gone = |noted: ChainHead| first.is_some_and(|first| noted.number < first);
-    let noted = match (noted, seen) {
-        (None, _) => ExpectedRow::None,
-        (Some(_), Some(true)) => ExpectedRow::Found,
-        (Some(noted), None) if is_gone(noted) => ExpectedRow::Pruned,
+    let noted = match (expected, is_equal, first_number) {
+        (None, _, _) => ExpectedRow::None,
+        (Some(_), Some(true), _) => ExpectedRow::Found,
+        (Some(expected), None, Some(first)) if expected.number < first => ExpectedRow::Pruned,
         _ => ExpectedRow::Missing,
     };
     Ok(AuditVerification { rows, newest, broken, noted })

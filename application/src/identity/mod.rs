@@ -1,6 +1,6 @@
-//! Users, tokens, authentication and the audit trail.
+//! Users, tokens, authentication and queries of the audit log.
 //!
-//! Administration is not a tool: it is reachable only through the command line on the host.
+//! Administration has no tools: only the command line on the host changes users and tokens.
 
 pub mod audit_query;
 pub mod token_authenticator;

@@ -1,7 +1,7 @@
 //! Authenticates each request by its token.
 //!
-//! Lookups are cached while the storage's epoch stays the same. It is read on each request, so a
-//! token that any process revokes is refused from the next request on.
+//! Lookups are cached while the epoch of the storage is unchanged. The epoch is read on each
+//! request, so a token that another process revokes is rejected at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use reqlore_domain::identity::{
 };
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, no_project};
 use reqlore_domain::project_key::ProjectKey;
@@ -23,12 +23,12 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::audit_recorder::AuditRecorder;
 
 /// Cached tokens; a full cache is cleared.
-const MAX_KNOWN: usize = 10_000;
-/// Refused logins with a row of their own, per minute; the others are counted.
-const MAX_REFUSED: u64 = 100;
-/// Rows per minute of one token that is no longer valid.
-const MAX_SHOWN: u32 = 5;
-const LOGIN: &str = "login";
+const MAX_CACHED_TOKENS: usize = 10_000;
+/// Audit rows per minute for guessed tokens. Further guesses are only counted.
+const MAX_GUESS_ROWS: u64 = 100;
+/// Audit rows per minute for one token that is no longer valid.
+const MAX_ROWS_PER_TOKEN: u32 = 5;
+const LOGIN_ACTION: &str = "login";
 
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct TokenAuthenticator {
@@ -36,25 +36,25 @@ pub struct TokenAuthenticator {
     projects: Arc<dyn ProjectResolver>,
     clock: Arc<dyn Clock>,
     recorder: Arc<AuditRecorder>,
-    /// The most that this server allows.
+    /// Maximum access level that this server grants.
     max_access: Access,
-    state: Mutex<State>,
+    state: Mutex<AuthenticationState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AuthenticationState {
     epoch: u64,
-    known: HashMap<TokenId, Known>,
-    /// Uses of tokens that are not saved yet.
-    used: HashMap<TokenId, Timestamp>,
-    /// Refused guesses in this minute.
-    refused: u64,
-    /// Uses of invalid tokens in this minute.
-    shown: HashMap<TokenId, u32>,
+    cached: HashMap<TokenId, CachedToken>,
+    /// Last uses of tokens that are not saved yet.
+    unsaved_uses: HashMap<TokenId, Timestamp>,
+    /// Number of guessed tokens in this minute.
+    refused_guesses: u64,
+    /// Number of uses of each invalid token in this minute.
+    invalid_uses: HashMap<TokenId, u32>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedToken {
     owner: Arc<TokenOwner>,
     /// The caller of a request that names no project.
     caller: Arc<Caller>,
@@ -72,44 +72,46 @@ impl TokenAuthenticator {
         Self { identities, projects, clock, recorder, max_access, state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, AuthenticationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn known(&self, id: &TokenId) -> StoreResult<Option<Known>> {
+    /// Looks a token up in the cache, then in the storage.
+    async fn find_token(&self, id: &TokenId) -> StoreResult<Option<CachedToken>> {
         let epoch = self.identities.epoch().await?;
         {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if state.epoch != epoch {
                 state.epoch = epoch;
-                state.known.clear();
+                state.cached.clear();
             }
-            if let Some(known) = state.known.get(id) {
-                return Ok(Some(known.clone()));
+            if let Some(token) = state.cached.get(id) {
+                return Ok(Some(token.clone()));
             }
         }
         let Some(owner) = self.identities.token_owner(id).await? else { return Ok(None) };
-        let caller = Arc::new(self.caller(&owner));
-        let known = Known { owner: Arc::new(owner), caller };
-        let mut state = self.state();
-        // A lookup during a change is not cached, because it may be older than the change.
+        let caller = Arc::new(self.default_caller(&owner));
+        let token = CachedToken { owner: Arc::new(owner), caller };
+        let mut state = self.lock_state();
+        // If the epoch changed during the lookup, its result may already be outdated.
         if state.epoch == epoch {
-            if state.known.len() >= MAX_KNOWN {
-                state.known.clear();
+            if state.cached.len() >= MAX_CACHED_TOKENS {
+                state.cached.clear();
             }
-            state.known.insert(id.clone(), known.clone());
+            state.cached.insert(id.clone(), token.clone());
         }
-        Ok(Some(known))
+        Ok(Some(token))
     }
 
-    fn caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
+    fn default_caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
         let reach = match &token.projects[..] {
             [] => ProjectScope::Configured,
             projects => ProjectScope::Only(projects.to_vec()),
         };
+        // A project may have been removed from the configuration after the token was created.
         let keys = self.projects.keys();
-        let first = token.projects.iter().find(|project| keys.contains(project));
-        let project = first.or(token.projects.first()).cloned().unwrap_or_default();
+        let existing = token.projects.iter().find(|project| keys.contains(project));
+        let project = existing.or(token.projects.first()).cloned().unwrap_or_default();
         Caller {
             name: user.name.as_str().into(),
             role: user.role,
@@ -120,16 +122,17 @@ impl TokenAuthenticator {
         }
     }
 
-    /// The same caller with the project that the request names.
+    /// Returns the caller with the project that the request names.
     fn with_project(&self, caller: &Caller, project: &str) -> Result<Arc<Caller>, Error> {
-        let (keys, named) = (self.projects.keys(), ProjectKey::new(project));
-        if keys.contains(&named) && caller.reach.includes(&named) {
-            return Ok(Arc::new(Caller { project: named, ..caller.clone() }));
+        let (keys, key) = (self.projects.keys(), ProjectKey::new(project));
+        if keys.contains(&key) && caller.reach.includes(&key) {
+            return Ok(Arc::new(Caller { project: key, ..caller.clone() }));
         }
+        // Same error for a missing and a forbidden project, so that a token reveals no projects.
         Err(no_project(&caller.reach, &keys, "Reqlore-Project", project))
     }
 
-    /// Logs and audits a refused login; of too many only their number.
+    /// Logs and audits a rejected token, unless this minute has too many.
     async fn record_refusal(
         &self,
         credentials: &Credentials<'_>,
@@ -137,24 +140,42 @@ impl TokenAuthenticator {
         denial: TokenError,
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, .. } = credentials;
-        if denial == TokenError::Missing || !self.state().wants(id, denial) {
+        // Clients may try without a token first, to learn how to authenticate.
+        if denial == TokenError::Missing || !self.lock_state().count_refusal(id, denial) {
             return Ok(());
         }
         let (reason, token) = (denial.name(), id.map(TokenId::as_str));
         if denial == TokenError::Retired {
-            tracing::error!(id = correlation_id, address, token, "a rotated token was used: alarm");
+            tracing::error!(
+                id = correlation_id,
+                address,
+                token,
+                "rotated token used; it may be stolen"
+            );
         } else {
-            tracing::warn!(id = correlation_id, address, token, reason, "a login was refused");
+            tracing::warn!(id = correlation_id, address, token, reason, "login rejected");
         }
         let entry = AuditEvent {
             token: id.cloned(),
             correlation_id: (*correlation_id).to_owned(),
-            ..AuditEvent::refused(LOGIN, reason, format!("from {address}"), self.clock.now())
+            ..AuditEvent::refused(LOGIN_ACTION, reason, format!("from {address}"), self.clock.now())
         };
-        self.recorder.add(entry).await
+        self.recorder.add_event(entry).await
     }
 
-    /// Logs and audits a request for a project outside the caller's scope.
+    async fn refuse(
+        &self,
+        credentials: &Credentials<'_>,
+        id: Option<&TokenId>,
+        denial: TokenError,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        match self.record_refusal(credentials, id, denial).await {
+            Ok(()) => Err(AuthenticationError::Token(denial)),
+            Err(error) => Err(AuthenticationError::Failed(error)),
+        }
+    }
+
+    /// Logs and audits a request for a project outside the caller's project scope.
     async fn record_foreign_project(
         &self,
         caller: &Caller,
@@ -164,59 +185,73 @@ impl TokenAuthenticator {
         let Credentials { address, correlation_id, project, .. } = credentials;
         let name = project.unwrap_or_default().to_owned();
         let user = &*caller.name;
-        tracing::info!(id = correlation_id, address, user, "no such project for them");
+        tracing::info!(
+            id = correlation_id,
+            address,
+            user,
+            "project is outside the scope of the token"
+        );
         let entry = AuditEvent {
             user: caller.name.to_string(),
             token: caller.token.clone(),
             targets: vec![AuditTarget::read(name)],
             correlation_id: (*correlation_id).to_owned(),
-            ..AuditEvent::refused(LOGIN, kind.name(), format!("from {address}"), self.clock.now())
+            ..AuditEvent::refused(
+                LOGIN_ACTION,
+                kind.name(),
+                format!("from {address}"),
+                self.clock.now(),
+            )
         };
-        self.recorder.add(entry).await
+        self.recorder.add_event(entry).await
     }
 
-    /// Saves the last uses of tokens, and audits the number of refused logins without a row. Call
-    /// it once a minute.
-    pub(crate) async fn save_uses(&self) -> StoreResult<()> {
-        let (used, refused) = {
-            let mut state = self.state();
-            state.shown.clear();
-            (std::mem::take(&mut state.used), std::mem::take(&mut state.refused))
+    /// Saves the last uses of tokens, and audits how many guessed tokens got no row. Call it once a
+    /// minute.
+    pub(crate) async fn save_token_uses(&self) -> StoreResult<()> {
+        let (uses, refused) = {
+            let mut state = self.lock_state();
+            state.invalid_uses.clear();
+            (std::mem::take(&mut state.unsaved_uses), std::mem::take(&mut state.refused_guesses))
         };
-        if refused > MAX_REFUSED {
-            let more = format!("{} more logins were refused", refused - MAX_REFUSED);
-            tracing::warn!(more, "a flood of logins");
-            let entry = AuditEvent::refused(LOGIN, "many", more, self.clock.now());
-            // The next batch tries again.
-            let _ = self.recorder.add(entry).await;
+        if refused > MAX_GUESS_ROWS {
+            let reason = format!("{} more logins were refused", refused - MAX_GUESS_ROWS);
+            tracing::warn!(reason, "too many rejected logins");
+            let event = AuditEvent::refused(LOGIN_ACTION, "many", reason, self.clock.now());
+            // A full queue is reported to the next caller.
+            let _ = self.recorder.add_event(event).await;
         }
-        if used.is_empty() {
+        if uses.is_empty() {
             return Ok(());
         }
-        let noted = self.identities.record_use(used.clone().into_iter().collect()).await;
-        if noted.is_err() {
-            let mut state = self.state();
-            for (id, at) in used {
-                state.used.entry(id).or_insert(at);
+        let saved = self.identities.record_use(uses.clone().into_iter().collect()).await;
+        if saved.is_err() {
+            let mut state = self.lock_state();
+            for (id, at) in uses {
+                // A token that was used since then has a later time.
+                state.unsaved_uses.entry(id).or_insert(at);
             }
         }
-        noted
+        saved
     }
 }
 
-impl State {
-    /// Decides whether a refusal gets a row. A flood of guesses never hides uses of an invalid
-    /// token with its true secret.
-    fn wants(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
+impl AuthenticationState {
+    /// Counts a rejected token. Returns true if it gets an audit row.
+    ///
+    /// Guesses and known tokens are counted separately: a flood of guesses must not hide that a
+    /// revoked token is still in use.
+    fn count_refusal(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
         use TokenError::{Malformed, Missing, Unknown, Wrong};
         let is_guess = matches!(denial, Missing | Malformed | Unknown | Wrong);
+        // The id of a guess is chosen by the client, so it must not become a key of the map.
         let Some(id) = id.filter(|_| !is_guess) else {
-            self.refused += 1;
-            return self.refused <= MAX_REFUSED;
+            self.refused_guesses += 1;
+            return self.refused_guesses <= MAX_GUESS_ROWS;
         };
-        let shown = self.shown.entry(id.clone()).or_default();
-        *shown += 1;
-        *shown <= MAX_SHOWN
+        let uses = self.invalid_uses.entry(id.clone()).or_default();
+        *uses += 1;
+        *uses <= MAX_ROWS_PER_TOKEN
     }
 }
 
@@ -226,26 +261,28 @@ impl Authenticator for TokenAuthenticator {
         &self,
         credentials: Credentials<'_>,
     ) -> Result<Arc<Caller>, AuthenticationError> {
-        let refuse = async |id: Option<&TokenId>, denial| {
-            let recorded = self.record_refusal(&credentials, id, denial).await;
-            recorded.map_err(AuthenticationError::Failed)?;
-            Err(AuthenticationError::Token(denial))
+        let Some(text) = credentials.token else {
+            return self.refuse(&credentials, None, TokenError::Missing).await;
         };
-        let Some(text) = credentials.token else { return refuse(None, TokenError::Missing).await };
         let Some(presented) = PresentedToken::parse(text) else {
-            return refuse(None, TokenError::Malformed).await;
+            return self.refuse(&credentials, None, TokenError::Malformed).await;
         };
-        let failed = |error: StoreError| AuthenticationError::Failed(error.into());
-        let known = self.known(&presented.id).await.map_err(failed)?;
-        let owner = known.as_ref().map(|known| &*known.owner);
+        let id = &presented.id;
+        let token = match self.find_token(id).await {
+            Ok(token) => token,
+            Err(error) => return Err(AuthenticationError::Failed(error.into())),
+        };
+        let owner = token.as_ref().map(|token| &*token.owner);
         let now = self.clock.now();
+        // An unknown token is verified too, so that it takes as long as a wrong secret.
         if let Err(denial) = token::verify_token(owner, &presented.digest(), now) {
-            return refuse(Some(&presented.id), denial).await;
+            return self.refuse(&credentials, Some(id), denial).await;
         }
-        let Some(Known { caller, .. }) = known else {
-            return refuse(Some(&presented.id), TokenError::Unknown).await;
+        let Some(CachedToken { caller, .. }) = token else {
+            return self.refuse(&credentials, Some(id), TokenError::Unknown).await;
         };
-        self.state().used.insert(presented.id, now);
+        self.lock_state().unsaved_uses.insert(presented.id, now);
+        // The caller for the default project is cached, which saves a copy.
         let Some(project) = credentials.project else { return Ok(caller) };
         match self.with_project(&caller, project) {
             Ok(caller) => Ok(caller),

@@ -1,7 +1,7 @@
-//! Administration of users: adding, listing, disabling, and changing roles.
+//! Adds, lists and disables users, and changes their roles.
 //!
-//! A user is never removed, because creators and the audit keep naming them. Changes hold from the
-//! next request of every server on the storage.
+//! Users are never deleted, because documents and the audit log refer to them. Every server on the
+//! storage applies a change from its next request on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +14,7 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+/// The ports of the administration commands. Users and tokens are functions of it.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct UserAdmin {
@@ -22,22 +23,23 @@ pub struct UserAdmin {
     pub ids: Arc<dyn IdGenerator>,
     /// All configured projects.
     pub projects: Vec<ProjectKey>,
-    /// The local user.
+    /// The local user, who is recorded in the audit log.
     pub caller: Arc<Caller>,
     pub is_audited: bool,
 }
 
+/// The changes to commit, and the result for the caller.
 pub(super) type AdminDecision<T> = Result<(Vec<IdentityChange>, T)>;
 
 /// The users and tokens that a decision reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ReadSet {
+pub(super) struct IdentityReadSet {
     pub(super) users: Vec<UserName>,
     pub(super) tokens: Vec<TokenId>,
 }
 
 impl UserAdmin {
-    fn act(&self, action: &'static str, now: Timestamp) -> WriteContext {
+    fn write_context(&self, action: &'static str, now: Timestamp) -> WriteContext {
         WriteContext {
             caller: Arc::clone(&self.caller),
             tool: action,
@@ -49,39 +51,41 @@ impl UserAdmin {
         }
     }
 
-    /// Commits the changes that `decide` returns on the newest state, and returns its result.
-    /// `decide` may run again; the last run is valid.
-    pub(super) async fn change<T: Send + 'static>(
+    /// Commits the changes that `decide` returns, and returns its result.
+    ///
+    /// `decide` must be pure: it runs again if a user or token of `reads` changes before the commit.
+    pub(super) async fn commit_changes<T: Send + 'static>(
         &self,
         action: &'static str,
         now: Timestamp,
-        reads: ReadSet,
+        reads: IdentityReadSet,
         mut decide: impl FnMut(&[Option<User>], &[Option<Token>]) -> AdminDecision<T> + Send + 'static,
     ) -> Result<T> {
-        let found: Arc<Mutex<Option<T>>> = Arc::default();
-        let decided = Arc::clone(&found);
+        // The storage owns `decide`, so the result leaves it through a shared slot.
+        let result_slot: Arc<Mutex<Option<T>>> = Arc::default();
+        let written_slot = Arc::clone(&result_slot);
         let commit = IdentityCommit {
             users: reads.users,
             tokens: reads.tokens,
             decide: Box::new(move |users, tokens| {
-                let (changes, found) = decide(users, tokens)?;
-                *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                let (changes, result) = decide(users, tokens)?;
+                *written_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
                 Ok(changes)
             }),
-            act: self.act(action, now),
+            act: self.write_context(action, now),
         };
         self.identities.commit_identities(commit).await?;
-        let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
-        found.ok_or_else(|| {
+        let result = result_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        result.ok_or_else(|| {
             Error::new(ErrorKind::Internal, "The storage committed without a decision.")
         })
     }
 }
 
-pub(super) fn no_user(name: &UserName) -> Error {
+pub(super) fn unknown_user(name: &UserName) -> Error {
     let message = format!(
-        "there is no user {name}; `reqlore user list` shows all, `reqlore user add {name} --role \
-         ROLE` adds this one"
+        "user {name} does not exist; `reqlore user list` shows all users, `reqlore user add {name} \
+         --role ROLE` adds one"
     );
     Error::new(ErrorKind::NotFound, message).field("user").reference(name.as_str())
 }
@@ -89,63 +93,67 @@ pub(super) fn no_user(name: &UserName) -> Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserChange {
     pub user: User,
+    /// True if the user already was as requested.
     pub unchanged: bool,
 }
 
-/// Adds a user. Names that differ in case only are equal.
-pub async fn add(to: &UserAdmin, name: UserName, role: Role) -> Result<User> {
-    let now = to.clock.now();
+/// Adds a user. Names that differ only in case are equal.
+pub async fn add(admin: &UserAdmin, name: UserName, role: Role) -> Result<User> {
+    let now = admin.clock.now();
     let user = User { name: name.clone(), role, created_at: now, disabled_at: None };
-    let reads = ReadSet { users: vec![name], ..ReadSet::default() };
+    let reads = IdentityReadSet { users: vec![name], ..IdentityReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| match users {
-        [Some(there)] => Err(is_there(there)),
+        [Some(existing)] => Err(user_exists(existing)),
         _ => Ok((vec![IdentityChange::User(user.clone())], user.clone())),
     };
-    to.change("user/add", now, reads, decide).await
+    admin.commit_changes("user/add", now, reads, decide).await
 }
 
-fn is_there(user: &User) -> Error {
+fn user_exists(user: &User) -> Error {
     let User { name, role, .. } = user;
-    let state = if user.disabled_at.is_some() { " and is disabled" } else { "" };
+    let state = if user.disabled_at.is_some() { ", disabled" } else { "" };
     let message = format!(
-        "there is a user {name} already, who has the role {role}{state}; nothing was changed. \
-         `reqlore user list` shows all users, `reqlore user set-role {name} --role ROLE` gives \
-         this one another role"
+        "user {name} already exists (role {role}{state}); to change the role, run `reqlore user \
+         set-role {name} --role ROLE`"
     );
     Error::new(ErrorKind::Refused, message).field("name").reference(name.as_str())
 }
 
-/// All users, by name.
-pub async fn list(of: &UserAdmin) -> Result<Vec<User>> {
-    Ok(of.identities.users().await?)
+/// Lists all users, sorted by name.
+pub async fn list(admin: &UserAdmin) -> Result<Vec<User>> {
+    Ok(admin.identities.users().await?)
 }
 
-/// Gives a user another role. Their tokens follow.
-pub async fn set_role(of: &UserAdmin, name: UserName, role: Role) -> Result<UserChange> {
-    change(of, "user/set-role", name, move |user| User { role, ..user }).await
+/// Changes a user's role, which applies to all their tokens.
+pub async fn set_role(admin: &UserAdmin, name: UserName, role: Role) -> Result<UserChange> {
+    change_user(admin, "user/set-role", name, move |user| User { role, ..user }).await
 }
 
 /// Disables a user, which invalidates all their tokens.
-pub async fn disable(of: &UserAdmin, name: UserName) -> Result<UserChange> {
-    let now = of.clock.now();
-    let disabled = move |user: User| User { disabled_at: user.disabled_at.or(Some(now)), ..user };
-    change(of, "user/disable", name, disabled).await
+pub async fn disable(admin: &UserAdmin, name: UserName) -> Result<UserChange> {
+    let now = admin.clock.now();
+    change_user(admin, "user/disable", name, move |user| {
+        // The first time stays.
+        User { disabled_at: user.disabled_at.or(Some(now)), ..user }
+    })
+    .await
 }
 
-async fn change(
-    of: &UserAdmin,
+async fn change_user(
+    admin: &UserAdmin,
     action: &'static str,
     name: UserName,
-    changed: impl Fn(User) -> User + Send + 'static,
+    apply: impl Fn(User) -> User + Send + 'static,
 ) -> Result<UserChange> {
-    let reads = ReadSet { users: vec![name.clone()], ..ReadSet::default() };
+    let reads = IdentityReadSet { users: vec![name.clone()], ..IdentityReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| {
-        let there = users.first().cloned().flatten().ok_or_else(|| no_user(&name))?;
-        let user = changed(there.clone());
-        if user == there {
+        let before = users.first().cloned().flatten().ok_or_else(|| unknown_user(&name))?;
+        let user = apply(before.clone());
+        // No change, no audit row, and caches of servers stay valid.
+        if user == before {
             return Ok((Vec::new(), UserChange { user, unchanged: true }));
         }
         Ok((vec![IdentityChange::User(user.clone())], UserChange { user, unchanged: false }))
     };
-    of.change(action, of.clock.now(), reads, decide).await
+    admin.commit_changes(action, admin.clock.now(), reads, decide).await
 }

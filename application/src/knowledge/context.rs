@@ -10,23 +10,23 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Cut;
-use super::entity_view::{Arguments, EntityRequest, LinkedEntities};
+use super::Truncation;
+use super::entity_view::{EntityArguments, EntityRequest, LinkedEntities};
 use crate::ToolContext;
 use crate::tool::{Tool, read_tool};
 use crate::transaction::get_one;
 
-pub(crate) struct ContextPack;
+pub(crate) struct ContextTool;
 
 const MAX_ITEMS: usize = 1_000;
 
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct EntityContext<'a> {
     id: &'a str,
     /// The entity, linked entities, then linked items.
     items: Vec<ContextItem<'a>>,
     #[serde(flatten)]
-    cut: Cut,
+    cut: Truncation,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -37,9 +37,9 @@ struct ContextItem<'a> {
 }
 
 #[async_trait]
-impl Tool for ContextPack {
+impl Tool for ContextTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<EntityArguments, EntityContext<'_>>(
             "ixchel_context",
             "Gather an entity's context",
             "Returns an entity with the entities and backlog items it links to, and their \
@@ -54,52 +54,64 @@ impl Tool for ContextPack {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let EntityRequest { project, node, mut budget } =
-            EntityRequest::read(context, spec, &mut call).await?;
-        let neighbours = LinkedEntities::of(context, &project, &node).await?;
-        let mut sources = sources(&node, &neighbours);
+            EntityRequest::decode(context, spec, &mut call).await?;
+        let linked = LinkedEntities::read_targets(context, &project, &node).await?;
+        let mut sources = context_sources(&node, &linked);
         if sources.len() > MAX_ITEMS {
-            budget.note(format!("items: the first {MAX_ITEMS} of {}", sources.len()));
+            budget.add_note(format!("items: the first {MAX_ITEMS} of {}", sources.len()));
             sources.truncate(MAX_ITEMS);
         }
         let all = sources.len();
         let mut items = Vec::with_capacity(all);
-        for (at, ContextSource { document: id, called, title }) in sources.into_iter().enumerate() {
+        for (position, source) in sources.into_iter().enumerate() {
+            let ContextSource { document: id, label, title } = source;
             if budget.is_spent() {
-                budget.note(format!("items: the first {at} of {all}"));
+                budget.add_note(format!("items: the first {position} of {all}"));
                 break;
             }
-            let found = get_one(&*context.ports.documents, &project, &id).await;
-            let document = found.ok().flatten();
-            let text = document.as_ref().and_then(|document| document.text().ok());
-            let Some(text) = text else {
-                budget.note(format!("{id}: it can't be read"));
+            // One unreadable document must not fail the call.
+            let document = get_one(&*context.ports.documents, &project, &id).await;
+            let Ok(Some(document)) = document else {
+                budget.add_note(format!("{id}: cannot be read"));
                 continue;
             };
-            let body = budget.cut(&called, knowledge::body(text)).to_owned();
-            items.push(ContextItem { id: called, title, body });
+            let Ok(text) = document.text() else {
+                budget.add_note(format!("{id}: cannot be read"));
+                continue;
+            };
+            let body = budget.cut_text(&label, knowledge::body(text)).to_owned();
+            items.push(ContextItem { id: label, title, body });
         }
-        super::reply(&Answer { id: &node.entity.id, items, cut: budget.into_cut() })
+        super::json_reply(&EntityContext {
+            id: &node.entity.id,
+            items,
+            cut: budget.into_truncation(),
+        })
     }
 }
 
 struct ContextSource<'a> {
     document: DocumentId,
-    called: Cow<'a, str>,
+    label: Cow<'a, str>,
     title: &'a str,
 }
 
-/// An entity and what its links lead to, each once: itself, entities, items.
-fn sources<'a>(node: &'a EntityNode, neighbours: &'a LinkedEntities) -> Vec<ContextSource<'a>> {
-    let outgoing = neighbours.outgoing(node);
-    let entities = knowledge::one_hop(node, &outgoing).into_iter().map(|node| ContextSource {
-        document: DocumentId::entity(&*node.name),
-        called: Cow::Borrowed(&node.entity.id),
-        title: &node.entity.title,
-    });
-    let items = neighbours.linked_items(&outgoing).into_iter().filter_map(|head| {
-        let item = head.item.as_deref()?;
-        let called = item.display_name(&head.id.name);
-        Some(ContextSource { document: head.id.clone(), called, title: &item.title })
-    });
-    entities.chain(items).collect()
+/// The entity, then the linked entities, then the linked items, each once.
+fn context_sources<'a>(node: &'a EntityNode, linked: &'a LinkedEntities) -> Vec<ContextSource<'a>> {
+    let outgoing = linked.outgoing(node);
+    let mut sources = Vec::new();
+    for node in knowledge::one_hop(node, &outgoing) {
+        sources.push(ContextSource {
+            document: DocumentId::entity(&*node.name),
+            label: Cow::Borrowed(&node.entity.id),
+            title: &node.entity.title,
+        });
+    }
+    for meta in linked.linked_items(&outgoing) {
+        if let Some(item) = &meta.item {
+            let (document, label) = (meta.id.clone(), item.display_name(&meta.id.name));
+            sources.push(ContextSource { document, label, title: &item.title });
+        }
+    }
+    sources
 }

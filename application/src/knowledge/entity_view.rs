@@ -1,8 +1,6 @@
-//! One entity, and what links to and from it: what `ixchel_show`, `ixchel_graph` and
-//! `ixchel_context` share.
+//! One entity with its links and backlinks, for `ixchel_show`, `ixchel_graph` and `ixchel_context`.
 //!
-//! A target `REQ-48` has several spellings and names an item of the backlog. Of two items with one
-//! reference none is meant.
+//! A link target such as `REQ-48` is an item of the backlog; it is unresolved if two items have it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,15 +16,15 @@ use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Budget, MaxTokens, Repo, lookup};
+use super::{MaxTokens, Repo, TokenBudget, lookup_entities};
 use crate::ToolContext;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::tool::decode;
 
-// The arguments of the three tools. (A doc comment would become part of the schema.)
+// The arguments of the three tools. A doc comment would appear in the schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct EntityArguments {
     /// Entity ID, or path below .ixchel.
     id: BoundedString<1_000>,
     /// Path in the repository.
@@ -35,111 +33,124 @@ pub(super) struct Arguments {
     max_tokens: Option<MaxTokens>,
 }
 
+/// The decoded arguments: the entity and its project.
 pub(super) struct EntityRequest {
     pub(super) project: ProjectKey,
     pub(super) node: EntityNode,
-    pub(super) budget: Budget,
+    pub(super) budget: TokenBudget,
 }
 
 impl EntityRequest {
-    pub(super) async fn read(
+    pub(super) async fn decode(
         context: &ToolContext,
         spec: &ToolSpec,
         call: &mut ToolCall,
     ) -> Result<Self> {
-        let Arguments { id, repo, max_tokens } = decode(call, spec)?;
-        let project = super::project(context, &call.caller, repo.as_ref()).await?;
-        let node = find(context, &project, id.as_str()).await?;
-        Ok(Self { project, node, budget: Budget::new(max_tokens) })
+        let EntityArguments { id, repo, max_tokens } = decode(call, spec)?;
+        let project = super::resolve_project(context, &call.caller, repo.as_ref()).await?;
+        let node = find_entity(context, &project, id.as_str()).await?;
+        Ok(Self { project, node, budget: TokenBudget::new(max_tokens) })
     }
 }
 
-async fn find(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<EntityNode> {
-    let nodes = lookup(context, project, &[id.to_owned()]).await?;
+async fn find_entity(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<EntityNode> {
+    let nodes = lookup_entities(context, project, &[id.to_owned()]).await?;
     match EntityLookup::among(id, nodes.first().map_or(&[], Vec::as_slice)) {
         EntityLookup::One(node) => Ok(node.clone()),
         EntityLookup::Several(names) => {
             let message = format!(
-                "{} files claim the id {id}: {}. Give one of these names as the id, and correct \
-                 the others.",
+                "The id {id} is used by {} files: {}. Pass one of these names as the id, and \
+                 correct the ids of the others.",
                 names.len(),
                 names.join(", ")
             );
             Err(Error::new(ErrorKind::Refused, message).field("id").reference(id))
         }
+        // Only an unknown id needs the entity index, to suggest similar ids.
         EntityLookup::Nothing => {
-            let known =
+            let cache =
                 context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
-            Err(unknown(id, &known.inventory.similar(id)))
+            Err(unknown_entity(id, &cache.entity_index.similar(id)))
         }
     }
 }
 
-fn unknown(id: &str, similar: &[&str]) -> Error {
-    let meant = match similar {
+fn unknown_entity(id: &str, similar: &[&str]) -> Error {
+    let suggestion = match similar {
         [] => String::new(),
         similar => format!(" Did you mean {}?", similar.join(" or ")),
     };
     let shown: String = id.chars().take(100).collect();
-    let message =
-        format!("There is no entity {shown:?} in this project.{meant} ixchel_search finds ids.");
+    let message = format!(
+        "There is no entity {shown:?} in this project.{suggestion} ixchel_search finds ids."
+    );
     Error::new(ErrorKind::NotFound, message).field("id").reference(shown)
 }
 
-/// The entities and items that the links of an entity lead to, as far as they exist.
+/// The existing link targets of an entity.
 pub(super) struct LinkedEntities {
     entities: BTreeMap<String, Vec<EntityNode>>,
-    /// By their references as they are printed.
+    /// By printed reference, such as `REQ-048`.
     items: HashMap<String, Arc<DocumentMeta>>,
 }
 
 impl LinkedEntities {
-    pub(super) async fn of(
+    pub(super) async fn read_targets(
         context: &ToolContext,
         project: &ProjectKey,
         node: &EntityNode,
     ) -> Result<Self> {
-        let targets: BTreeSet<&String> = node.entity.links.iter().map(|l| &l.target).collect();
-        let targets: Vec<String> = targets.into_iter().cloned().collect();
-        let references: BTreeSet<Reference> =
-            targets.iter().filter_map(|target| Reference::parse(target)).collect();
+        let targets: BTreeSet<&str> = node.entity.links.iter().map(|link| &*link.target).collect();
+        let mut references = BTreeSet::new();
+        for target in &targets {
+            references.extend(Reference::parse(target));
+        }
         let words = references.iter().map(ToString::to_string);
         let items = BacklogReader { ports: &context.ports, project }.named(words).await?;
-        let is_item = |target: &String| {
-            Reference::parse(target).is_some_and(|found| items.contains_key(&found.to_string()))
-        };
-        let targets: Vec<String> = targets.into_iter().filter(|t| !is_item(t)).collect();
-        let nodes = match targets.as_slice() {
+        // An entity may be named like a reference, so targets without an item are looked up too.
+        let mut names = Vec::new();
+        for target in targets {
+            let reference = Reference::parse(target);
+            if !reference.is_some_and(|reference| items.contains_key(&reference.to_string())) {
+                names.push(target.to_owned());
+            }
+        }
+        let nodes = match names.as_slice() {
             [] => Vec::new(),
-            targets => lookup(context, project, targets).await?,
+            names => lookup_entities(context, project, names).await?,
         };
-        Ok(Self { entities: targets.into_iter().zip(nodes).collect(), items })
+        Ok(Self { entities: names.into_iter().zip(nodes).collect(), items })
     }
 
     pub(super) fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
-        let nodes = |target| self.entities.get(target).map_or(&[][..], Vec::as_slice);
-        knowledge::outgoing(&node.entity, |target| EntityLookup::among(target, nodes(target)))
+        knowledge::outgoing(&node.entity, |target| {
+            let nodes = self.entities.get(target).map_or(&[][..], Vec::as_slice);
+            EntityLookup::among(target, nodes)
+        })
     }
 
-    fn item(&self, edge: &LinkEnd<'_>) -> Option<&DocumentMeta> {
-        self.items.get(&Reference::parse(edge.id)?.to_string()).map(|head| &**head)
+    fn linked_item(&self, edge: &LinkEnd<'_>) -> Option<&DocumentMeta> {
+        let reference = Reference::parse(edge.id)?;
+        self.items.get(&reference.to_string()).map(|meta| &**meta)
     }
 
-    pub(super) fn title<'a>(&'a self, edge: &LinkEnd<'a>) -> Option<&'a str> {
-        let entity = edge.node.map(|node| node.entity.title.as_str());
-        entity.or_else(|| Some(&*self.item(edge)?.item.as_ref()?.title))
+    pub(super) fn target_title<'a>(&'a self, edge: &LinkEnd<'a>) -> Option<&'a str> {
+        if let Some(node) = edge.node {
+            return Some(&node.entity.title);
+        }
+        Some(&self.linked_item(edge)?.item.as_ref()?.title)
     }
 
-    /// The items that links lead to, each once, in the order of the links.
+    /// The linked items, each once, in the order of the links.
     pub(super) fn linked_items(&self, outgoing: &[OutgoingLinks<'_>]) -> Vec<&DocumentMeta> {
-        let mut heads: Vec<&DocumentMeta> = Vec::new();
-        for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
-            if let Some(head) = self.item(edge).filter(|head| heads.iter().all(|h| h.id != head.id))
-            {
-                heads.push(head);
+        let mut items: Vec<&DocumentMeta> = Vec::new();
+        for edge in outgoing.iter().flat_map(|links| &links.targets) {
+            let Some(meta) = self.linked_item(edge) else { continue };
+            if items.iter().all(|item| item.id != meta.id) {
+                items.push(meta);
             }
         }
-        heads
+        items
     }
 }
 
@@ -147,33 +158,36 @@ impl LinkedEntities {
 pub(super) struct EntityBacklinks(Vec<Arc<DocumentMeta>>);
 
 impl EntityBacklinks {
-    pub(super) async fn of(
+    pub(super) async fn read_sources(
         context: &ToolContext,
         project: &ProjectKey,
         node: &EntityNode,
     ) -> Result<Self> {
         let kinds = [DocumentKind::Entity].into_iter().chain(DocumentKind::ITEMS).collect();
-        let links =
-            BacklinkQuery { kinds, targets: names(node).into_iter().map(str::to_owned).collect() };
-        let mut heads: Vec<Arc<DocumentMeta>> = Vec::new();
-        for head in context.ports.documents.backlinks(project, &links).await?.into_iter().flatten()
-        {
-            // By id and by name it may be the same one.
-            if heads.iter().all(|known| known.id != head.id) {
-                heads.push(head);
+        let targets = entity_names(node).into_iter().map(str::to_owned).collect();
+        let query = BacklinkQuery { kinds, targets };
+        let backlinks = context.ports.documents.backlinks(project, &query).await?;
+        let mut sources: Vec<Arc<DocumentMeta>> = Vec::new();
+        for meta in backlinks.into_iter().flatten() {
+            // A document that links by id and by name is in both lists.
+            if sources.iter().all(|source| source.id != meta.id) {
+                sources.push(meta);
             }
         }
-        Ok(Self(heads))
+        Ok(Self(sources))
     }
 
-    /// Id and title of the sources of each relation, by id.
+    /// Returns id and title of the sources of each relation, sorted by id.
     pub(super) fn by_relation(&self, node: &EntityNode) -> BTreeMap<&str, Vec<(String, &str)>> {
-        let names = names(node);
+        let names = entity_names(node);
         let mut relations: BTreeMap<&str, Vec<(String, &str)>> = BTreeMap::new();
-        for head in &self.0 {
-            let Some(source) = source(head) else { continue };
-            let links = head.links().into_iter().filter(|(_, target)| names.contains(&&**target));
-            for (relation, _) in links {
+        for meta in &self.0 {
+            let Some(source) = backlink_source(meta) else { continue };
+            for (relation, target) in meta.links() {
+                if !names.contains(&&*target) {
+                    continue;
+                }
+                // One source may link by id and by name.
                 let sources = relations.entry(relation).or_default();
                 if sources.last() != Some(&source) {
                     sources.push(source.clone());
@@ -187,17 +201,19 @@ impl EntityBacklinks {
     }
 }
 
-/// The names by which links may call an entity.
-fn names(node: &EntityNode) -> Vec<&str> {
+/// The names that links may use for an entity.
+fn entity_names(node: &EntityNode) -> Vec<&str> {
     let mut names = vec![node.entity.id.as_str(), node.name.as_str()];
+    // The id is often the name.
     names.dedup();
     names
 }
 
-fn source(head: &DocumentMeta) -> Option<(String, &str)> {
-    if let Some(entity) = &head.entity {
+/// Id and title of a document that links to an entity.
+fn backlink_source(meta: &DocumentMeta) -> Option<(String, &str)> {
+    if let Some(entity) = &meta.entity {
         return Some((entity.id.clone(), &entity.title));
     }
-    let item = head.item.as_ref()?;
-    Some((item.display_name(&head.id.name).into_owned(), &item.title))
+    let item = meta.item.as_ref()?;
+    Some((item.display_name(&meta.id.name).into_owned(), &item.title))
 }

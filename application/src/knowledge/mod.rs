@@ -1,4 +1,4 @@
-//! The knowledge graph: six tools over `.ixchel/**/*.md`.
+//! The knowledge graph: six tools on the entities of `.ixchel/**/*.md`.
 
 pub(crate) mod context;
 mod entity_view;
@@ -24,8 +24,8 @@ use crate::tool;
 
 type Repo = BoundedString<1_000>;
 
-/// The project that `repo` names, or the caller's own.
-async fn project(
+/// Returns the project that `repo` names, or the caller's default.
+async fn resolve_project(
     context: &ToolContext,
     caller: &Caller,
     repo: Option<&Repo>,
@@ -33,105 +33,109 @@ async fn project(
     context.ports.projects.resolve(caller, repo.map(Repo::as_str), Toolset::Knowledge).await
 }
 
-/// The entities that each of these words names, in their order.
-async fn lookup(
+/// Returns the entities that have each word as id or file name, in the order of the words.
+async fn lookup_entities(
     context: &ToolContext,
     project: &ProjectKey,
     words: &[String],
 ) -> Result<Vec<Vec<EntityNode>>> {
     let mut nodes = Vec::with_capacity(words.len());
-    for heads in context.ports.documents.lookup(project, DocumentKind::Entity, words).await? {
-        nodes.push(heads.iter().filter_map(|head| EntityNode::of(head)).collect());
+    for matches in context.ports.documents.lookup(project, DocumentKind::Entity, words).await? {
+        nodes.push(matches.iter().filter_map(|meta| EntityNode::of(meta)).collect());
     }
     Ok(nodes)
 }
 
-/// Pretty JSON as text, and the same as data.
-fn reply(answer: &impl Serialize) -> Result<ToolReply> {
+/// A reply with the same JSON as text and as data.
+fn json_reply(answer: &impl Serialize) -> Result<ToolReply> {
     let text = serde_json::to_string_pretty(answer).map_err(|error| {
-        Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
+        Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
     })?;
     tool::reply(text, answer)
 }
 
-/// `max_tokens`, the size of an answer; four characters count as one token.
+/// Maximum size of an answer, at four characters per token.
 type MaxTokens = BoundedInt<1, 262_144>;
 
-/// The rest of `max_tokens` while an answer is built, and the parts that were cut.
+/// The size that is left while an answer is built, and notes about its truncated parts.
 #[derive(Debug)]
-struct Budget {
-    /// In characters.
-    left: usize,
-    cut: Vec<String>,
+struct TokenBudget {
+    /// Remaining characters.
+    remaining: usize,
+    notes: Vec<String>,
 }
 
-const CHARACTERS_A_TOKEN: usize = 4;
+const CHARACTERS_PER_TOKEN: usize = 4;
 /// About a mebibyte of text.
 const DEFAULT_TOKENS: usize = 262_144;
 
-impl Budget {
+impl TokenBudget {
     fn new(max_tokens: Option<MaxTokens>) -> Self {
         let tokens = max_tokens.map_or(DEFAULT_TOKENS, MaxTokens::get);
-        Self { left: tokens * CHARACTERS_A_TOKEN, cut: Vec::new() }
+        Self { remaining: tokens * CHARACTERS_PER_TOKEN, notes: Vec::new() }
     }
 
-    /// As much of a text as fits, cut at the end of a line or else of a word.
-    fn cut<'a>(&mut self, what: &str, text: &'a str) -> &'a str {
-        // Bytes are never fewer than characters.
-        if text.len() <= self.left {
-            self.left -= text.len();
+    /// Takes the beginning of a text that fits, cut at the end of a line or word.
+    fn cut_text<'a>(&mut self, part: &str, text: &'a str) -> &'a str {
+        // Fast path: a text never has more characters than bytes.
+        if text.len() <= self.remaining {
+            self.remaining -= text.len();
             return text;
         }
-        let Some((end, _)) = text.char_indices().nth(self.left) else {
-            self.left -= text.chars().count();
+        let Some((end, _)) = text.char_indices().nth(self.remaining) else {
+            self.remaining -= text.chars().count();
             return text;
         };
-        let head = &text[..end];
-        let line = head.rfind('\n').filter(|at| *at * 2 > end);
-        let end = line.or_else(|| head.rfind(char::is_whitespace)).unwrap_or(end);
+        let fitting = &text[..end];
+        // A line end in the first half would waste too much of the budget.
+        let end = match fitting.rfind('\n') {
+            Some(line_end) if line_end * 2 > end => line_end,
+            _ => fitting.rfind(char::is_whitespace).unwrap_or(end),
+        };
         let kept_text = text[..end].trim_end();
         let (kept, all) = (kept_text.chars().count(), text.chars().count());
-        self.cut.push(format!("{what}: the first {kept} of {all} characters"));
-        self.left = 0;
+        self.notes.push(format!("{part}: the first {kept} of {all} characters"));
+        self.remaining = 0;
         kept_text
     }
 
-    /// Takes as many leading items as fit by their size as JSON.
-    fn keep<T: Serialize>(&mut self, what: &str, items: &mut Vec<T>) {
+    /// Truncates a list to the leading items that fit, measured as JSON.
+    fn keep_fitting<T: Serialize>(&mut self, part: &str, items: &mut Vec<T>) {
         let all = items.len();
         let mut kept = 0;
         for item in &*items {
             let size = serde_json::to_string(item).map_or(0, |json| json.chars().count());
-            if size > self.left {
+            // Stops at the first item that is too long, so that the order has no gaps.
+            if size > self.remaining {
                 break;
             }
-            self.left -= size;
+            self.remaining -= size;
             kept += 1;
         }
         if kept < all {
             items.truncate(kept);
-            self.left = 0;
-            self.cut.push(format!("{what}: the first {kept} of {all}"));
+            self.remaining = 0;
+            self.notes.push(format!("{part}: the first {kept} of {all}"));
         }
     }
 
-    /// Notes a part that is left out for another reason.
-    fn note(&mut self, what: String) {
-        self.cut.push(what);
+    /// Reports a part that is omitted for another reason.
+    fn add_note(&mut self, note: String) {
+        self.notes.push(note);
     }
 
     fn is_spent(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
-    fn into_cut(self) -> Cut {
-        Cut { truncated: !self.cut.is_empty(), cut: self.cut }
+    fn into_truncation(self) -> Truncation {
+        Truncation { truncated: !self.notes.is_empty(), cut: self.notes }
     }
 }
 
-// The end of each answer that has a budget. (A doc comment would become part of the schema.)
+// The last fields of each answer with a budget. A doc comment would appear in the schema.
 #[derive(Serialize, JsonSchema)]
-struct Cut {
+struct Truncation {
     /// True if parts of the response were cut.
     truncated: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -9,7 +9,7 @@ use reqlore_domain::search::{SearchHits, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Cut, MaxTokens, Repo};
+use super::{MaxTokens, Repo, TokenBudget, Truncation};
 use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool};
 
@@ -41,20 +41,20 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct SearchResults<'a> {
     /// Best first.
-    hits: Vec<Hit<'a>>,
+    hits: Vec<EntityHit<'a>>,
     total: usize,
-    /// What ranked: "words", "meaning:<model>".
+    /// Rankers: "words", "meaning:<model>".
     signals: &'a [String],
     /// Texts not embedded yet.
     pending: usize,
     #[serde(flatten)]
-    cut: Cut,
+    cut: Truncation,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Hit<'a> {
+struct EntityHit<'a> {
     id: &'a str,
     kind: &'a str,
     title: &'a str,
@@ -66,7 +66,7 @@ struct Hit<'a> {
 #[async_trait]
 impl Tool for SearchTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<Arguments, SearchResults<'_>>(
             "ixchel_search",
             "Search the knowledge graph",
             "Searches decisions, issues, ideas and other entities by meaning and words; an ID in \
@@ -82,9 +82,12 @@ impl Tool for SearchTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
+        let project =
+            super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let mut documents = vec![DocumentKind::Entity];
-        documents.extend(arguments.sections.then_some(DocumentKind::Section));
+        if arguments.sections {
+            documents.push(DocumentKind::Section);
+        }
         let query = SearchQuery {
             text: arguments.query.into_string(),
             documents,
@@ -92,33 +95,34 @@ impl Tool for SearchTool {
             facets: Vec::new(),
             offset: arguments.offset.map_or(0, BoundedInt::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),
+            // An installed model is used unless the caller turns it off.
             meaning: if arguments.words_only { SemanticMode::Off } else { SemanticMode::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);
         let found = context.indexes.search(ports, &project, &query, observer).await?;
-        reply(&found, arguments.max_tokens)
+        search_reply(&found, arguments.max_tokens)
     }
 }
 
-fn reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolReply> {
-    let mut hits: Vec<Hit<'_>> = found
-        .hits
-        .iter()
-        .map(|hit| Hit {
+fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolReply> {
+    let mut hits = Vec::with_capacity(found.hits.len());
+    for hit in &found.hits {
+        hits.push(EntityHit {
             id: &hit.reference,
             kind: &hit.kind,
             title: &hit.title,
+            // More digits would cost tokens without helping to compare hits.
             score: (f64::from(hit.score) * 10_000.0).round() / 10_000.0,
             snippet: &hit.snippet,
-        })
-        .collect();
-    let mut budget = Budget::new(max_tokens);
-    budget.keep("hits", &mut hits);
-    super::reply(&Answer {
+        });
+    }
+    let mut budget = TokenBudget::new(max_tokens);
+    budget.keep_fitting("hits", &mut hits);
+    super::json_reply(&SearchResults {
         hits,
         total: found.total,
         signals: &found.signals,
         pending: found.pending,
-        cut: budget.into_cut(),
+        cut: budget.into_truncation(),
     })
 }

@@ -7,8 +7,8 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Cut;
-use super::entity_view::{Arguments, EntityRequest};
+use super::Truncation;
+use super::entity_view::{EntityArguments, EntityRequest};
 use crate::ToolContext;
 use crate::tool::{Tool, read_tool};
 use crate::transaction::get_one;
@@ -16,7 +16,7 @@ use crate::transaction::get_one;
 pub(crate) struct ShowTool;
 
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct EntityFile<'a> {
     id: &'a str,
     kind: &'a str,
     title: &'a str,
@@ -29,13 +29,13 @@ struct Answer<'a> {
     /// The file with front matter.
     raw: &'a str,
     #[serde(flatten)]
-    cut: Cut,
+    cut: Truncation,
 }
 
 #[async_trait]
 impl Tool for ShowTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<EntityArguments, EntityFile<'_>>(
             "ixchel_show",
             "Read an entity",
             "Returns the Markdown file of one knowledge entity, with its metadata. Its text is \
@@ -50,17 +50,19 @@ impl Tool for ShowTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let EntityRequest { project, node, mut budget } =
-            EntityRequest::read(context, spec, &mut call).await?;
+            EntityRequest::decode(context, spec, &mut call).await?;
         let id = DocumentId::entity(&*node.name);
         let Some(document) = get_one(&*context.ports.documents, &project, &id).await? else {
-            let message = format!("{id} was removed just now; ask again.");
+            // Another process may delete the file after the lookup.
+            let message = format!("{id} was just removed; repeat the request.");
             return Err(Error::new(ErrorKind::NotFound, message).reference(&*node.entity.id));
         };
         let raw = document.text().map_err(|fault| {
             Error::new(ErrorKind::Unreadable, format!("{id}: {fault}")).reference(&*node.entity.id)
         })?;
-        let raw = budget.cut("raw", raw);
-        super::reply(&Answer {
+        // Last, because only the text can be truncated.
+        let raw = budget.cut_text("raw", raw);
+        super::json_reply(&EntityFile {
             id: &node.entity.id,
             kind: &node.entity.kind,
             title: &node.entity.title,
@@ -69,7 +71,7 @@ impl Tool for ShowTool {
             path: id.to_string(),
             version: document.version.to_string(),
             raw,
-            cut: budget.into_cut(),
+            cut: budget.into_truncation(),
         })
     }
 }

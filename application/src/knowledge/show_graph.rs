@@ -6,15 +6,15 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Cut;
-use super::entity_view::{Arguments, EntityBacklinks, EntityRequest, LinkedEntities};
+use super::Truncation;
+use super::entity_view::{EntityArguments, EntityBacklinks, EntityRequest, LinkedEntities};
 use crate::ToolContext;
 use crate::tool::{Tool, read_tool};
 
 pub(crate) struct GraphTool;
 
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct EntityLinks<'a> {
     id: &'a str,
     title: &'a str,
     /// Links, by relation.
@@ -22,18 +22,18 @@ struct Answer<'a> {
     /// Backlinks from the knowledge graph and the backlog, by relation.
     incoming: Vec<IncomingLinks<'a>>,
     #[serde(flatten)]
-    cut: Cut,
+    cut: Truncation,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct OutgoingLinks<'a> {
     /// Front matter key, or type of a map-style link.
     rel: &'a str,
-    targets: Vec<Target<'a>>,
+    targets: Vec<LinkTarget<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Target<'a> {
+struct LinkTarget<'a> {
     id: &'a str,
     /// Null if the target is missing.
     #[schemars(required, extend("type" = ["string", "null"]))]
@@ -44,11 +44,11 @@ struct Target<'a> {
 struct IncomingLinks<'a> {
     /// As in outgoing, or "mentions" for mentions in texts.
     rel: &'a str,
-    sources: Vec<Source<'a>>,
+    sources: Vec<LinkSource<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Source<'a> {
+struct LinkSource<'a> {
     /// Entity ID or item reference.
     id: String,
     title: &'a str,
@@ -57,7 +57,7 @@ struct Source<'a> {
 #[async_trait]
 impl Tool for GraphTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<EntityArguments, EntityLinks<'_>>(
             "ixchel_graph",
             "Follow an entity's links",
             "Returns the links and backlinks of an entity, by relation.",
@@ -71,32 +71,33 @@ impl Tool for GraphTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let EntityRequest { project, node, mut budget } =
-            EntityRequest::read(context, spec, &mut call).await?;
-        let neighbours = LinkedEntities::of(context, &project, &node).await?;
+            EntityRequest::decode(context, spec, &mut call).await?;
+        let linked = LinkedEntities::read_targets(context, &project, &node).await?;
         let mut outgoing = Vec::new();
-        for links in neighbours.outgoing(&node) {
-            let mut targets: Vec<Target<'_>> = links
-                .targets
-                .iter()
-                .map(|edge| Target { id: edge.id, title: neighbours.title(edge) })
-                .collect();
-            budget.keep(links.relation, &mut targets);
+        for links in linked.outgoing(&node) {
+            let mut targets = Vec::with_capacity(links.targets.len());
+            for edge in &links.targets {
+                targets.push(LinkTarget { id: edge.id, title: linked.target_title(edge) });
+            }
+            budget.keep_fitting(links.relation, &mut targets);
             outgoing.push(OutgoingLinks { rel: links.relation, targets });
         }
-        let linking = EntityBacklinks::of(context, &project, &node).await?;
+        let backlinks = EntityBacklinks::read_sources(context, &project, &node).await?;
         let mut incoming = Vec::new();
-        for (rel, sources) in linking.by_relation(&node) {
-            let sources = sources.into_iter().map(|(id, title)| Source { id, title });
-            let mut sources: Vec<Source<'_>> = sources.collect();
-            budget.keep(&format!("incoming {rel}"), &mut sources);
+        for (rel, entries) in backlinks.by_relation(&node) {
+            let mut sources = Vec::with_capacity(entries.len());
+            for (id, title) in entries {
+                sources.push(LinkSource { id, title });
+            }
+            budget.keep_fitting(&format!("incoming {rel}"), &mut sources);
             incoming.push(IncomingLinks { rel, sources });
         }
-        super::reply(&Answer {
+        super::json_reply(&EntityLinks {
             id: &node.entity.id,
             title: &node.entity.title,
             outgoing,
             incoming,
-            cut: budget.into_cut(),
+            cut: budget.into_truncation(),
         })
     }
 }
@@ -109,7 +110,7 @@ mod tests {
 
     // S4: AC-002.4
     #[tokio::test]
-    async fn links_into_the_backlog_have_the_titles_of_its_items() {
+    async fn graph_links_to_items_have_their_titles() {
         let testing = TestApplication::new();
         let text = "---\nid: dec-1d2c8f\ntitle: Files\nimplements: [REQ-48, iss-bbbbbb, REQ-049]\n\
                     ---\nFiles it is.\n";
@@ -126,6 +127,10 @@ mod tests {
         assert_eq!(graph["outgoing"], json!([{ "rel": "implements", "targets": targets }]));
         testing.write_item("REQ-048-ffffff", "---\ntitle: Twin\n---\n").await;
         let graph = testing.data("ixchel_graph", arguments).await;
-        assert_eq!(graph["outgoing"][0]["targets"][0]["title"], Value::Null, "which of them?");
+        assert_eq!(
+            graph["outgoing"][0]["targets"][0]["title"],
+            Value::Null,
+            "two items have this reference"
+        );
     }
 }

@@ -1,8 +1,7 @@
-//! `ixchel_sync`: examines every file, brings the search index up to date, and counts.
+//! `ixchel_sync`: examines every entity file, updates the search index and counts the changes.
 //!
-//! For a storage that keeps documents elsewhere, it imports the files of the project's root: it
-//! puts documents whose bytes differ and deletes those without a file. A root without any entity
-//! may be the one of another machine, so nothing is deleted then.
+//! In a database, it imports the files of the workspace root and deletes entities without a file.
+//! A root without entities deletes nothing, because it may be the wrong folder.
 
 use std::collections::BTreeMap;
 
@@ -26,17 +25,18 @@ use crate::transaction::{act, edit, get_one};
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SyncTool {
-    /// True if it imports files into a database. Clients see that in its spec.
-    pub(crate) takes_over: bool,
+    /// True if the tool imports files into a database; part of its spec.
+    pub(crate) imports_files: bool,
 }
 
-/// The checkpoint of the search index that changes are counted from.
+/// Name of the checkpoint that changes are counted from.
 const CHECKPOINT: &str = "ixchel_sync";
 const MAX_WARNINGS: usize = 100;
-/// Documents and bytes of one commit. A call can be cancelled between two commits.
-const BATCH: (usize, usize) = (256, 4 * 1024 * 1024);
-/// Metadata read at a time.
-const PAGE: usize = 10_000;
+/// Limits of one commit. A call can be cancelled between two commits.
+const BATCH_DOCUMENTS: usize = 256;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Documents per page when metadata is listed.
+const PAGE_SIZE: usize = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct SyncReport {
     /// All .md files.
     scanned: usize,
     added: usize,
@@ -61,10 +61,10 @@ struct Answer {
 impl Tool for SyncTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            // It changes no document but by taking files over, and then only for who may write.
-            may_change: self.takes_over,
-            destructive: self.takes_over,
-            ..read_tool::<Arguments, Answer>(
+            // Only the import changes documents.
+            may_change: self.imports_files,
+            destructive: self.imports_files,
+            ..read_tool::<Arguments, SyncReport>(
                 "ixchel_sync",
                 "Update the knowledge index",
                 "Updates the search index from .ixchel and counts changes since the last sync. \
@@ -81,45 +81,51 @@ impl Tool for SyncTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let (ports, observer) = (&context.ports, &*call.observer);
-        let mut missed = Missed::default();
-        // Who may not write sees what is in the storage.
-        if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
-            let reason = "the files of the project's root are taken over";
-            // It takes several commits, and does the same when it is done again.
+        let project =
+            super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
+        let (ports, progress) = (&context.ports, &*call.observer);
+        let mut skipped = SkippedFiles::default();
+        // For a caller with read access, the sync covers the stored entities only.
+        if let Some(tree) = &ports.tree
+            && call.caller.may(Access::Write)
+        {
+            let reason = "files of the workspace root were imported";
+            // Without a key: an import takes several commits, and repeating it is harmless.
             let act = WriteContext { idempotency_key: None, ..act(context, &call, spec, reason) };
-            missed = import(ports, tree, &project, &act, observer).await?;
+            skipped = import_files(ports, &**tree, &project, &act, progress).await?;
         }
-        context.indexes.update_search(ports, &project, Refresh::Full, observer).await?;
-        let known = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
-        let inventory = &known.inventory;
-        let versions = inventory.versions();
+        context.indexes.update_search(ports, &project, Refresh::Full, progress).await?;
+        let cache = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
+        let entity_index = &cache.entity_index;
+        let versions = entity_index.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
-        super::reply(&Answer {
-            scanned: inventory.len() + missed.files,
+        super::json_reply(&SyncReport {
+            scanned: entity_index.len() + skipped.files,
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: warnings(inventory, missed.warnings),
+            warnings: list_warnings(entity_index, skipped.warnings),
         })
     }
 }
 
-/// What is wrong in the storage, behind what could not be taken over.
-fn warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
-    warnings.extend(inventory.faults().map(|(name, fault)| {
+/// Adds the problems of the stored entities to the warnings of the import.
+fn list_warnings(entity_index: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
+    for (name, fault) in entity_index.faults() {
         let file = DocumentId::entity(name);
-        match fault.line {
+        warnings.push(match fault.line {
             Some(line) => format!("{file}:{line}: {}", fault.message),
             None => format!("{file}: {}", fault.message),
+        });
+    }
+    for (id, names) in entity_index.duplicates() {
+        let mut files = Vec::new();
+        for name in names {
+            files.push(DocumentId::entity(name).to_string());
         }
-    }));
-    for (id, names) in inventory.duplicates() {
-        let files: Vec<String> =
-            names.iter().map(|name| DocumentId::entity(*name).to_string()).collect();
-        warnings.push(format!("{} claim one id, {id}; give each its own", files.join(" and ")));
+        let files = files.join(" and ");
+        warnings.push(format!("{files} use the same id {id}; give each entity its own id"));
     }
     let all = warnings.len();
     if all > MAX_WARNINGS {
@@ -129,81 +135,91 @@ fn warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
     warnings
 }
 
+/// Files that were not imported.
 #[derive(Debug, Default)]
-struct Missed {
-    /// Number of files of which the storage has nothing.
+struct SkippedFiles {
+    /// Number of skipped files that the storage has no version of.
     files: usize,
     warnings: Vec<String>,
 }
 
-/// Imports the entities of the tree. A file that cannot be read changes nothing and is a warning.
-async fn import(
+/// Imports the entities of `tree`. An unreadable file is reported and its stored version stays.
+async fn import_files(
     ports: &ApplicationPorts,
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
     act: &WriteContext,
-    observer: &dyn ProgressSink,
-) -> Result<Missed> {
+    progress: &dyn ProgressSink,
+) -> Result<SkippedFiles> {
     tree.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
-    let (mut files, faults) = versions(tree, project).await?;
-    let warnings = faults.iter().map(|fault| format!("{fault}; it was not taken over")).collect();
-    let mut missed = Missed { files: 0, warnings };
-    if files.is_empty() {
-        return Ok(missed);
+    let (mut files, faults) = entity_versions(tree, project).await?;
+    let mut skipped = SkippedFiles::default();
+    for fault in faults {
+        skipped.warnings.push(format!("{fault}; the file was not imported"));
     }
-    let (kept, _) = versions(&*ports.documents, project).await?;
-    let unread = |id: &DocumentId| files.get(id) == Some(&Version::UNREAD);
-    missed.files = files.keys().filter(|id| unread(id) && !kept.contains_key(*id)).count();
-    let mut differing: Vec<DocumentId> =
-        kept.keys().filter(|id| !files.contains_key(*id)).cloned().collect();
-    files.retain(|id, version| *version != Version::UNREAD && kept.get(id) != Some(version));
-    drop(kept);
+    // Nothing is deleted: an empty root may be the wrong folder.
+    if files.is_empty() {
+        return Ok(skipped);
+    }
+    let (stored, _) = entity_versions(&*ports.documents, project).await?;
+    for (id, version) in &files {
+        if *version == Version::UNREAD && !stored.contains_key(id) {
+            skipped.files += 1;
+        }
+    }
+    // Deletions of entities without a file, then files whose bytes differ.
+    let mut differing: Vec<DocumentId> = Vec::new();
+    differing.extend(stored.keys().filter(|id| !files.contains_key(*id)).cloned());
+    files.retain(|id, version| *version != Version::UNREAD && stored.get(id) != Some(version));
+    drop(stored);
     differing.extend(files.into_keys());
     let total = differing.len();
-    let mut rest = differing.into_iter().peekable();
-    while rest.peek().is_some() {
-        if observer.is_cancelled() {
-            let message = "Cancelled; what was taken over until now stays.";
+    let mut remaining = differing.into_iter();
+    while remaining.len() > 0 {
+        if progress.is_cancelled() {
+            let message = "Cancelled; the files imported so far remain in the storage.";
             return Err(Error::new(ErrorKind::Cancelled, message));
         }
         let (mut changes, mut bytes) = (Vec::new(), 0);
-        while changes.len() < BATCH.0 && bytes < BATCH.1 {
-            let Some(id) = rest.next() else { break };
-            let change = change(tree, project, id).await?;
+        while changes.len() < BATCH_DOCUMENTS && bytes < BATCH_BYTES {
+            let Some(id) = remaining.next() else { break };
+            let change = read_change(tree, project, id).await?;
             if let Some(DocumentChange::Put { document }) = &change {
                 bytes += document.body.len();
             }
             changes.extend(change);
         }
-        take_over(ports, project, changes, act, &mut missed).await?;
-        observer.progress(total - rest.len(), total, "taken over");
+        commit_batch(ports, project, changes, act, &mut skipped).await?;
+        progress.progress(total - remaining.len(), total, "imported");
     }
-    Ok(missed)
+    Ok(skipped)
 }
 
-/// The version of every entity, and the faults of those that cannot be read.
-async fn versions(
+/// Returns the version of every entity, and the problems of the unreadable ones.
+async fn entity_versions(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
 ) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
     let (mut versions, mut faults) = (BTreeMap::new(), Vec::new());
     let mut filter =
-        DocumentFilter { limit: Some(PAGE), ..DocumentFilter::all(DocumentKind::Entity) };
+        DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
     loop {
         let page = documents.find(project, &filter).await?;
-        for head in &page.metadata {
-            if let Some(fault) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
-                faults.push(format!("{}: {}", head.id, fault.message));
+        for meta in &page.metadata {
+            if let Some(fault) = &meta.fault
+                && meta.version == Version::UNREAD
+            {
+                faults.push(format!("{}: {}", meta.id, fault.message));
             }
-            versions.insert(head.id.clone(), head.version);
+            versions.insert(meta.id.clone(), meta.version);
         }
         let Some(next) = page.next else { return Ok((versions, faults)) };
         filter.after = Some(next);
     }
 }
 
-/// The change for a document that differs; none while its file cannot be read.
-async fn change(
+/// Returns the change for a document that differs; `None` if its file cannot be read now.
+async fn read_change(
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
     id: DocumentId,
@@ -212,36 +228,36 @@ async fn change(
         Ok(Some(document)) => Ok(Some(DocumentChange::Put { document })),
         Ok(None) => Ok(Some(DocumentChange::Delete { id })),
         Err(StoreError::Internal(fault)) => Err(StoreError::Internal(fault).into()),
-        // It could be read a moment ago; the next sync tells more.
+        // The file was readable a moment ago; the next sync reports it if it stays unreadable.
         Err(_) => Ok(None),
     }
 }
 
-/// Commits all at once. If the storage refuses that, commits one by one and warns of the refused.
-async fn take_over(
+/// Commits all changes at once. If the storage rejects one of them, commits each one separately.
+async fn commit_batch(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     changes: Vec<DocumentChange>,
     act: &WriteContext,
-    missed: &mut Missed,
+    skipped: &mut SkippedFiles,
 ) -> Result<()> {
-    match commit(ports, project, changes.clone(), act).await {
+    match commit_changes(ports, project, changes.clone(), act).await {
         Err(error) if error.kind == ErrorKind::Refused => {}
-        committed => return committed,
+        outcome => return outcome,
     }
     for change in changes {
-        match commit(ports, project, vec![change], act).await {
+        match commit_changes(ports, project, vec![change], act).await {
             Err(error) if error.kind == ErrorKind::Refused => {
-                missed.files += 1;
-                missed.warnings.push(format!("{}; it was not taken over", error.message));
+                skipped.files += 1;
+                skipped.warnings.push(format!("{}; the file was not imported", error.message));
             }
-            committed => committed?,
+            outcome => outcome?,
         }
     }
     Ok(())
 }
 
-async fn commit(
+async fn commit_changes(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     changes: Vec<DocumentChange>,
@@ -249,6 +265,6 @@ async fn commit(
 ) -> Result<()> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
     let reads = ReadSet::of(documents);
-    let put = edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ())));
-    put.await.map(|_| ())
+    edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ()))).await?;
+    Ok(())
 }

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::EntityNode;
 use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
@@ -31,18 +30,18 @@ struct Arguments {
 
 /// With untagged: items, else tags.
 #[derive(Serialize, JsonSchema)]
-struct Answer<'a> {
+struct TagReport<'a> {
     total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Tag<'a>>", default)]
-    tags: Option<Vec<Tag<'a>>>,
+    #[schemars(with = "Vec<TagCount<'a>>", default)]
+    tags: Option<Vec<TagCount<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<UntaggedItem<'a>>", default)]
     items: Option<Vec<UntaggedItem<'a>>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Tag<'a> {
+struct TagCount<'a> {
     tag: &'a str,
     count: usize,
 }
@@ -58,7 +57,7 @@ struct UntaggedItem<'a> {
 #[async_trait]
 impl Tool for TagsTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer<'_>>(
+        read_tool::<Arguments, TagReport<'_>>(
             "ixchel_tags",
             "List tags",
             "Lists the tags of the knowledge graph with their counts, or the untagged entities.",
@@ -72,38 +71,43 @@ impl Tool for TagsTool {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let known =
+        let project =
+            super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
+        let cache =
             context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();
         if arguments.untagged {
-            let names = known.inventory.untagged(kind);
-            drop(known);
-            return untagged(context, &project, &names).await;
+            let names = cache.entity_index.untagged(kind);
+            // The guard blocks other calls, so it is dropped before the documents are read.
+            drop(cache);
+            return untagged_reply(context, &project, &names).await;
         }
-        let tags = known.inventory.tags(kind).into_iter();
-        let tags: Vec<Tag<'_>> = tags.map(|tag| Tag { tag: tag.tag, count: tag.count }).collect();
-        super::reply(&Answer { total: tags.len(), tags: Some(tags), items: None })
+        let mut tags = Vec::new();
+        for tag in cache.entity_index.tags(kind) {
+            tags.push(TagCount { tag: tag.tag, count: tag.count });
+        }
+        super::json_reply(&TagReport { total: tags.len(), tags: Some(tags), items: None })
     }
 }
 
-/// The entities of these documents, as far as they are still there.
-async fn untagged(
+/// Lists the entities with these file names. Entities that were just deleted are omitted.
+async fn untagged_reply(
     context: &ToolContext,
     project: &ProjectKey,
     names: &[String],
 ) -> Result<ToolReply> {
-    let nodes = super::lookup(context, project, names).await?;
-    let own =
-        |(name, nodes): (&String, Vec<EntityNode>)| nodes.into_iter().find(|n| n.name == *name);
-    let nodes: Vec<EntityNode> = names.iter().zip(nodes).filter_map(own).collect();
-    let items = nodes.iter().map(|node| UntaggedItem {
-        id: &node.entity.id,
-        kind: &node.entity.kind,
-        title: &node.entity.title,
-        path: DocumentId::entity(&*node.name).to_string(),
-    });
-    let items: Vec<UntaggedItem<'_>> = items.collect();
-    super::reply(&Answer { total: items.len(), tags: None, items: Some(items) })
+    let matches = super::lookup_entities(context, project, names).await?;
+    let mut items = Vec::with_capacity(names.len());
+    for (name, nodes) in names.iter().zip(&matches) {
+        // The name may also be the id of another entity.
+        let Some(node) = nodes.iter().find(|node| node.name == *name) else { continue };
+        items.push(UntaggedItem {
+            id: &node.entity.id,
+            kind: &node.entity.kind,
+            title: &node.entity.title,
+            path: DocumentId::entity(&*node.name).to_string(),
+        });
+    }
+    super::json_reply(&TagReport { total: items.len(), tags: None, items: Some(items) })
 }

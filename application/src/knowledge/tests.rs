@@ -1,4 +1,4 @@
-//! The six tools on the memory store.
+//! Tests of the six tools on the memory store.
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::identity::Access;
@@ -10,7 +10,7 @@ use reqlore_domain::search::DocumentProjection;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::Budget;
+use super::TokenBudget;
 use crate::test_support::TestApplication;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
@@ -30,13 +30,13 @@ async fn project() -> TestApplication {
 async fn data(testing: &TestApplication, tool: &str, arguments: Value) -> Value {
     let reply = testing.call(tool, arguments).await.unwrap();
     let text: Value = serde_json::from_str(&reply.text[0]).unwrap();
-    assert_eq!(text, *reply.data, "the text is the data");
+    assert_eq!(text, *reply.data, "text and data are equal");
     text
 }
 
 // S4: AC-002.2
 #[tokio::test]
-async fn search_finds_requirements_of_sections_when_asked_to() {
+async fn search_with_sections_finds_requirements() {
     let testing = project().await;
     let section = "# General\n\n**1.** Every backend keeps bytes.\n";
     testing.write(DocumentId::section("general"), section).await;
@@ -47,9 +47,9 @@ async fn search_finds_requirements_of_sections_when_asked_to() {
     assert_eq!(found["total"], 0);
 }
 
-// S4: AC-002.3; catalogue 46
+// S4: AC-002.3
 #[tokio::test]
-async fn an_id_that_names_two_files_is_an_error_with_the_way_out() {
+async fn duplicate_entity_id_error_names_the_files() {
     let testing = project().await;
     testing.write_entity("ideas/twin", "---\nid: dec-1d2c8f\n---\n").await;
     let error = testing.error("ixchel_graph", json!({ "id": "dec-1d2c8f" })).await;
@@ -60,7 +60,7 @@ async fn an_id_that_names_two_files_is_an_error_with_the_way_out() {
 
 // S4: AC-002.5
 #[tokio::test]
-async fn context_says_what_it_cut() {
+async fn context_over_budget_reports_cut_parts() {
     let testing = project().await;
     let arguments = json!({ "id": "dec-1d2c8f", "max_tokens": 4 });
     let context = data(&testing, "ixchel_context", arguments).await;
@@ -71,29 +71,28 @@ async fn context_says_what_it_cut() {
     assert!(context["cut"].to_string().contains("items: the first 1 of 2"), "{context}");
 }
 
-// Catalogue 46
 #[tokio::test]
-async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
+async fn check_reports_entity_problems_with_file_and_line() {
     let testing = project().await;
     testing.write_entity("ideas/twin", "---\nid: iss-bbbbbb\n---\n").await;
     testing.write_entity("issues/iss-cccccc", "---\nid: [\n---\n").await;
     testing.write_entity("notes/other", "---\nid: iss-dddddd\n---\n").await;
     let shown = testing.check().await;
     for part in [
-        ".ixchel/decisions/dec-1d2c8f.md:7: supersedes leads to dec-aaaaaa, which is not there",
+        ".ixchel/decisions/dec-1d2c8f.md:7: supersedes leads to dec-aaaaaa, which does not exist",
         ".ixchel/decisions/dec-1d2c8f.md:8: implements leads to iss-bbbbbb, which ideas/twin and",
-        ".ixchel/ideas/twin.md:2: the id iss-bbbbbb is claimed by .ixchel/issues/iss-bbbbbb.md",
-        ".ixchel/issues/iss-bbbbbb.md:2: the id iss-bbbbbb is claimed by .ixchel/ideas/twin.md",
-        ".ixchel/notes/other.md:2: its id is iss-dddddd, and the file is called other.md",
+        ".ixchel/ideas/twin.md:2: the id iss-bbbbbb is also used by .ixchel/issues/iss-bbbbbb.md",
+        ".ixchel/issues/iss-bbbbbb.md:2: the id iss-bbbbbb is also used by .ixchel/ideas/twin.md",
+        ".ixchel/notes/other.md:2: the id is iss-dddddd, but the file is other.md",
         ".ixchel/issues/iss-cccccc.md:2: invalid front matter",
     ] {
         assert!(shown.iter().any(|line| line.starts_with(part)), "{part}\n{shown:#?}");
     }
-    assert_eq!(shown.len(), 6, "REQ-048 is no entity; {shown:#?}");
+    assert_eq!(shown.len(), 6, "REQ-048 is not an entity; {shown:#?}");
 }
 
 #[tokio::test]
-async fn a_sync_fills_an_index_that_lost_what_it_knew() {
+async fn sync_after_index_loss_indexes_documents_again() {
     let testing = TestApplication::new();
     testing.write_entity("a", "# An apple\n").await;
     let application = testing.application();
@@ -107,18 +106,18 @@ async fn a_sync_fills_an_index_that_lost_what_it_knew() {
 }
 
 #[tokio::test]
-async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
+async fn unreadable_changed_document_is_looked_up_in_the_list() {
     let mut store = MockDocumentRepository::new();
     let since = |revision, ids| Ok(ChangeSet::Since { revision: Revision(revision), ids });
-    let mut asked = 0;
+    let mut polls = 0;
     store.expect_changes().returning(move |_, kind, _, _| {
-        asked += usize::from(kind == DocumentKind::Entity);
-        match asked {
+        polls += usize::from(kind == DocumentKind::Entity);
+        match polls {
             1 => Ok(ChangeSet::Reset { revision: Revision(1) }),
             _ => since(2, vec![DocumentId::entity("a")]),
         }
     });
-    // A folder came to lie where the file was: reading it fails, and the list has it no more.
+    // A folder replaced the file: reading it fails, and the list does not contain it.
     store.expect_get().returning(|_, _| {
         Err(StoreError::Refused { place: "a".to_owned(), reason: "is a folder".to_owned() })
     });
@@ -140,8 +139,8 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
     }
 }
 
-/// A storage with a tree of files beside it.
-async fn beside_a_tree(files: &[(&str, &str)]) -> TestApplication {
+/// A database whose workspace root has these files.
+async fn with_files(files: &[(&str, &str)]) -> TestApplication {
     let editor = TestApplication::new();
     for (name, text) in files {
         editor.write(DocumentId::entity(*name), (*text).to_owned()).await;
@@ -149,10 +148,9 @@ async fn beside_a_tree(files: &[(&str, &str)]) -> TestApplication {
     TestApplication { tree: Some(editor.store), ..TestApplication::new() }
 }
 
-// Rulings 5: in a database `ixchel_sync` takes the tree over
 #[tokio::test]
-async fn sync_takes_over_what_differs_and_deletes_what_is_gone() {
-    let testing = beside_a_tree(&[("a", "# New\n"), ("b", "same\n")]).await;
+async fn sync_in_database_imports_changes_and_deletions() {
+    let testing = with_files(&[("a", "# New\n"), ("b", "same\n")]).await;
     testing.write_entity("b", "same\n").await;
     testing.write_entity("gone", "old\n").await;
     let synced = testing.call("ixchel_sync", json!({})).await.unwrap().data;
@@ -162,26 +160,26 @@ async fn sync_takes_over_what_differs_and_deletes_what_is_gone() {
 }
 
 #[tokio::test]
-async fn a_root_without_entities_deletes_nothing() {
-    let testing = beside_a_tree(&[]).await;
+async fn sync_from_root_without_entities_deletes_nothing() {
+    let testing = with_files(&[]).await;
     testing.write_entity("kept", "x\n").await;
     testing.call("ixchel_sync", json!({})).await.unwrap();
     assert_eq!(testing.body(DocumentId::entity("kept")).await.as_deref(), Some("x\n"));
 }
 
 #[tokio::test]
-async fn who_may_not_write_takes_nothing_over() {
-    let testing = beside_a_tree(&[("a", "x\n")]).await;
+async fn sync_with_read_access_imports_nothing() {
+    let testing = with_files(&[("a", "x\n")]).await;
     let reader = TestApplication { access: Access::Read, ..testing };
     let synced = reader.call("ixchel_sync", json!({})).await.unwrap().data;
     assert_eq!(synced["scanned"], 0, "{synced}");
     assert_eq!(reader.body(DocumentId::entity("a")).await, None);
 }
 
-// S4 AC-002: one bad file never fails a call, whatever a storage refuses
+// S4 AC-002: one bad file never fails a call.
 #[tokio::test]
-async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
-    let editor = beside_a_tree(&[("bad", "x\n"), ("good", "y\n")]).await;
+async fn sync_reports_rejected_files_and_imports_the_rest() {
+    let editor = with_files(&[("bad", "x\n"), ("good", "y\n")]).await;
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
     store.expect_find().returning(|_, filter| Ok(MetadataPage::of(Vec::new(), filter)));
@@ -200,17 +198,21 @@ async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
     });
     let testing = TestApplication { tree: editor.tree, ..TestApplication::on(store) };
     let synced = testing.call("ixchel_sync", json!({})).await.unwrap().data;
-    assert_eq!(synced["warnings"], json!(["bad: is refused; it was not taken over"]), "{synced}");
-    assert_eq!(synced["scanned"], 1, "what it has nothing of: {synced}");
+    assert_eq!(
+        synced["warnings"],
+        json!(["bad: is refused; the file was not imported"]),
+        "{synced}"
+    );
+    assert_eq!(synced["scanned"], 1, "the rejected file is counted: {synced}");
 }
 
-fn budget(characters: usize) -> Budget {
-    Budget { left: characters, cut: Vec::new() }
+fn budget(characters: usize) -> TokenBudget {
+    TokenBudget { remaining: characters, notes: Vec::new() }
 }
 
 #[test]
-fn texts_are_cut_at_lines_or_words_and_it_is_said() {
-    for (left, text, kept, cut) in [
+fn token_budget_cuts_text_at_line_or_word_end() {
+    for (remaining, text, kept, cut) in [
         (9, "all of it", "all of it", vec![]),
         (8, "all of it", "all of", vec!["x: the first 6 of 9 characters"]),
         (9, "line one\nline two", "line one", vec!["x: the first 8 of 17 characters"]),
@@ -218,17 +220,17 @@ fn texts_are_cut_at_lines_or_words_and_it_is_said() {
         (3, "🦀🦀🦀🦀", "🦀🦀🦀", vec!["x: the first 3 of 4 characters"]),
         (0, "x", "", vec!["x: the first 0 of 1 characters"]),
     ] {
-        let mut budget = budget(left);
-        assert_eq!(budget.cut("x", text), kept, "{left} {text}");
-        assert_eq!(budget.into_cut().cut, cut);
+        let mut budget = budget(remaining);
+        assert_eq!(budget.cut_text("x", text), kept, "{remaining} {text}");
+        assert_eq!(budget.into_truncation().cut, cut);
     }
 }
 
 #[test]
-fn items_are_kept_as_long_as_they_fit() {
+fn token_budget_keeps_items_that_fit() {
     let mut budget = budget(10);
     let mut items = vec!["abc", "def", "g"];
-    budget.keep("hits", &mut items);
+    budget.keep_fitting("hits", &mut items);
     assert_eq!(items, ["abc", "def"]);
-    assert_eq!(budget.into_cut().cut, ["hits: the first 2 of 3"]);
+    assert_eq!(budget.into_truncation().cut, ["hits: the first 2 of 3"]);
 }

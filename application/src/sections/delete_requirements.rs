@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct DeletedRequirement {
     project: String,
     section: String,
     index: String,
@@ -50,7 +50,7 @@ impl Tool for DeleteRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             destructive: true,
-            ..write_tool::<Arguments, Answer>(
+            ..write_tool::<Arguments, DeletedRequirement>(
                 "reqlix_delete_requirements",
                 "Delete a requirement",
                 "\
@@ -68,43 +68,48 @@ Returns the deleted requirement text, or an error if not found.",
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(context, &call, spec, arguments.operation_description.as_str());
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        let write_context = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
-        // Even a deletion that finds nothing creates a missing AGENTS.md.
-        super::read(ports, &project, None, act.clone()).await?;
-        let reads = super::reads_of_write(&key);
+        // Creates a missing AGENTS.md, even if there is nothing to delete.
+        super::read_documents(ports, &project, None, write_context.clone()).await?;
+        let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
-        let ((deleted, version), _) = edit(ports, &project, reads, act, decide).await?;
-        let answer = Answer {
+        let ((deleted, version), _) =
+            edit(ports, &project, read_set, write_context, decide).await?;
+        let details = DeletedRequirement {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             index: deleted.index,
             text: deleted.text,
             version: version.map(|version| version.to_string()),
         };
-        reply(deleted.requirement, &answer)
+        reply(deleted.requirement, &details)
     }
 }
 
 /// The deleted requirement, and the section's version without it.
-type Outcome = (DeleteOutcome, Option<Version>);
+type SectionDeletion = (DeleteOutcome, Option<Version>);
 
 impl Arguments {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Outcome)> {
-        let (_, section) = super::documents(snapshot);
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
+        let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
-        let document = section.ok_or_else(|| {
-            let known: Vec<&str> =
-                snapshot.metadata.iter().map(|head| head.id.name.as_str()).collect();
-            not_found(SECTION_NOT_FOUND, "section", key.as_str(), "sections", &known)
-        })?;
-        let section = Section::of(super::text(document)?);
-        let mut deleted = section.delete(&self.index).ok_or_else(|| {
-            let known: Vec<&str> = section.requirements().iter().map(|r| r.index).collect();
-            not_found(REQUIREMENT_NOT_FOUND, "index", self.index.as_str(), "indices", &known)
-        })?;
+        let Some(document) = section else {
+            let keys: Vec<&str> =
+                snapshot.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+            let message = SECTION_NOT_FOUND;
+            return Err(not_found_error(message, "section", key.as_str(), "sections", &keys));
+        };
+        let section = Section::of(super::document_text(document)?);
+        let Some(mut deleted) = section.delete(&self.index) else {
+            let requirements = section.requirements();
+            let indices: Vec<&str> =
+                requirements.iter().map(|requirement| requirement.index).collect();
+            let (message, index) = (REQUIREMENT_NOT_FOUND, self.index.as_str());
+            return Err(not_found_error(message, "index", index, "indices", &indices));
+        };
         let id = DocumentId::section(key.as_str());
         let body = deleted.body.take().map(Bytes::from);
         let remains = body.is_some();
@@ -114,21 +119,29 @@ impl Arguments {
         };
         let version = change.version();
         let mut changes = vec![change];
-        changes.extend(super::list_change(snapshot, key, remains)?);
+        changes.extend(super::section_list_change(snapshot, key, remains)?);
         Ok((changes, (deleted, version)))
     }
 }
 
-/// The specification fixes the message, so the hint names the existing ones.
-fn not_found(message: &str, field: &str, value: &str, what: &str, known: &[&str]) -> Error {
-    const SHOWN: usize = 50;
-    let shown = known.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    let hint = match known.len() {
-        0 => format!("{value:?} is not there; there are no {what} yet"),
-        count if count > SHOWN => {
-            format!("{value:?} is not there; the first {SHOWN} of {count} {what}: {shown}")
+/// The message must match the specification, so the hint lists the existing values.
+fn not_found_error(
+    message: &str,
+    field: &str,
+    value: &str,
+    plural_noun: &str,
+    existing: &[&str],
+) -> Error {
+    const MAX_LISTED: usize = 50;
+    let list = existing[..existing.len().min(MAX_LISTED)].join(", ");
+    let hint = match existing.len() {
+        0 => format!("{value:?} does not exist; there are no {plural_noun} yet"),
+        count if count > MAX_LISTED => {
+            format!(
+                "{value:?} does not exist; the first {MAX_LISTED} of {count} {plural_noun}: {list}"
+            )
         }
-        _ => format!("{value:?} is not there; the {what} are: {shown}"),
+        _ => format!("{value:?} does not exist; the {plural_noun} are: {list}"),
     };
     Error::new(ErrorKind::NotFound, message).field(field).reference(value).hint(hint)
 }
@@ -148,7 +161,7 @@ mod tests {
 
     // S1: D.3.3, D.3.4, D.3.5
     #[tokio::test]
-    async fn the_last_one_takes_the_file_and_its_line_but_not_a_person_s_prose() {
+    async fn delete_of_the_last_requirement_keeps_only_prose() {
         let testing = TestApplication::new();
         testing.write(DocumentId::section("a"), "**1.** only\n").await;
         testing.write(DocumentId::section("b"), "# Mine\n\n**1.** only\n").await;

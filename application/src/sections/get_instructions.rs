@@ -1,4 +1,4 @@
-//! `reqlix_get_instructions`: AGENTS.md, created with a placeholder when it is missing.
+//! `reqlix_get_instructions`: returns AGENTS.md and creates it with a placeholder if it is missing.
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
@@ -24,7 +24,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct InstructionsVersion {
     project: String,
     /// Of AGENTS.md.
     version: String,
@@ -34,7 +34,7 @@ struct Answer {
 impl Tool for GetInstructions {
     fn spec(&self) -> ToolSpec {
         // The space at the end of the first line is the specification's.
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, InstructionsVersion>(
             "reqlix_get_instructions",
             "Read the instructions",
             "\
@@ -52,11 +52,15 @@ This MCP server is the single source of truth for everything related to requirem
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(context, &call, spec, arguments.operation_description.into_string());
-        let (agents, _) = super::read(ports, &project, None, act).await?;
-        let answer = Answer { project: project.to_string(), version: agents.version.to_string() };
-        reply(super::into_text(agents)?, &answer)
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        let write_context =
+            act(context, &call, spec, arguments.operation_description.into_string());
+        let (agents, _) = super::read_documents(ports, &project, None, write_context).await?;
+        let version = InstructionsVersion {
+            project: project.to_string(),
+            version: agents.version.to_string(),
+        };
+        reply(super::into_document_text(agents)?, &version)
     }
 }
 
@@ -74,7 +78,7 @@ mod tests {
 
     // S1: T.3.2
     #[tokio::test]
-    async fn who_may_not_write_gets_the_placeholder_and_nothing_is_written() {
+    async fn instructions_for_a_reader_are_the_placeholder_unwritten() {
         let mut store = MockDocumentRepository::new();
         store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
         let testing = TestApplication { access: Access::Read, ..TestApplication::on(store) };
@@ -83,7 +87,7 @@ mod tests {
 
     // S1: T.3.3
     #[tokio::test]
-    async fn a_storage_that_fails_is_an_error_with_its_place_and_reason() {
+    async fn instructions_on_a_failed_write_name_the_file_and_reason() {
         let mut store = MockDocumentRepository::new();
         store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
         store.expect_commit().returning(|_, _| {

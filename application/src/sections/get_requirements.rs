@@ -1,7 +1,7 @@
-//! `reqlix_get_requirements` (S1 G): a whole section, byte for byte.
+//! `reqlix_get_requirements`: returns a whole section, byte for byte.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::document::Version;
@@ -31,20 +31,23 @@ struct CountCache {
 impl CountCache {
     const MAX_ENTRIES: usize = 1_000;
 
-    fn count(&self, version: Version, text: &str) -> usize {
-        let lock = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().get(&version).copied();
-        if let Some(count) = known {
-            return count;
+    fn requirement_count(&self, version: Version, text: &str) -> usize {
+        if let Some(count) = self.lock().get(&version) {
+            return *count;
         }
-        // Parsed without the lock, because other calls may need it.
+        // Parse without the lock, so that other calls need not wait.
         let count = Section::of(text).requirements().len();
-        let mut counts = lock();
+        let mut counts = self.lock();
+        // Clearing the cache is rare, and simpler than tracking the age of entries.
         if counts.len() >= Self::MAX_ENTRIES {
             counts.clear();
         }
         counts.insert(version, count);
         count
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Version, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,7 +65,7 @@ struct Arguments {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct SectionDetails {
     project: String,
     section: String,
     /// For if_version; null if the section does not exist.
@@ -74,7 +77,7 @@ struct Answer {
 #[async_trait]
 impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Answer>(
+        read_tool::<Arguments, SectionDetails>(
             "reqlix_get_requirements",
             "Read a section",
             "Returns all requirements in the specified section.",
@@ -89,28 +92,31 @@ impl Tool for GetRequirements {
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(context, &call, spec, arguments.operation_description.into_string());
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        let write_context =
+            act(context, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
-        let (_, section) = super::read(ports, &project, Some(&key), act).await?;
-        let mut answer = Answer {
+        let (_, section) =
+            super::read_documents(ports, &project, Some(&key), write_context).await?;
+        let mut details = SectionDetails {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             version: None,
             count: 0,
         };
         let Some(section) = section else {
+            // An impossible key is an error, not an empty section.
             key.check_new().map_err(|reason| {
                 Error::new(ErrorKind::InvalidArgument, format!("section: {reason}."))
                     .field("section")
             })?;
-            return reply(NO_REQUIREMENTS.to_owned(), &answer);
+            return reply(NO_REQUIREMENTS.to_owned(), &details);
         };
         let version = section.version;
-        answer.version = Some(version.to_string());
-        let text = super::into_text(section)?;
-        answer.count = self.counts.count(version, &text);
-        reply(text, &answer)
+        details.version = Some(version.to_string());
+        let text = super::into_document_text(section)?;
+        details.count = self.counts.requirement_count(version, &text);
+        reply(text, &details)
     }
 }
 
@@ -126,7 +132,7 @@ mod tests {
 
     // S1: G.3.2, G.3.3
     #[tokio::test]
-    async fn a_section_is_returned_whole_whatever_its_name_and_content() {
+    async fn get_section_with_any_name_returns_all_bytes() {
         let testing = TestApplication::new();
         let body = "\u{feff}# Title\r\n\r\nprose\r\n\r\n**1.** one";
         testing.write(DocumentId::section("my notes"), body).await;
@@ -137,7 +143,7 @@ mod tests {
 
     // S1: G.3.4, C.1
     #[tokio::test]
-    async fn a_section_that_is_not_there_says_so_and_agents_is_made() {
+    async fn get_missing_section_says_so_and_creates_agents_md() {
         let testing = TestApplication::new();
         let text = testing.text(TOOL, json!({ "section": "general" })).await;
         assert_eq!(text, "No requirements in this section.");
@@ -146,7 +152,7 @@ mod tests {
 
     // S1: P.2
     #[tokio::test]
-    async fn an_invalid_call_never_reaches_the_store() {
+    async fn get_with_invalid_arguments_does_not_reach_the_store() {
         let testing = TestApplication::on(MockDocumentRepository::new());
         for section in ["../x", "agents", "", "a\0"] {
             let error = testing.error(TOOL, json!({ "section": section })).await;

@@ -24,7 +24,7 @@ use crate::transaction::edit;
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
 
-async fn project(
+async fn resolve_project(
     ports: &ApplicationPorts,
     caller: &Caller,
     root: &ProjectRoot,
@@ -32,36 +32,39 @@ async fn project(
     ports.projects.resolve(caller, Some(root.as_str()), Toolset::Sections).await
 }
 
-/// AGENTS.md and the section as they are stored. Creates a missing AGENTS.md for a caller who may
-/// write.
-async fn read(
+/// Reads AGENTS.md and the section. Creates a missing AGENTS.md if the caller may write.
+async fn read_documents(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     section: Option<&SectionKey>,
-    act: WriteContext,
+    write_context: WriteContext,
 ) -> Result<(Document, Option<Document>)> {
-    let section = section.map(|key| DocumentId::section(key.as_str()));
-    let ids: Vec<DocumentId> = [DocumentId::instructions()].into_iter().chain(section).collect();
-    let mut found = ports.documents.get(project, &ids).await?.into_iter();
-    let agents = match found.next().flatten() {
+    let mut ids = vec![DocumentId::instructions()];
+    ids.extend(section.map(|key| DocumentId::section(key.as_str())));
+    let mut documents = ports.documents.get(project, &ids).await?.into_iter();
+    let agents = match documents.next().flatten() {
         Some(agents) => agents,
-        None if act.caller.may(Access::Write) => create_instructions(ports, project, act).await?,
+        None if write_context.caller.may(Access::Write) => {
+            create_instructions(ports, project, write_context).await?
+        }
+        // A caller who may only read gets the placeholder, too.
         None => Document::new(DocumentId::instructions(), PLACEHOLDER.into()),
     };
-    Ok((agents, found.next().flatten()))
+    Ok((agents, documents.next().flatten()))
 }
 
-/// Writes the placeholder unless another process was faster. The idempotency key of the call
-/// belongs to the change that follows.
+/// Writes the placeholder unless another call has just created the file.
 async fn create_instructions(
     ports: &ApplicationPorts,
     project: &ProjectKey,
-    act: WriteContext,
+    write_context: WriteContext,
 ) -> Result<Document> {
     let id = DocumentId::instructions();
-    let reads = ReadSet::of(vec![id.clone()]);
-    let act = WriteContext { idempotency_key: None, ..act };
-    let created = edit(ports, project, reads, act, move |snapshot| {
+    let read_set = ReadSet::of(vec![id.clone()]);
+    // The idempotency key belongs to the change that follows.
+    let write_context = WriteContext { idempotency_key: None, ..write_context };
+    let created = edit(ports, project, read_set, write_context, move |snapshot| {
+        // Another call may have created the file meanwhile.
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
         }
@@ -72,35 +75,39 @@ async fn create_instructions(
     created.await.map(|(document, _)| document)
 }
 
-/// The reads of a section's write: AGENTS.md, the section, and the list of sections.
-fn reads_of_write(key: &SectionKey) -> ReadSet {
+/// The read set of a section write: AGENTS.md, the section, and the list of sections.
+fn write_read_set(key: &SectionKey) -> ReadSet {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
     ReadSet { documents, metadata_of: Some(DocumentKind::Section), ..ReadSet::default() }
 }
 
-/// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].
-fn documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
-    let at = |at: usize| snapshot.documents.get(at).and_then(Option::as_ref);
-    (at(0), at(1))
+/// AGENTS.md and the section in a snapshot of [`write_read_set`].
+fn snapshot_documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
+    match &snapshot.documents[..] {
+        [agents, section, ..] => (agents.as_ref(), section.as_ref()),
+        _ => (None, None),
+    }
 }
 
-/// The change of AGENTS.md's list after the section `key` was added or removed.
-fn list_change(
+/// The change to the section list in AGENTS.md. `remains` is false if the section is deleted.
+fn section_list_change(
     snapshot: &Snapshot,
     key: &SectionKey,
     remains: bool,
 ) -> Result<Option<DocumentChange>> {
-    let heads = snapshot.metadata.iter().map(|head| (head.id.name.clone(), head.title.clone()));
-    let mut titles: SectionTitles = heads.collect();
+    let mut titles = SectionTitles::new();
+    for meta in &snapshot.metadata {
+        titles.insert(meta.id.name.clone(), meta.title.clone());
+    }
     if remains {
         titles.entry(key.as_str().to_owned()).or_default();
     } else {
         titles.remove(key.as_str());
     }
-    let (agents, _) = documents(snapshot);
-    let source = agents.map_or(Ok(PLACEHOLDER), text)?;
-    let edited = instructions::with_sections(source, &titles);
-    let body = match (edited, agents) {
+    let (agents, _) = snapshot_documents(snapshot);
+    let source = agents.map_or(Ok(PLACEHOLDER), document_text)?;
+    // `with_sections` returns `None` if the list is correct already.
+    let body = match (instructions::with_sections(source, &titles), agents) {
         (Some(edited), _) => Bytes::from(edited),
         (None, None) => PLACEHOLDER.into(),
         (None, Some(_)) => return Ok(None),
@@ -109,51 +116,49 @@ fn list_change(
 }
 
 /// A document's text, or an error that names it.
-fn text(document: &Document) -> Result<&str> {
-    document.text().map_err(|fault| unreadable(&document.id, &fault))
+fn document_text(document: &Document) -> Result<&str> {
+    document.text().map_err(|problem| unreadable_error(&document.id, &problem))
 }
 
-/// The same without a copy.
-fn into_text(document: Document) -> Result<String> {
+/// Returns the text without copying it.
+fn into_document_text(document: Document) -> Result<String> {
     let Document { id, body, version } = document;
     String::from_utf8(body.into()).map_err(|error| {
         let document = Document { id, body: error.into_bytes().into(), version };
-        unreadable(&document.id, &document.text().err().unwrap_or_default())
+        unreadable_error(&document.id, &document.text().err().unwrap_or_default())
     })
 }
 
-fn unreadable(id: &DocumentId, fault: &str) -> Error {
-    let message = format!("{id}: {fault} and try again.");
+fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
+    let message = format!("{id}: {problem} and try again");
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
 }
 
-/// Rejects a version that is not the current one. The conflict shows the current requirement.
+/// Returns a conflict with the current requirement if the section is not at the expected version.
 fn check_version(
     expected: Option<Version>,
     section: Option<&Document>,
     key: &SectionKey,
     index: &str,
 ) -> Result<()> {
-    let Some(expected) = expected else {
-        return Ok(());
-    };
+    let Some(expected) = expected else { return Ok(()) };
     let current = section.map(|document| document.version);
     if current == Some(expected) {
         return Ok(());
     }
     let message = match section {
         None => format!(
-            "Conflict: section {key} is not there (if_version {expected}). Nothing was changed."
+            "Conflict: section {key} does not exist (if_version {expected}). Nothing was changed."
         ),
         Some(document) => {
-            let section = Section::of(text(document)?);
-            let stands = section.find(index).map_or_else(
-                || format!("It holds no requirement {index}."),
-                |requirement| format!("There it reads:\n{}", section.stored(requirement)),
-            );
+            let section = Section::of(document_text(document)?);
+            let current = match section.find(index) {
+                Some(requirement) => format!("Current text:\n{}", section.stored(requirement)),
+                None => format!("It has no requirement {index}."),
+            };
             format!(
-                "Conflict: section {key} changed since version {expected}; it is now at {}. \
-                 Nothing was changed. {stands}",
+                "Conflict: section {key} changed since version {expected}; it is now at version \
+                 {}. Nothing was changed. {current}",
                 document.version
             )
         }

@@ -1,4 +1,4 @@
-//! `reqlix_set_requirements`: adds or changes one requirement, and keeps order and list.
+//! `reqlix_set_requirements`: adds or changes one requirement and updates the list of sections.
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
@@ -38,7 +38,7 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct SetResult {
     project: String,
     section: String,
     index: String,
@@ -47,13 +47,13 @@ struct Answer {
     /// Of the section.
     version: String,
     /// Indices changed to keep the order.
-    reindexed: Vec<Reindexed>,
+    reindexed: Vec<IndexChange>,
     /// Policies that the stored text violates.
     warnings: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Reindexed {
+struct IndexChange {
     from: String,
     to: String,
 }
@@ -64,7 +64,7 @@ impl Tool for SetRequirements {
         ToolSpec {
             destructive: true,
             idempotent: true,
-            ..write_tool::<Arguments, Answer>(
+            ..write_tool::<Arguments, SetResult>(
                 "reqlix_set_requirements",
                 "Add or change a requirement",
                 "\
@@ -82,25 +82,28 @@ Returns the added/modified requirement (text or index may be adjusted according 
     ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
-        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(context, &call, spec, arguments.operation_description.as_str());
+        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        let write_context = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
-        let reads = super::reads_of_write(&key);
+        let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
-        let ((set, version), _) = edit(ports, &project, reads, act, decide).await?;
-        let renumbered = set.renumbered.into_iter();
-        let answer = Answer {
+        let ((set, version), _) = edit(ports, &project, read_set, write_context, decide).await?;
+        let mut reindexed = Vec::new();
+        for change in set.renumbered {
+            reindexed.push(IndexChange { from: change.from, to: change.to });
+        }
+        let result = SetResult {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             index: set.index,
             text: set.text,
             version: version.to_string(),
-            reindexed: renumbered.map(|r| Reindexed { from: r.from, to: r.to }).collect(),
+            reindexed,
             warnings: set.warnings,
         };
-        let mut reply = reply(set.requirement, &answer)?;
-        reply.text.extend(in_words(&answer.reindexed));
+        let mut reply = reply(set.requirement, &result)?;
+        reply.text.extend(render_index_changes(&result.reindexed));
         Ok(reply)
     }
 }
@@ -111,51 +114,57 @@ impl Arguments {
         snapshot: &Snapshot,
         columns: usize,
     ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version))> {
-        let (_, section) = super::documents(snapshot);
+        let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
         if section.is_none() {
             self.check_new(snapshot)?;
         }
-        let source = section.map_or(Ok(""), super::text)?;
+        let source = section.map_or(Ok(""), super::document_text)?;
         let mut set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
+        // The body is moved, because a section may be large.
         let document = Document::new(id, std::mem::take(&mut set.body).into());
         let version = document.version;
+        // An unchanged section keeps its file and its modification time.
         if section.is_none_or(|section| section.version != version) {
             changes.push(DocumentChange::Put { document });
         }
-        changes.extend(super::list_change(snapshot, key, true)?);
+        changes.extend(super::section_list_change(snapshot, key, true)?);
         Ok((changes, (set, version)))
     }
 
     fn check_new(&self, snapshot: &Snapshot) -> Result<()> {
         let key = &self.section;
-        let refused = |reason| {
-            Error::new(ErrorKind::InvalidArgument, format!("section: {reason}.")).field("section")
-        };
-        key.check_new().map_err(refused)?;
+        key.check_new().map_err(|reason| section_error(&reason))?;
+        // Some file systems do not distinguish such names.
         let lower = key.as_str().to_lowercase();
-        match snapshot.metadata.iter().find(|head| head.id.name.to_lowercase() == lower) {
-            Some(twin) => Err(refused(format!(
-                "{:?} differs only in case from the section {:?}; use that key",
-                key.as_str(),
-                twin.id.name
-            ))),
-            None => Ok(()),
+        for meta in &snapshot.metadata {
+            if meta.id.name.to_lowercase() == lower {
+                return Err(section_error(&format!(
+                    "{:?} differs only in case from the section {:?}; use that key",
+                    key.as_str(),
+                    meta.id.name
+                )));
+            }
         }
+        Ok(())
     }
 }
 
-/// The second text block, about renumbered requirements.
-fn in_words(reindexed: &[Reindexed]) -> Option<String> {
+fn section_error(reason: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("section: {reason}.")).field("section")
+}
+
+/// The second text block of the reply; `None` if no index changed.
+fn render_index_changes(reindexed: &[IndexChange]) -> Option<String> {
     if reindexed.is_empty() {
         return None;
     }
-    let moves: Vec<String> =
-        reindexed.iter().map(|r| format!("{} is now {}", r.from, r.to)).collect();
-    Some(format!("The order of indices was mended: {}.", moves.join(", ")))
+    let changes: Vec<String> =
+        reindexed.iter().map(|change| format!("{} is now {}", change.from, change.to)).collect();
+    Some(format!("Indices were renumbered to keep the order: {}.", changes.join(", ")))
 }
 
 #[cfg(test)]
@@ -174,12 +183,12 @@ mod tests {
 
     // S1: S.3.4, S.3.6
     #[tokio::test]
-    async fn a_mended_order_is_told_in_data_and_in_words() {
+    async fn set_that_renumbers_reports_the_changes_in_data_and_text() {
         let testing = TestApplication::new();
         let body = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
         testing.write(DocumentId::section("general"), body).await;
         let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
-        let words = "The order of indices was mended: 2 is now 4, 2 is now 5.";
+        let words = "Indices were renumbered to keep the order: 2 is now 4, 2 is now 5.";
         assert_eq!(reply.text, ["**8.** F", words]);
         let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
         assert_eq!(reply.data["reindexed"], moves);
@@ -187,13 +196,13 @@ mod tests {
 
     // S1: S.3.5
     #[tokio::test]
-    async fn a_list_that_is_true_is_not_rewritten() {
+    async fn set_with_a_correct_section_list_keeps_agents_md() {
         let testing = TestApplication::new();
         let agents = "## Sections\n\n- My own title (key: general)\n- Not there (key: gone)\n";
         testing.write(DocumentId::instructions(), agents).await;
         testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
-        let healed = "## Sections\n\n- My own title (key: general)\n";
-        assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(healed));
+        let corrected = "## Sections\n\n- My own title (key: general)\n";
+        assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(corrected));
         let version =
             |reply: reqlore_domain::ports::service::ToolReply| reply.data["version"].clone();
         let read = || testing.call("reqlix_get_instructions", json!({}));
@@ -203,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_title_is_the_listed_one_else_the_heading_else_the_key_s_words() {
+    async fn section_title_falls_back_to_heading_and_key() {
         let testing = TestApplication::new();
         testing.write(DocumentId::section("a"), "# Heading of A\n").await;
         testing.call(TOOL, set("b_and-c", "1", "x")).await.unwrap();
@@ -211,9 +220,8 @@ mod tests {
         assert!(agents.contains("- Heading of A (key: a)\n- B And C (key: b_and-c)\n"), "{agents}");
     }
 
-    // Rulings 1: a stale version is a conflict that changes nothing
     #[tokio::test]
-    async fn a_version_that_is_current_lets_the_write_through() {
+    async fn set_with_if_version_writes_only_at_that_version() {
         let testing = TestApplication::new();
         let first = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
         let mut again = set("general", "1", "Uno.");
@@ -221,6 +229,6 @@ mod tests {
         testing.call(TOOL, again.clone()).await.unwrap();
         let stale = testing.error(TOOL, again).await;
         assert_eq!(stale.kind, ErrorKind::Conflict);
-        assert!(stale.message.contains("There it reads:\n**1.** Uno."), "{stale}");
+        assert!(stale.message.contains("Current text:\n**1.** Uno."), "{stale}");
     }
 }

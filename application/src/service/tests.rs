@@ -1,4 +1,4 @@
-//! Audit records and idempotency keys of calls, on the memory store.
+//! Tests of audit rows and idempotency keys on the memory store.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::json;
 
-use crate::test_support::team::{TestTeam, asked, id};
+use crate::test_support::team::{TestTeam, id, resource_request};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -27,7 +27,7 @@ async fn reader(team: &TestTeam) -> Arc<Caller> {
 
 // S5: 2.4, 4.5
 #[tokio::test]
-async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
+async fn audit_has_one_row_per_call_with_user_and_result() {
     let team = TestTeam::new();
     let (writer, reader) = (writer(&team).await, reader(&team).await);
     team.epic(&writer, None).await.unwrap();
@@ -37,14 +37,14 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
     team.call(&reader, "get_item", json!({ "reference": "EP-999" }), None).await.unwrap_err();
     team.epic(&reader, None).await.unwrap_err();
     team.call(&reader, "no_such_tool", json!({}), None).await.unwrap_err();
-    team.application.read(asked(&reader, "epic://EP-001")).await.unwrap();
-    team.application.prompt(asked(&reader, "decompose_epic")).await.unwrap();
+    team.application.read(resource_request(&reader, "epic://EP-001")).await.unwrap();
+    team.application.prompt(resource_request(&reader, "decompose_epic")).await.unwrap();
     team.application.authorize(&reader, "n-1", "tools/list").await.unwrap();
     team.resources(&reader, Some("unknown")).await.unwrap_err();
     let rows = team.rows().await;
-    let told: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
+    let results: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
     assert_eq!(
-        told,
+        results,
         [
             ("wendy", "create_epic", OK),
             ("wendy", "update_epic", OK),
@@ -58,28 +58,28 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
             ("rob", "resources/list", "invalid_argument"),
         ]
     );
-    let (made, better) = (&rows[0].targets[0], &rows[1].targets[0]);
-    assert_eq!((made.before, made.after), (None, better.before));
-    assert!(better.after.is_some_and(|after| Some(after) != better.before));
+    let (created, updated) = (&rows[0].targets[0], &rows[1].targets[0]);
+    assert_eq!((created.before, created.after), (None, updated.before));
+    assert!(updated.after.is_some_and(|after| Some(after) != updated.before));
     assert_eq!((&rows[0].token, &*rows[0].correlation_id), (&Some(id('w')), "call-1"));
     assert_eq!((&*rows[2].targets[0].name, rows[2].targets[0].after), ("EP-001", None::<Version>));
-    assert_eq!((&*rows[6].targets[0].name, &*rows[6].correlation_id), ("epic://EP-001", "asked-1"));
+    assert_eq!((&*rows[6].targets[0].name, &*rows[6].correlation_id), ("epic://EP-001", "read-1"));
 }
 
 #[tokio::test]
-async fn a_poll_leaves_no_row() {
+async fn audit_has_no_row_for_a_poll() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
     let before = team.rows().await.len();
-    let mut again = asked(&writer, "epic://EP-001");
-    again.is_poll = true;
-    team.application.read(again).await.unwrap();
+    let mut poll = resource_request(&writer, "epic://EP-001");
+    poll.is_poll = true;
+    team.application.read(poll).await.unwrap();
     assert_eq!(team.rows().await.len(), before);
 }
 
 #[tokio::test]
-async fn a_call_that_names_its_project_is_on_record_with_that_name() {
+async fn audit_row_of_named_project_has_the_name_as_target() {
     let team = TestTeam::new();
     let reader = reader(&team).await;
     team.call(&reader, "ixchel_show", json!({ "repo": "web", "id": "x" }), None).await.unwrap_err();
@@ -89,22 +89,21 @@ async fn a_call_that_names_its_project_is_on_record_with_that_name() {
     let _ = team.call(&reader, "reqlix_get_requirements", section, None).await;
     let rows = team.rows().await;
     let unchanged = rows.iter().filter(|row| !row.targets.iter().any(AuditTarget::is_changed));
-    let told = unchanged.map(|row| {
+    let targets = unchanged.map(|row| {
         let names: Vec<&str> = row.targets.iter().map(|target| target.name.as_str()).collect();
         (row.project.as_ref(), names)
     });
-    let told: Vec<_> = told.collect();
+    let targets: Vec<_> = targets.collect();
     let long = json!({ "reference": "x".repeat(4_000_000) });
     team.call(&reader, "get_item", long, None).await.unwrap_err();
     let rows = team.rows().await;
-    assert_eq!(rows.last().unwrap().targets[0].name.len(), 200, "what waits is cut already");
-    assert_eq!(told[0], (None, vec!["x", "repo=web"]));
-    assert_eq!(told[1], (None, vec!["section=a", "project_root=web"]));
+    assert_eq!(rows.last().unwrap().targets[0].name.len(), 200, "pending targets are truncated");
+    assert_eq!(targets[0], (None, vec!["x", "repo=web"]));
+    assert_eq!(targets[1], (None, vec!["section=a", "project_root=web"]));
 }
 
-/// Rulings 7, catalogue 147.
 #[tokio::test]
-async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
+async fn write_with_repeated_key_runs_once() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
     let first = team.epic(&writer, Some("k")).await.unwrap();
@@ -116,7 +115,7 @@ async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
     let other = json!({ "title": "Another", "priority": 1 });
     let refused = team.call(&writer, "create_epic", other, Some("k")).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
-    assert!(refused.message.contains("a key of its own"), "{refused}");
+    assert!(refused.message.contains("Use a new key for each write"), "{refused}");
     team.pass(1);
     assert_ne!(team.epic(&writer, Some("k")).await.unwrap(), first, "a day later it is new");
     assert_ne!(team.epic(&writer, Some("l")).await.unwrap(), first);
@@ -125,7 +124,7 @@ async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
 }
 
 #[tokio::test]
-async fn a_key_gives_no_answer_to_a_token_that_reaches_less() {
+async fn replay_to_token_with_smaller_scope_is_denied() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
     let token = team.token('n', "wendy", Access::Write);
@@ -143,7 +142,7 @@ async fn a_key_gives_no_answer_to_a_token_that_reaches_less() {
 }
 
 #[tokio::test]
-async fn a_key_is_its_callers_own_and_counts_for_nothing_when_a_call_fails() {
+async fn idempotency_key_is_per_caller_and_unused_after_failure() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
     team.join('o', "otto", Role::User, Access::Write).await;
@@ -160,17 +159,17 @@ async fn a_key_is_its_callers_own_and_counts_for_nothing_when_a_call_fails() {
 }
 
 #[tokio::test]
-async fn old_rows_go_and_young_ones_stay() {
+async fn maintenance_prunes_only_old_audit_rows() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
-    let upkeep = team.application.maintenance(None, 400);
-    upkeep.tick().await;
+    let maintenance = team.application.maintenance(None, 400);
+    maintenance.tick().await;
     team.pass(399 * DAY);
-    upkeep.tick().await;
+    maintenance.tick().await;
     assert_eq!(team.rows().await[0].action, "create_epic");
     team.pass(2 * DAY);
-    upkeep.tick().await;
+    maintenance.tick().await;
     let rows = team.rows().await;
     assert_eq!(rows[0].action, reqlore_domain::audit_log::PRUNED);
 }

@@ -1,4 +1,4 @@
-//! For the tests of the tools: an application on the memory store, and one way to call it.
+//! An application on the memory store, for the tests of the tools.
 
 pub(crate) mod team;
 
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use crate::check::{CheckFinding, check};
 use crate::{Application, ApplicationPorts, ApplicationSettings};
 
-/// An application, the store below it, and who calls.
+/// The store, settings and caller of an application under test.
 #[derive(Clone)]
 pub(crate) struct TestApplication {
     pub(crate) store: Arc<dyn DocumentRepository>,
@@ -35,10 +35,10 @@ pub(crate) struct TestApplication {
     pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) access: Access,
-    /// Those that are configured beside the default one.
+    /// Configured projects besides the default one.
     pub(crate) projects: Vec<ProjectKey>,
     pub(crate) reach: ProjectScope,
-    /// The caller's.
+    /// The default project of the caller.
     pub(crate) project: ProjectKey,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn references(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
 }
 
-/// A store on which each lookup fails.
+/// An application on a store whose lookups fail.
 pub(crate) fn unavailable() -> TestApplication {
     let mut store = MockDocumentRepository::new();
     store.expect_lookup().returning(|_, _, _| {
@@ -88,7 +88,7 @@ impl TestApplication {
         }
     }
 
-    /// A store that does what the test says; without expectations any call of it panics.
+    /// An application on a mock. Calls without an expectation panic.
     pub(crate) fn on(store: MockDocumentRepository) -> Self {
         Self { store: Arc::new(store), ..Self::new() }
     }
@@ -107,7 +107,7 @@ impl TestApplication {
         }
     }
 
-    /// An application that lives through several calls of [`TestApplication::call_on`].
+    /// Builds an application that keeps its caches between calls of [`TestApplication::call_on`].
     pub(crate) fn application(&self) -> Application {
         Application::new(self.ports())
     }
@@ -156,12 +156,12 @@ impl TestApplication {
         self.call(tool, arguments).await.expect_err("the call fails")
     }
 
-    /// Puts a document there, as a person with an editor would.
+    /// Writes a document without a tool, like an editor.
     pub(crate) async fn write(&self, id: DocumentId, body: impl Into<Bytes>) {
         self.change(DocumentChange::put(id, body)).await;
     }
 
-    /// Writes an item of the backlog, of the kind that its name says.
+    /// Writes a backlog item; the name determines its kind.
     pub(crate) async fn write_item(&self, name: &str, body: impl Into<Bytes>) {
         self.write(item_id(name), body).await;
     }
@@ -175,7 +175,7 @@ impl TestApplication {
         self.write(DocumentId::entity(name), body).await;
     }
 
-    /// Takes a document away, as a person would.
+    /// Deletes a document without a tool.
     pub(crate) async fn remove(&self, id: DocumentId) {
         self.change(DocumentChange::Delete { id }).await;
     }
@@ -212,7 +212,7 @@ impl TestApplication {
         Arc::new(Caller { reach, project, ..Caller::local("tester", self.access) })
     }
 
-    fn asked(&self, name: &str, arguments: &Value) -> ResourceRequest {
+    fn resource_request(&self, name: &str, arguments: &Value) -> ResourceRequest {
         ResourceRequest {
             caller: self.caller(),
             correlation_id: "test".to_owned(),
@@ -223,7 +223,7 @@ impl TestApplication {
     }
 
     pub(crate) async fn read(&self, uri: &str) -> Result<ResourceContent> {
-        self.application().read(self.asked(uri, &Value::Null)).await
+        self.application().read(self.resource_request(uri, &Value::Null)).await
     }
 
     pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<ResourcePage> {
@@ -237,7 +237,7 @@ impl TestApplication {
     }
 
     pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<PromptContent> {
-        self.application().prompt(self.asked(name, &arguments)).await
+        self.application().prompt(self.resource_request(name, &arguments)).await
     }
 
     pub(crate) async fn complete(
@@ -246,8 +246,8 @@ impl TestApplication {
         argument: &str,
         value: &str,
     ) -> Result<CompletionValues> {
-        let begun =
+        let request =
             CompletionRequest { of, argument: argument.to_owned(), value: value.to_owned() };
-        self.application().complete(&self.caller(), "test", begun).await
+        self.application().complete(&self.caller(), "test", request).await
     }
 }

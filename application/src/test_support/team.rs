@@ -1,5 +1,4 @@
-//! A team on one store in memory, for tests: users with tokens, a clock that can be moved, and the
-//! rows that their calls leave.
+//! A team on the memory store, for tests: users with tokens, a manual clock and audit rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -28,7 +27,7 @@ use crate::{Application, ApplicationPorts};
 const NOW: i64 = 1_700_000_000;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 
-/// A clock that moves only when a test says so.
+/// A clock that a test advances.
 pub(crate) struct ManualClock(AtomicI64);
 
 impl ManualClock {
@@ -57,10 +56,10 @@ pub(crate) struct TestTeam {
 impl TestTeam {
     /// With the projects `default` and `web`.
     pub(crate) fn new() -> Self {
-        Self::that_allows(Access::Write)
+        Self::with_max_access(Access::Write)
     }
 
-    pub(crate) fn that_allows(most: Access) -> Self {
+    pub(crate) fn with_max_access(max_access: Access) -> Self {
         let store = Arc::new(MemoryStore::default());
         let clock = Arc::new(ManualClock::new());
         let application = Application::new(ApplicationPorts {
@@ -71,7 +70,7 @@ impl TestTeam {
             audit: Some(store.clone()),
             ..TestApplication::new().ports()
         });
-        let authenticator = Arc::new(application.authenticator(store.clone(), most));
+        let authenticator = Arc::new(application.authenticator(store.clone(), max_access));
         Self { store, clock, application, authenticator }
     }
 
@@ -110,7 +109,7 @@ impl TestTeam {
         }
     }
 
-    /// A user with a token, whose letters are all this one.
+    /// Adds a user with a token whose id consists of this letter.
     pub(crate) async fn join(&self, letter: char, name: &str, role: Role, scope: Access) {
         self.put(IdentityChange::User(self.user(name, role))).await;
         self.put(IdentityChange::Token(self.token(letter, name, scope))).await;
@@ -167,7 +166,7 @@ impl TestTeam {
         self.call(caller, "create_epic", arguments, key).await
     }
 
-    /// The rows so far, of a chain that is whole.
+    /// Flushes and returns all audit rows, whose chain must be valid.
     pub(crate) async fn rows(&self) -> Vec<AuditEvent> {
         self.application.context.recorder.flush().await.unwrap();
         let rows = self.store.rows(1, usize::MAX).await.unwrap();
@@ -185,10 +184,10 @@ pub(crate) fn id(letter: char) -> TokenId {
     presented(letter).id
 }
 
-pub(crate) fn asked(caller: &Arc<Caller>, name: &str) -> ResourceRequest {
+pub(crate) fn resource_request(caller: &Arc<Caller>, name: &str) -> ResourceRequest {
     ResourceRequest {
         caller: Arc::clone(caller),
-        correlation_id: "asked-1".to_owned(),
+        correlation_id: "read-1".to_owned(),
         name: name.to_owned(),
         arguments: json!({ "epic": "EP-001" }).as_object().cloned().unwrap(),
         is_poll: false,

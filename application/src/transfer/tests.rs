@@ -1,4 +1,4 @@
-//! Copies and comparisons, also of storages that fail in the middle.
+//! Tests of copying and comparing, also with storages that fail.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -37,27 +37,27 @@ async fn store(records: impl IntoIterator<Item = ArchiveRecord>) -> MemoryStore 
     store
 }
 
-/// Reads in batches of two; fails after a number of records.
-struct Bounded {
+/// An archive with batches of two records that fails after a number of records.
+struct FailingArchive {
     records: Vec<ArchiveRecord>,
     fails_after: usize,
     target: Arc<MemoryStore>,
 }
 
-fn bounded(count: usize, fails_after: usize) -> Bounded {
+fn failing_archive(count: usize, fails_after: usize) -> FailingArchive {
     let records = (0..count)
         .map(|number| ArchiveRecord::Document(record(&format!("s{number}"), "x")))
         .collect();
-    Bounded { records, fails_after, target: Arc::default() }
+    FailingArchive { records, fails_after, target: Arc::default() }
 }
 
-fn full() -> StoreError {
+fn disk_full() -> StoreError {
     let (place, reason) = ("disk".to_owned(), "no space".to_owned());
     StoreError::Unavailable { place, reason, source: None }
 }
 
 #[async_trait]
-impl Archive for Bounded {
+impl Archive for FailingArchive {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let records = self.records.clone().into_iter();
         Ok(Box::new(FailingReader { records, left: self.fails_after }))
@@ -81,7 +81,7 @@ impl RecordReader for FailingReader {
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let records: Vec<ArchiveRecord> = self.records.by_ref().take(2).collect();
-        self.left = self.left.checked_sub(records.len()).ok_or_else(full)?;
+        self.left = self.left.checked_sub(records.len()).ok_or_else(disk_full)?;
         Ok(records)
     }
 }
@@ -94,7 +94,7 @@ struct FailingWriter {
 #[async_trait]
 impl RecordWriter for FailingWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        self.left = self.left.checked_sub(records.len()).ok_or_else(full)?;
+        self.left = self.left.checked_sub(records.len()).ok_or_else(disk_full)?;
         self.writer.put(records).await
     }
 
@@ -103,46 +103,47 @@ impl RecordWriter for FailingWriter {
     }
 }
 
-async fn copied(
+async fn run_copy(
     from: &dyn Archive,
     to: &dyn Archive,
-    tell: TransferProgress<'_>,
+    progress: TransferProgress<'_>,
 ) -> Result<CopyReport> {
-    copy(from.read().await?, to, tell).await
+    copy(from.read().await?, to, progress).await
 }
 
 #[tokio::test]
-async fn a_copy_is_the_same_and_is_counted() {
-    let (from, to) = (bounded(5, 5), MemoryStore::default());
-    let told = RefCell::new(Vec::new());
-    let tell = |done, total| told.borrow_mut().push((done, total));
-    let done = copied(&from, &to, &tell).await.unwrap();
+async fn copy_reports_counts_and_verifies_as_equal() {
+    let (from, to) = (failing_archive(5, 5), MemoryStore::default());
+    let calls = RefCell::new(Vec::new());
+    let progress = |done, total| calls.borrow_mut().push((done, total));
+    let done = run_copy(&from, &to, &progress).await.unwrap();
     assert_eq!(done, CopyReport { documents: 5, bytes: 5, ..CopyReport::default() });
-    assert_eq!(told.take(), [(2, None), (4, None), (5, None)]);
-    let verified = verify(&from, &to, &tell).await.unwrap();
+    assert_eq!(calls.take(), [(2, None), (4, None), (5, None)]);
+    let verified = verify(&from, &to, &progress).await.unwrap();
     assert_eq!(verified, VerifyReport { same: 5, ..VerifyReport::default() });
-    assert_eq!(told.take().last(), Some(&(5, None)));
+    assert_eq!(calls.take().last(), Some(&(5, None)));
 }
 
 #[tokio::test]
-async fn a_failure_names_the_document_and_leaves_the_target_incomplete() {
-    let to = bounded(0, 3);
-    let error = copied(&bounded(6, 6), &to, SILENT).await.unwrap_err();
-    let told = "disk: no space (between section s2 and section s3); the copy is not complete";
-    assert!(error.message.starts_with(told), "{error}");
+async fn copy_failure_names_document_and_marks_target() {
+    let to = failing_archive(0, 3);
+    let error = run_copy(&failing_archive(6, 6), &to, SILENT).await.unwrap_err();
+    let expected = "disk: no space (between section s2 and section s3); the copy is incomplete";
+    assert!(error.message.starts_with(expected), "{error}");
     let incomplete = to.target.read().await.err().unwrap();
     assert!(incomplete.to_string().contains("incomplete"), "{incomplete}");
 
     let to = MemoryStore::default();
-    let error = copied(&bounded(6, 3), &to, SILENT).await.unwrap_err();
+    let error = run_copy(&failing_archive(6, 3), &to, SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (after section s1);"), "{error}");
     assert!(to.read().await.is_err());
-    let error = copied(&bounded(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
+    let error =
+        run_copy(&failing_archive(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (at the first document);"), "{error}");
 }
 
 #[tokio::test]
-async fn every_kind_of_difference_is_named() {
+async fn verify_names_each_kind_of_difference() {
     let mut other = [record("b", "b"), record("c", "c"), record("d", "other")];
     other[0].modified = Timestamp(2);
     other[1].place = None;
@@ -155,23 +156,23 @@ async fn every_kind_of_difference_is_named() {
         (here.map(ArchiveRecord::Document), there.into_iter().map(ArchiveRecord::Document));
     let (here, there) = (store(here).await, store(there).await);
     let verified = verify(&here, &there, SILENT).await.unwrap();
-    let told: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
+    let differences: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        differences,
         [
-            "section z in /other: extra there",
-            "section a: missing there",
-            "section b: other time",
-            "section c: other bytes, other place",
-            "section d: other bytes, other time",
-            "section extra: extra there",
+            "section z in /other: only in the copy",
+            "section a: missing in the copy",
+            "section b: different time",
+            "section c: different content, different path",
+            "section d: different content, different time",
+            "section extra: only in the copy",
         ]
     );
     assert_eq!((verified.same, verified.different), (1, 6));
 }
 
 #[tokio::test]
-async fn other_numbers_are_differences() {
+async fn verify_reports_different_high_water_marks() {
     let mark = |project, number| {
         let (project, kind) = (ProjectKey::new(project), ItemKind::Requirement);
         ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
@@ -179,17 +180,18 @@ async fn other_numbers_are_differences() {
     let here = store([mark("default", 7), mark("a", 1), mark("same", 2)]).await;
     let there = store([mark("default", 8), mark("none", 0), mark("same", 2)]).await;
     let verified = verify(&here, &there, SILENT).await.unwrap();
-    let told: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
-    let named = ["next number of requirement in a: other", "next number of requirement: other"];
-    assert_eq!((told, verified.different), (named.map(str::to_owned).to_vec(), 2));
+    let differences: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
+    let named =
+        ["next number of requirement in a: different", "next number of requirement: different"];
+    assert_eq!((differences, verified.different), (named.map(str::to_owned).to_vec(), 2));
     let to = MemoryStore::default();
-    copied(&here, &to, SILENT).await.unwrap();
+    run_copy(&here, &to, SILENT).await.unwrap();
     assert_eq!(verify(&here, &to, SILENT).await.unwrap(), VerifyReport::default());
 }
 
 #[tokio::test]
-async fn many_differences_are_counted_and_the_first_named() {
-    let (here, there) = (bounded(50, 50), MemoryStore::default());
+async fn verify_counts_all_differences_and_lists_the_first() {
+    let (here, there) = (failing_archive(50, 50), MemoryStore::default());
     let verified = verify(&here, &there, SILENT).await.unwrap();
     assert_eq!((verified.different, verified.differences.len()), (50, MAX_DIFFERENCES));
 }
@@ -213,7 +215,7 @@ async fn with(identities: IdentityRecords, rows: Vec<AuditRow>) -> MemoryStore {
 }
 
 #[tokio::test]
-async fn every_difference_between_teams_is_named() {
+async fn verify_reports_users_tokens_and_audit_rows() {
     let team = TestTeam::new();
     let user = |name| team.user(name, Role::User);
     let token = |letter| team.token(letter, "ada", Access::Write);
@@ -224,20 +226,24 @@ async fn every_difference_between_teams_is_named() {
     let tokens = vec![Token { revoked_at: Some(Timestamp(3)), ..token('b') }];
     let chain = vec![rows(1, "ada").remove(0), rows(2, "eve").remove(1)];
     let there = with(IdentityRecords { users, tokens }, chain).await;
-    let told = async |a: &MemoryStore, b: &MemoryStore| {
+    let differences = async |a: &MemoryStore, b: &MemoryStore| {
         let verified = verify(a, b, SILENT).await.unwrap();
         assert_eq!(verified.different, verified.differences.len() as u64);
         verified.differences.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let expected = [
-        "user ada: missing there",
-        "user bert: extra there",
-        "user bob: other",
-        "token aaaaaaaaaaaa: missing there",
-        "token bbbbbbbbbbbb: other",
-        "row 2 of the audit: other",
-        "row 3 of the audit: missing there",
+        "user ada: missing in the copy",
+        "user bert: only in the copy",
+        "user bob: different",
+        "token aaaaaaaaaaaa: missing in the copy",
+        "token bbbbbbbbbbbb: different",
+        "row 2 of the audit: different",
+        "row 3 of the audit: missing in the copy",
     ];
-    assert_eq!(told(&here, &there).await, expected);
-    assert!(told(&there, &here).await.contains(&"row 3 of the audit: extra there".to_owned()));
+    assert_eq!(differences(&here, &there).await, expected);
+    assert!(
+        differences(&there, &here)
+            .await
+            .contains(&"row 3 of the audit: only in the copy".to_owned())
+    );
 }

@@ -35,7 +35,7 @@ async def reader_writes(contender: Contender, server: Listening) -> None:
         given = {"title": "Not allowed", "priority": 1}
         error = await refused(connection.call_tool("create_epic", given))
         expect("code", error.code, FORBIDDEN)
-        expect_match("message", error.message, "create_epic writes, and bob may only read")
+        expect_match("message", error.message, "create_epic is a write operation; bob has read access only")
 
 
 CHECKS: list[tuple[str, Callable[[Contender, Listening], Awaitable[None]]]] = [

@@ -23,7 +23,7 @@ async function readerWrites(contender, server) {
   expect('tools that write', writing.map((tool) => tool.name), []);
   const given = { title: 'Not allowed', priority: 1 };
   const error = await refused(client.callTool({ name: 'create_epic', arguments: given }));
-  expectMatch('message', error.message, /create_epic writes, and bob may only read/);
+  expectMatch('message', error.message, /create_epic is a write operation; bob has read access only/);
   await client.close();
 }
 

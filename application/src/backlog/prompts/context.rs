@@ -1,7 +1,8 @@
 //! The stored content of a prompt: an item with its parents, siblings, children, relationships and
 //! links.
 //!
-//! Long lists and texts are cut, and say so. A missing parent is noted; a missing item is an error.
+//! `left_out` and `notes` describe truncated lists and texts. A missing parent becomes a note, but
+//! a missing item is an error.
 
 use std::sync::Arc;
 
@@ -14,22 +15,22 @@ use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{
     self, ItemLinks, ItemRecord, ItemRelations, ItemRelationships, ItemSummary,
 };
-use crate::backlog::resources::uri::{ItemView, uri};
+use crate::backlog::resources::uri::{ItemView, item_uri};
 
-const MAX_LIST: usize = 50;
-/// Descriptions of a list, in bytes.
+const MAX_LIST_ITEMS: usize = 50;
+/// All descriptions of a list together.
 const MAX_LIST_BYTES: usize = 64 * 1024;
-/// The description of the item itself, in characters.
-const MAX_OWN_DESCRIPTION: usize = 50_000;
-/// Each other description, in characters.
-const MAX_OTHER_DESCRIPTION: usize = 4_000;
-/// In characters; tools write no longer titles.
-const MAX_TITLE: usize = 500;
+/// The description of the prompt's item.
+const MAX_OWN_DESCRIPTION_CHARS: usize = 50_000;
+/// The description of any other item.
+const MAX_OTHER_DESCRIPTION_CHARS: usize = 4_000;
+/// Also the limit for titles that tools write.
+const MAX_TITLE_CHARS: usize = 500;
 
-/// Fields that the item's kind does not have are left out.
+/// The stored content of one prompt; which fields are set depends on the kind of the item.
 #[derive(Default, Serialize)]
 pub(super) struct PromptContext {
-    /// The item's; for `if_version`.
+    /// The version of the item, for `if_version`.
     #[serde(skip)]
     pub(super) version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,15 +40,15 @@ pub(super) struct PromptContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     epic: Option<ItemRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user_stories: Option<Part<ItemRecord>>,
+    user_stories: Option<ContextList<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    requirements: Option<Part<ItemRecord>>,
+    requirements: Option<ContextList<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    acceptance_criteria: Option<Part<ItemRecord>>,
+    acceptance_criteria: Option<ContextList<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sibling_user_stories: Option<Part<ItemSummary>>,
+    sibling_user_stories: Option<ContextList<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sibling_requirements: Option<Part<ItemSummary>>,
+    sibling_requirements: Option<ContextList<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     relationships: Option<ItemRelationships>,
     links: ItemLinks,
@@ -56,69 +57,75 @@ pub(super) struct PromptContext {
 }
 
 #[derive(Serialize)]
-struct Part<T> {
+struct ContextList<T> {
     count: usize,
     items: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
 }
 
-impl<T> Part<T> {
-    fn new(items: Vec<T>, count: usize, whole: &str) -> Self {
-        let more = count.saturating_sub(items.len());
-        let left_out = (more > 0).then(|| format!("{more} more; read {whole}"));
+impl<T> ContextList<T> {
+    /// `full_list_uri` is the resource with all `count` items.
+    fn new(items: Vec<T>, count: usize, full_list_uri: &str) -> Self {
+        let left_out = match count.saturating_sub(items.len()) {
+            0 => None,
+            more => Some(format!("{more} more; read {full_list_uri}")),
+        };
         Self { count, items, left_out }
     }
 }
 
 impl PromptContext {
-    pub(super) async fn of(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
-        let (head, mut record) = found(backlog, reference).await?;
-        let mut stored = Self { version: record.version.clone(), ..Self::default() };
-        stored.notes.extend(item_lookup::fault(&head));
-        stored.cut(&mut record, MAX_OWN_DESCRIPTION);
-        let around = ItemRelations::of(backlog, reference, &head).await?;
-        let parent = item_lookup::item(&head).and_then(|item| item.parent);
+    pub(super) async fn read(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
+        let (meta, mut record) = find_record(backlog, reference).await?;
+        let mut content = Self { version: record.version.clone(), ..Self::default() };
+        content.notes.extend(item_lookup::diagnostic_with_place(&meta));
+        content.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
+        let relations = ItemRelations::read(backlog, reference, &meta).await?;
+        let parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
-                stored.epic = Some(record);
-                let heads = around.children_of_kind(ItemKind::UserStory);
-                stored.user_stories = Some(stored.children(backlog, reference, &heads).await?);
+                content.epic = Some(record);
+                let metas = relations.children_of_kind(ItemKind::UserStory);
+                content.user_stories =
+                    Some(content.read_children(backlog, reference, &metas).await?);
             }
             ItemKind::UserStory => {
-                stored.user_story = Some(record);
-                let heads = around.children_of_kind(ItemKind::Requirement);
-                stored.requirements = Some(stored.children(backlog, reference, &heads).await?);
-                let heads = around.children_of_kind(ItemKind::AcceptanceCriteria);
-                stored.acceptance_criteria =
-                    Some(stored.children(backlog, reference, &heads).await?);
+                content.user_story = Some(record);
+                let metas = relations.children_of_kind(ItemKind::Requirement);
+                content.requirements =
+                    Some(content.read_children(backlog, reference, &metas).await?);
+                let metas = relations.children_of_kind(ItemKind::AcceptanceCriteria);
+                content.acceptance_criteria =
+                    Some(content.read_children(backlog, reference, &metas).await?);
             }
             ItemKind::Requirement | ItemKind::AcceptanceCriteria => {
-                stored.requirement = Some(record);
-                let heads = match parent {
+                content.requirement = Some(record);
+                let metas = match parent {
                     Some(story) => backlog.children(story, ItemKind::AcceptanceCriteria).await?,
                     None => Vec::new(),
                 };
                 let story = parent.unwrap_or(reference);
-                stored.acceptance_criteria = Some(stored.children(backlog, story, &heads).await?);
-                let ItemRelationships { outgoing, incoming } = around.relationships;
-                stored.relationships = Some(ItemRelationships {
-                    outgoing: stored.shorten_list("relationships.outgoing", outgoing),
-                    incoming: stored.shorten_list("relationships.incoming", incoming),
+                content.acceptance_criteria =
+                    Some(content.read_children(backlog, story, &metas).await?);
+                let ItemRelationships { outgoing, incoming } = relations.relationships;
+                content.relationships = Some(ItemRelationships {
+                    outgoing: content.truncate_list("relationships.outgoing", outgoing),
+                    incoming: content.truncate_list("relationships.incoming", incoming),
                 });
             }
         }
-        stored.links = ItemLinks {
-            outgoing: stored.shorten_list("links.outgoing", around.links.outgoing),
-            incoming: stored.shorten_list("links.incoming", around.links.incoming),
+        content.links = ItemLinks {
+            outgoing: content.truncate_list("links.outgoing", relations.links.outgoing),
+            incoming: content.truncate_list("links.incoming", relations.links.incoming),
         };
-        stored.siblings(backlog, reference, parent).await?;
-        stored.parents(backlog, reference, parent).await?;
-        Ok(stored)
+        content.add_siblings(backlog, reference, parent).await?;
+        content.add_parents(backlog, reference, parent).await?;
+        Ok(content)
     }
 
-    /// Adds the item's parent, and the parent's.
-    async fn parents(
+    /// Adds the item's parent and the parent's parent.
+    async fn add_parents(
         &mut self,
         backlog: BacklogReader<'_>,
         child: Reference,
@@ -126,21 +133,22 @@ impl PromptContext {
     ) -> Result<()> {
         let (mut child, mut parent) = (child, parent);
         while let Some(reference) = parent {
-            let (head, mut record) = match found(backlog, reference).await {
-                Ok(found) => found,
-                Err(error) if is_gone(error.kind) => {
+            let (meta, mut record) = match find_record(backlog, reference).await {
+                Ok(parent) => parent,
+                // A faulty parent must not prevent the prompt for its child.
+                Err(error) if is_item_error(error.kind) => {
                     self.notes.push(format!("parent of {child}: {}", error.message));
                     return Ok(());
                 }
                 Err(error) => return Err(error),
             };
-            self.cut(&mut record, MAX_OTHER_DESCRIPTION);
+            self.truncate_record(&mut record, MAX_OTHER_DESCRIPTION_CHARS);
             match reference.kind {
                 ItemKind::Epic => self.epic = Some(record),
                 _ => self.user_story = Some(record),
             }
             child = reference;
-            parent = item_lookup::item(&head).and_then(|item| item.parent);
+            parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         }
         if let Some(kind) = child.kind.parent() {
             self.notes.push(format!("{child} has no {}", kind.noun().to_lowercase()));
@@ -149,99 +157,103 @@ impl PromptContext {
     }
 
     /// Adds the other children of the parent.
-    async fn siblings(
+    async fn add_siblings(
         &mut self,
         backlog: BacklogReader<'_>,
         reference: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
         let Some(parent) = parent else { return Ok(()) };
-        let mut heads = backlog.children(parent, reference.kind).await?;
-        heads.retain(|head| {
-            item_lookup::item(head).is_some_and(|it| it.reference != Some(reference))
+        let mut metas = backlog.children(parent, reference.kind).await?;
+        metas.retain(|meta| {
+            item_lookup::item_meta(meta).is_some_and(|item| item.reference != Some(reference))
         });
-        let count = heads.len();
-        heads.truncate(MAX_LIST);
-        let whole = uri(parent, ItemView::Children(reference.kind));
-        let mut briefs = ItemSummary::all(&heads);
-        for brief in &mut briefs {
-            shorten(&mut brief.title);
+        // The count includes the siblings that the limit excludes.
+        let count = metas.len();
+        metas.truncate(MAX_LIST_ITEMS);
+        let full_list_uri = item_uri(parent, ItemView::Children(reference.kind));
+        let mut summaries = ItemSummary::from_metas(&metas);
+        for summary in &mut summaries {
+            truncate_title(&mut summary.title);
         }
-        let part = Some(Part::new(briefs, count, &whole));
+        let siblings = Some(ContextList::new(summaries, count, &full_list_uri));
         match reference.kind {
-            ItemKind::UserStory => self.sibling_user_stories = part,
-            ItemKind::Requirement => self.sibling_requirements = part,
+            ItemKind::UserStory => self.sibling_user_stories = siblings,
+            ItemKind::Requirement => self.sibling_requirements = siblings,
             ItemKind::Epic | ItemKind::AcceptanceCriteria => {}
         }
         Ok(())
     }
 
-    /// The first children, with their texts.
-    async fn children(
+    /// Reads the first children with their descriptions. All children must have the same kind.
+    async fn read_children(
         &mut self,
         backlog: BacklogReader<'_>,
         parent: Reference,
-        heads: &[Arc<DocumentMeta>],
-    ) -> Result<Part<ItemRecord>> {
-        let kind = heads.first().and_then(|head| item_lookup::item(head)).map(|item| item.kind);
-        let whole = kind.map_or_else(String::new, |kind| uri(parent, ItemView::Children(kind)));
-        let first = &heads[..heads.len().min(MAX_LIST)];
+        metas: &[Arc<DocumentMeta>],
+    ) -> Result<ContextList<ItemRecord>> {
+        let full_list_uri = match metas.first().and_then(|meta| item_lookup::item_meta(meta)) {
+            Some(item) => item_uri(parent, ItemView::Children(item.kind)),
+            None => String::new(),
+        };
+        let first = &metas[..metas.len().min(MAX_LIST_ITEMS)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for found in item_view::all(backlog, first).await?.into_iter().flatten() {
-            let mut record = match found {
+        for record in item_view::read_records(backlog, first).await?.into_iter().flatten() {
+            let mut record = match record {
                 Ok(record) => record,
                 Err(error) => {
                     self.notes.push(error.message);
                     continue;
                 }
             };
-            self.cut(&mut record, MAX_OTHER_DESCRIPTION);
+            self.truncate_record(&mut record, MAX_OTHER_DESCRIPTION_CHARS);
             bytes += record.description.len();
             if bytes > MAX_LIST_BYTES {
                 break;
             }
             records.push(record);
         }
-        Ok(Part::new(records, heads.len(), &whole))
+        Ok(ContextList::new(records, metas.len(), &full_list_uri))
     }
 
-    fn cut(&mut self, record: &mut ItemRecord, most: usize) {
-        shorten(&mut record.title);
-        let Some((at, _)) = record.description.char_indices().nth(most) else { return };
-        record.description.truncate(at);
+    fn truncate_record(&mut self, record: &mut ItemRecord, max_chars: usize) {
+        truncate_title(&mut record.title);
+        let Some((end, _)) = record.description.char_indices().nth(max_chars) else { return };
+        record.description.truncate(end);
         let reference = &record.reference_id;
         self.notes.push(format!(
-            "the description of {reference} ends here after {most} characters; get_item reads all"
+            "the description of {reference} is cut after {max_chars} characters; get_item returns \
+             all"
         ));
     }
 
-    fn shorten_list<T>(&mut self, name: &str, mut list: Vec<T>) -> Vec<T> {
-        if list.len() > MAX_LIST {
-            self.notes.push(format!("{name}: the first {MAX_LIST} of {}", list.len()));
-            list.truncate(MAX_LIST);
+    fn truncate_list<T>(&mut self, name: &str, mut list: Vec<T>) -> Vec<T> {
+        if list.len() > MAX_LIST_ITEMS {
+            self.notes.push(format!("{name}: the first {MAX_LIST_ITEMS} of {}", list.len()));
+            list.truncate(MAX_LIST_ITEMS);
         }
         list
     }
 }
 
 /// A file made by hand may have a title of any length.
-fn shorten(title: &mut String) {
-    if let Some((at, _)) = title.char_indices().nth(MAX_TITLE) {
-        title.truncate(at);
+fn truncate_title(title: &mut String) {
+    if let Some((end, _)) = title.char_indices().nth(MAX_TITLE_CHARS) {
+        title.truncate(end);
         title.push('…');
     }
 }
 
 /// True for an error that concerns one item alone.
-fn is_gone(kind: ErrorKind) -> bool {
+fn is_item_error(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }
 
-async fn found(
+async fn find_record(
     backlog: BacklogReader<'_>,
     reference: Reference,
 ) -> Result<(Arc<DocumentMeta>, ItemRecord)> {
-    let head = backlog.head(reference).await?;
-    let record = item_view::one(backlog, &head).await?;
-    Ok((head, record))
+    let meta = backlog.find_item(reference).await?;
+    let record = item_view::read_record(backlog, &meta).await?;
+    Ok((meta, record))
 }

@@ -1,5 +1,4 @@
-//! Resources: the backlog's items and collections as JSON, read by URI, listed in pages, and
-//! completed while a user types.
+//! Resources: the items and collections of the backlog as JSON, with lists and completions.
 
 #[cfg(test)]
 mod tests;
@@ -24,59 +23,62 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::ToolContext;
-use crate::backlog::epic_hierarchy::hierarchy;
+use crate::backlog::arguments::MAX_SHOWN_CHARS;
+use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
 pub(crate) use uri::TEMPLATES;
 use uri::{
-    COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE, uri,
+    COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
+    item_uri,
 };
 
-/// A list is cut when its records are longer than this, in bytes.
+/// All records of a list together.
 const MAX_LIST_BYTES: usize = 1024 * 1024;
 
-/// Documents read at a time.
-const BATCH: usize = 100;
+const READ_BATCH_DOCUMENTS: usize = 100;
 
-/// Characters of a title in a description.
+/// The part of a title in a description.
 const MAX_TITLE_CHARS: usize = 200;
 
-/// Resources of a page.
-const PAGE: usize = 100;
+const MAX_PAGE_RESOURCES: usize = 100;
 
-/// The cursors of the server are shorter: a kind, and the name of a file.
+/// Longer than any cursor of the server, which holds a kind and a file name.
 const MAX_CURSOR_BYTES: usize = 1_000;
 
-/// The protocol allows no more values.
+const CURSOR_DIGEST_CHARS: usize = 16;
+
+/// The limit of the protocol.
 const MAX_COMPLETIONS: usize = 100;
 
-/// A longer text completes nothing.
+/// A longer text has no completions.
 const MAX_TYPED_BYTES: usize = 500;
 
-/// Reads a resource; `is_on` is false on a server without the backlog.
+/// Reads a resource; `has_backlog` is false on a server without the backlog.
 pub(crate) async fn read(
     context: &ToolContext,
-    is_on: bool,
+    has_backlog: bool,
     caller: &Caller,
     uri: &str,
 ) -> Result<ResourceContent> {
-    let found = uri::read(uri)?;
-    if !is_on {
+    // An invalid URI is the same error with and without the backlog.
+    let resource = uri::parse_uri(uri)?;
+    if !has_backlog {
         let message = format!(
-            "There is no resource {uri}: this server runs without the backlog (`--toolsets`)."
+            "Resource not found: {uri}; this server runs without the backlog (`--toolsets`)"
         );
         return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
     }
-    let backlog = BacklogReader::of(&context.ports, caller);
-    match found {
+    let backlog = BacklogReader::for_caller(&context.ports, caller);
+    match resource {
         ResourceUri::Item(reference, view) => item_content(backlog, reference, view).await,
         ResourceUri::Collection(collection) => collection_content(backlog, collection).await,
     }
 }
 
 #[derive(Serialize)]
-struct Envelope<'a, T> {
+struct ResourceEnvelope<'a, T> {
     uri: &'a str,
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,54 +87,59 @@ struct Envelope<'a, T> {
     body: &'a T,
 }
 
-struct Label {
+struct ResourceLabel {
     uri: String,
     name: String,
     description: String,
-    /// The body of an item has a description of its own.
+    /// True for an item, whose body has its own description.
     is_item: bool,
 }
 
-impl Label {
-    fn content(self, body: &impl Serialize) -> Result<ResourceContent> {
+impl ResourceLabel {
+    fn into_content(self, body: &impl Serialize) -> Result<ResourceContent> {
         let Self { uri, name, description, is_item } = self;
-        let shown = (!is_item).then_some(description.as_str());
-        let envelope = Envelope { uri: &uri, name: &name, description: shown, body };
+        let envelope_description = if is_item { None } else { Some(description.as_str()) };
+        let envelope =
+            ResourceEnvelope { uri: &uri, name: &name, description: envelope_description, body };
         let text = serde_json::to_string(&envelope).map_err(|error| {
-            Error::new(ErrorKind::Internal, "The resource could not be written.").caused_by(error)
+            Error::new(ErrorKind::Internal, "The resource could not be serialized.")
+                .caused_by(error)
         })?;
         Ok(ResourceContent { uri, name, description, mime_type: JSON, text })
     }
 }
 
 /// Records under the plural name of their kind.
-struct Records {
+struct RecordList {
     key: &'static str,
     items: Vec<ItemRecord>,
-    /// Counts those that were cut too.
+    /// Includes the records that were cut.
     count: usize,
-    /// Tells how to find the others.
+    /// How to find the records that were cut.
     hint: &'static str,
-    /// Files that cannot be read.
+    /// Problems of unreadable files.
     warnings: Vec<String>,
 }
 
-impl Records {
-    async fn of(
+impl RecordList {
+    async fn read(
         backlog: BacklogReader<'_>,
         kind: ItemKind,
-        heads: &[Arc<DocumentMeta>],
+        metas: &[Arc<DocumentMeta>],
         hint: &'static str,
     ) -> Result<Self> {
         let (items, warnings) = (Vec::new(), Vec::new());
-        let mut list = Self { key: plural(kind), items, count: heads.len(), hint, warnings };
+        let mut list = Self { key: plural_name(kind), items, count: metas.len(), hint, warnings };
         let mut bytes = 0;
-        for heads in heads.chunks(BATCH) {
-            for (head, found) in heads.iter().zip(item_view::all(backlog, heads).await?) {
-                // It may have been removed in between.
-                let Some(record) =
-                    found.and_then(|found| list.record(backlog.project, head, found))
-                else {
+        // The list may end at any record, so only one batch of documents is read ahead.
+        for batch in metas.chunks(READ_BATCH_DOCUMENTS) {
+            for (meta, record) in batch.iter().zip(item_view::read_records(backlog, batch).await?) {
+                let record = match record {
+                    Some(record) => list.record_or_warning(backlog.project, meta, record),
+                    // The document was removed after the metadata was read.
+                    None => None,
+                };
+                let Some(record) = record else {
                     list.count -= 1;
                     continue;
                 };
@@ -146,33 +153,33 @@ impl Records {
         Ok(list)
     }
 
-    /// A file that cannot be read is a warning.
-    fn record(
+    /// Adds a warning for an unreadable file, whose record has no description.
+    fn record_or_warning(
         &mut self,
         project: &ProjectKey,
-        head: &DocumentMeta,
-        found: Result<ItemRecord>,
+        meta: &DocumentMeta,
+        record: Result<ItemRecord>,
     ) -> Option<ItemRecord> {
-        match found {
+        match record {
             Ok(record) => Some(record),
             Err(error) => {
                 self.warnings.push(error.message);
-                let item = item_lookup::item(head)?;
-                Some(ItemRecord::new(project, item, &head.id.name, head.version, ""))
+                let item = item_lookup::item_meta(meta)?;
+                Some(ItemRecord::new(project, item, &meta.id.name, meta.version, ""))
             }
         }
     }
 }
 
-impl Serialize for Records {
+impl Serialize for RecordList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(self.key, &self.items)?;
         map.serialize_entry("count", &self.count)?;
         if self.items.len() < self.count {
             map.serialize_entry("truncated", &true)?;
-            let (here, count) = (self.items.len(), self.count);
-            let hint = format!("the first {here} of {count} are here; {}", self.hint);
+            let hint =
+                format!("the first {} of {} items; {}", self.items.len(), self.count, self.hint);
             map.serialize_entry("hint", &hint)?;
         }
         if !self.warnings.is_empty() {
@@ -183,7 +190,7 @@ impl Serialize for Records {
 }
 
 #[derive(Serialize)]
-struct WholeItem {
+struct ItemResource {
     #[serde(flatten)]
     record: ItemRecord,
     #[serde(flatten)]
@@ -195,59 +202,62 @@ async fn item_content(
     reference: Reference,
     view: ItemView,
 ) -> Result<ResourceContent> {
-    let head = backlog.head(reference).await?;
-    let title = item_lookup::item(&head).map_or("", |item| &item.title);
+    let meta = backlog.find_item(reference).await?;
+    let title = item_lookup::item_meta(&meta).map_or("", |item| &item.title);
     match view {
         ItemView::Item => {
-            let record = item_view::one(backlog, &head).await?;
-            let label = label(reference, view, &record.title, contains(reference.kind));
-            label.content(&whole(backlog, reference, &head, record).await?)
+            let record = item_view::read_record(backlog, &meta).await?;
+            let label = item_label(reference, view, &record.title, content_summary(reference.kind));
+            label.into_content(&item_with_relations(backlog, reference, &meta, record).await?)
         }
         ItemView::Hierarchy => {
-            let hierarchy = hierarchy(backlog, reference, &head).await?;
-            label(reference, view, title, "with all items below it").content(&hierarchy)
+            let hierarchy = read_hierarchy(backlog, reference, &meta).await?;
+            item_label(reference, view, title, "with all items below it").into_content(&hierarchy)
         }
         ItemView::Children(kind) => {
-            let heads = backlog.children(reference, kind).await?;
+            let metas = backlog.children(reference, kind).await?;
             let hint = "search_requirements and search_global find the rest, get_item reads one";
-            let records = Records::of(backlog, kind, &heads, hint).await?;
-            let what = format!("its {}", records.key.replace('_', " "));
-            label(reference, view, title, &what).content(&records)
+            let records = RecordList::read(backlog, kind, &metas, hint).await?;
+            let summary = format!("its {}", records.key.replace('_', " "));
+            item_label(reference, view, title, &summary).into_content(&records)
         }
         ItemView::Relationships => {
-            let relationships = ItemRelations::of(backlog, reference, &head).await?.relationships;
+            let relationships = ItemRelations::read(backlog, reference, &meta).await?.relationships;
             let count = relationships.outgoing.len() + relationships.incoming.len();
             let body = json!({ "count": count, "relationships": relationships });
-            label(reference, view, title, "its relationships to other requirements").content(&body)
+            item_label(reference, view, title, "its relationships to other requirements")
+                .into_content(&body)
         }
     }
 }
 
-/// An item with its children, relationships, links and the fault of its file.
-async fn whole(
+/// Adds the children, relationships and links of an item and the diagnostic of its file.
+async fn item_with_relations(
     backlog: BacklogReader<'_>,
     reference: Reference,
-    head: &DocumentMeta,
+    meta: &DocumentMeta,
     record: ItemRecord,
-) -> Result<WholeItem> {
-    let around = ItemRelations::of(backlog, reference, head).await?;
-    let mut relations = Map::new();
-    for kind in ItemKind::ALL.into_iter().filter(|kind| kind.parent() == Some(reference.kind)) {
-        let children = ItemSummary::all(&around.children_of_kind(kind));
-        relations.insert(plural(kind).to_owned(), json!(children));
+) -> Result<ItemResource> {
+    let relations = ItemRelations::read(backlog, reference, meta).await?;
+    let mut fields = Map::new();
+    for kind in ItemKind::ALL {
+        if kind.parent() == Some(reference.kind) {
+            let children = ItemSummary::from_metas(&relations.children_of_kind(kind));
+            fields.insert(plural_name(kind).to_owned(), json!(children));
+        }
     }
     if reference.kind == ItemKind::Requirement {
-        relations.insert("relationships".to_owned(), json!(around.relationships));
+        fields.insert("relationships".to_owned(), json!(relations.relationships));
     }
-    relations.insert("links".to_owned(), json!(around.links));
-    if let Some(fault) = item_lookup::fault(head) {
-        relations.insert("warnings".to_owned(), json!([fault]));
+    fields.insert("links".to_owned(), json!(relations.links));
+    if let Some(diagnostic) = item_lookup::diagnostic_with_place(meta) {
+        fields.insert("warnings".to_owned(), json!([diagnostic]));
     }
-    Ok(WholeItem { record, relations })
+    Ok(ItemResource { record, relations: fields })
 }
 
-/// The parts of an item's own resource, for its description.
-fn contains(kind: ItemKind) -> &'static str {
+/// The relations in an item's resource, for its description.
+fn content_summary(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Epic => "with its user stories",
         ItemKind::UserStory => "with its requirements and acceptance criteria",
@@ -256,7 +266,7 @@ fn contains(kind: ItemKind) -> &'static str {
     }
 }
 
-fn plural(kind: ItemKind) -> &'static str {
+fn plural_name(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Epic => "epics",
         ItemKind::UserStory => "user_stories",
@@ -265,28 +275,28 @@ fn plural(kind: ItemKind) -> &'static str {
     }
 }
 
-fn label(reference: Reference, view: ItemView, title: &str, what: &str) -> Label {
-    Label {
-        uri: uri(reference, view),
+fn item_label(reference: Reference, view: ItemView, title: &str, summary: &str) -> ResourceLabel {
+    ResourceLabel {
+        uri: item_uri(reference, view),
         name: reference.to_string(),
-        description: described(reference, title, what),
+        description: describe_item(reference, title, summary),
         is_item: view == ItemView::Item,
     }
 }
 
-fn described(reference: Reference, title: &str, what: &str) -> String {
-    let mut short: String = title.chars().take(MAX_TITLE_CHARS).collect();
-    if short.len() < title.len() {
-        short.push('…');
+fn describe_item(reference: Reference, title: &str, summary: &str) -> String {
+    let mut short_title: String = title.chars().take(MAX_TITLE_CHARS).collect();
+    if short_title.len() < title.len() {
+        short_title.push('…');
     }
-    format!("{} {reference}: {short}, {what}", reference.kind.noun())
+    format!("{} {reference}: {short_title}, {summary}", reference.kind.noun())
 }
 
 async fn collection_content(
     backlog: BacklogReader<'_>,
     collection: &ProjectCollection,
 ) -> Result<ResourceContent> {
-    let label = Label {
+    let label = ResourceLabel {
         uri: collection.uri(),
         name: collection.name.to_owned(),
         description: collection.description.to_owned(),
@@ -294,53 +304,57 @@ async fn collection_content(
     };
     match collection.contents {
         CollectionContents::Items(kind, hint) => {
-            let heads = backlog.all(kind).await?;
-            label.content(&Records::of(backlog, kind, &heads, hint).await?)
+            let metas = backlog.all_items(kind).await?;
+            label.into_content(&RecordList::read(backlog, kind, &metas, hint).await?)
         }
         CollectionContents::RequirementTypes => {
-            let all = RequirementType::ALL.map(|t| (t.name(), t.description()));
-            label.content(&types("requirement_types", &all))
+            let all = RequirementType::ALL.map(|kind| (kind.name(), kind.description()));
+            label.into_content(&type_list("requirement_types", &all))
         }
         CollectionContents::RelationshipTypes => {
-            let all = RelationshipType::ALL.map(|t| (t.name(), t.description()));
-            label.content(&types("relationship_types", &all))
+            let all = RelationshipType::ALL.map(|kind| (kind.name(), kind.description()));
+            label.into_content(&type_list("relationship_types", &all))
         }
     }
 }
 
-fn types(key: &str, all: &[(&str, &str)]) -> Value {
-    let as_json =
-        |(name, description): &(&str, &str)| json!({ "name": name, "description": description });
-    let types: Vec<Value> = all.iter().map(as_json).collect();
+fn type_list(key: &str, all: &[(&str, &str)]) -> Value {
+    let mut types = Vec::with_capacity(all.len());
+    for (name, description) in all {
+        types.push(json!({ "name": name, "description": description }));
+    }
     json!({ key: types, "count": all.len() })
 }
 
-/// A page of all resources: the collections, then every item, kind by kind.
+/// A page of the resources: the collections first, then all items, sorted by kind.
 pub(crate) async fn list(
     context: &ToolContext,
     caller: &Caller,
     cursor: Option<String>,
 ) -> Result<ResourcePage> {
-    let backlog = BacklogReader::of(&context.ports, caller);
+    let backlog = BacklogReader::for_caller(&context.ports, caller);
     let (mut position, mut after, mut resources) = match cursor.as_deref() {
         None => (0, None, COLLECTIONS.iter().map(collection_resource).collect()),
         Some(cursor) => {
-            let found = read_cursor(backlog.project, cursor);
-            let (position, after) = found.ok_or_else(|| unknown_cursor(cursor))?;
+            let Some((position, after)) = read_cursor(backlog.project, cursor) else {
+                return Err(unknown_cursor_error(cursor));
+            };
             (position, Some(after), Vec::new())
         }
     };
     while let Some(kind) = ItemKind::ALL.get(position) {
-        let room = PAGE - resources.len();
-        let limit = Some(room.max(1));
+        let remaining = MAX_PAGE_RESOURCES - resources.len();
+        // A full page reads one item of the next kind, to decide if a cursor is needed.
+        let limit = Some(remaining.max(1));
         let filter = DocumentFilter { kind: DocumentKind::Item(*kind), after: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
-        if room == 0 && !page.metadata.is_empty() {
+        if remaining == 0 && !page.metadata.is_empty() {
+            // The empty name sorts before all items of the kind.
             let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
             return Ok(ResourcePage { resources, next_cursor });
         }
-        resources.extend(page.metadata.iter().filter_map(|head| item_resource(head)));
-        // Two files may claim one reference; it is one resource.
+        resources.extend(page.metadata.iter().filter_map(|meta| item_resource(meta)));
+        // Two files with the same reference are one resource.
         resources.dedup_by(|a, b| a.uri == b.uri);
         if let Some(next) = page.next {
             let next_cursor = Some(write_cursor(backlog.project, *kind, &next));
@@ -361,42 +375,46 @@ fn collection_resource(collection: &ProjectCollection) -> ResourceInfo {
     }
 }
 
-/// `None` for a file without a reference, which no URI can name.
-fn item_resource(head: &DocumentMeta) -> Option<ResourceInfo> {
-    let item = item_lookup::item(head)?;
+/// `None` for a file without a reference, because it has no URI.
+fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
+    let item = item_lookup::item_meta(meta)?;
     let reference = item.reference?;
     Some(ResourceInfo {
-        uri: uri(reference, ItemView::Item),
+        uri: item_uri(reference, ItemView::Item),
         name: reference.to_string(),
         title: item.title.clone(),
-        description: described(reference, &item.title, contains(reference.kind)),
+        description: describe_item(reference, &item.title, content_summary(reference.kind)),
         mime_type: JSON,
     })
 }
 
-/// The cursor of the page after this name. Its digest tells it from other texts.
+/// The cursor of the page after the file `name`. Its digest detects cursors of other lists.
 fn write_cursor(project: &ProjectKey, kind: ItemKind, name: &str) -> String {
-    let place = format!("{}\n{name}", kind.name());
-    URL_SAFE_NO_PAD.encode(format!("{}{place}", cursor_digest(project, &place)))
+    let position = format!("{}\n{name}", kind.name());
+    URL_SAFE_NO_PAD.encode(format!("{}{position}", cursor_digest(project, &position)))
 }
 
+/// The position of the kind in `ItemKind::ALL`, and the name of the last file.
 fn read_cursor(project: &ProjectKey, cursor: &str) -> Option<(usize, String)> {
     if cursor.len() > MAX_CURSOR_BYTES {
         return None;
     }
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-    let (found, place) = text.split_at_checked(16)?;
-    let (kind, name) = place.split_once('\n').filter(|_| found == cursor_digest(project, place))?;
-    let kind = ItemKind::ALL.iter().position(|known| known.name() == kind)?;
-    Some((kind, name.to_owned()))
+    let (digest, position) = text.split_at_checked(CURSOR_DIGEST_CHARS)?;
+    if digest != cursor_digest(project, position) {
+        return None;
+    }
+    let (kind_name, name) = position.split_once('\n')?;
+    let kind_position = ItemKind::ALL.iter().position(|kind| kind.name() == kind_name)?;
+    Some((kind_position, name.to_owned()))
 }
 
-fn cursor_digest(project: &ProjectKey, place: &str) -> String {
-    Version::of(format!("resources\n{project}\n{place}").as_bytes()).to_string()
+fn cursor_digest(project: &ProjectKey, position: &str) -> String {
+    Version::of(format!("resources\n{project}\n{position}").as_bytes()).to_string()
 }
 
-fn unknown_cursor(cursor: &str) -> Error {
-    let shown: String = cursor.chars().take(100).collect();
+fn unknown_cursor_error(cursor: &str) -> Error {
+    let shown: String = cursor.chars().take(MAX_SHOWN_CHARS).collect();
     let message = format!(
         "`cursor` {shown:?} does not belong to this list; pass `nextCursor` of the previous page, \
          or omit it to start"
@@ -404,68 +422,88 @@ fn unknown_cursor(cursor: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field("cursor")
 }
 
-/// References that begin with the typed text, or whose titles have its words. A completion is only
-/// a hint, so an unknown argument has none.
+/// Completes references by number or by words of their titles.
+///
+/// A completion is only a hint, so an unknown argument has an empty list instead of an error.
 pub(crate) async fn complete(
     context: &ToolContext,
     caller: &Caller,
-    begun: &CompletionRequest,
+    request: &CompletionRequest,
 ) -> Result<CompletionValues> {
-    let typed = begun.value.trim().to_lowercase();
-    let Some(kind) = completed_kind(begun).filter(|_| typed.len() <= MAX_TYPED_BYTES) else {
+    let typed = request.value.trim().to_lowercase();
+    let Some(kind) = completion_kind(request) else { return Ok(CompletionValues::default()) };
+    if typed.len() > MAX_TYPED_BYTES {
         return Ok(CompletionValues::default());
-    };
-    let heads = BacklogReader::of(&context.ports, caller).all(kind).await?;
-    let ranked = |head: &Arc<DocumentMeta>| {
-        let item = item_lookup::item(head)?;
-        let reference = item.reference?;
-        Some((rank(item, reference, &typed)?, reference))
-    };
-    let mut found: Vec<(u8, Reference)> = heads.iter().filter_map(ranked).collect();
-    // Words of titles keep the one order; references count up.
-    found.sort_by_key(|(rank, reference)| {
-        (*rank, if *rank == BY_TITLE { 0 } else { reference.number })
+    }
+    let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?;
+    let mut matches: Vec<(MatchRank, Reference)> = Vec::new();
+    for meta in &metas {
+        let Some(item) = item_lookup::item_meta(meta) else { continue };
+        let Some(reference) = item.reference else { continue };
+        if let Some(rank) = match_rank(item, reference, &typed) {
+            matches.push((rank, reference));
+        }
+    }
+    // Matches by title keep the order of all lists; the others are sorted by number.
+    matches.sort_by_key(|(rank, reference)| {
+        (*rank, if *rank == MatchRank::TitleWords { 0 } else { reference.number })
     });
-    found.dedup_by_key(|(_, reference)| *reference);
-    let total = found.len();
-    let values = found.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
+    // Files with the same reference are neighbours now.
+    matches.dedup_by_key(|(_, reference)| *reference);
+    let total = matches.len();
+    let values = matches.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
     Ok(CompletionValues { values: values.collect(), total })
 }
 
-/// The kind of items that the argument names.
-fn completed_kind(begun: &CompletionRequest) -> Option<ItemKind> {
-    match &begun.of {
+/// The kind of items that the argument takes.
+fn completion_kind(request: &CompletionRequest) -> Option<ItemKind> {
+    match &request.of {
         CompletionTarget::Template(uri) => {
             let form = TEMPLATES.iter().find(|form| form.spec.uri_template == uri)?;
-            (begun.argument == VARIABLE).then_some(form.kind)
+            if request.argument == VARIABLE { Some(form.kind) } else { None }
         }
-        CompletionTarget::Prompt(name) => prompts::kind(name, &begun.argument),
+        CompletionTarget::Prompt(name) => prompts::argument_item_kind(name, &request.argument),
     }
 }
 
-const BY_TITLE: u8 = 3;
+/// Ordered from the best match to the worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MatchRank {
+    WholeReference,
+    ReferencePrefix,
+    PartOfNumber,
+    TitleWords,
+}
 
-/// The rank of an item, the best first; `None` if it does not match.
-fn rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
-    let printed = reference.to_string().to_lowercase();
+/// Ranks the text that a user typed, in lower case; `None` if the item does not match.
+fn match_rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<MatchRank> {
+    // Users type REQ-007, REQ-7 or only the number.
+    let padded = reference.to_string().to_lowercase();
     let number = reference.number.to_string();
-    let bare = format!("{}-{number}", reference.kind.prefix().to_lowercase());
-    if typed == printed || typed == bare || typed == number {
-        Some(0)
-    } else if printed.starts_with(typed) || bare.starts_with(typed) {
-        Some(1)
-    } else if number.starts_with(typed) || printed.ends_with(&format!("-{typed}")) {
-        Some(2)
+    let unpadded = format!("{}-{number}", reference.kind.prefix().to_lowercase());
+    if typed == padded || typed == unpadded || typed == number {
+        Some(MatchRank::WholeReference)
+    } else if padded.starts_with(typed) || unpadded.starts_with(typed) {
+        Some(MatchRank::ReferencePrefix)
+    } else if number.starts_with(typed) || padded.ends_with(&format!("-{typed}")) {
+        Some(MatchRank::PartOfNumber)
+    } else if has_words(&item.title, typed) {
+        Some(MatchRank::TitleWords)
     } else {
-        has_words(&item.title, typed).then_some(BY_TITLE)
+        None
     }
 }
 
-/// True if each typed word begins a word of the title.
+/// True if `typed` has a word, and each of its words is the prefix of a word of the title.
 fn has_words(title: &str, typed: &str) -> bool {
+    if !typed.contains(char::is_alphanumeric) {
+        return false;
+    }
     let title = title.to_lowercase();
-    let of_title = || title.split(|c: char| !c.is_alphanumeric());
-    let mut words = typed.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let has_any = typed.contains(char::is_alphanumeric);
-    has_any && words.all(|word| of_title().any(|other| other.starts_with(word)))
+    let title_words = split_words(&title);
+    split_words(typed).all(|typed| title_words.clone().any(|word| word.starts_with(typed)))
+}
+
+fn split_words(text: &str) -> impl Iterator<Item = &str> + Clone {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }

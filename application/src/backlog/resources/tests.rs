@@ -28,13 +28,13 @@ async fn error(testing: &TestApplication, uri: &str) -> Error {
 
 // S5: 6.7
 #[tokio::test]
-async fn a_storage_that_fails_is_no_missing_item() {
+async fn read_with_a_failed_storage_is_unavailable() {
     let error = error(&unavailable(), "epic://EP-001").await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
 }
 
 #[tokio::test]
-async fn two_files_of_one_reference_are_told_apart_by_nobody() {
+async fn read_of_a_duplicate_reference_is_refused() {
     let testing = project().await;
     testing.write_item("EP-001-cccccc", "---\ntitle: Twin\n---\n").await;
     let error = error(&testing, "epic://EP-001").await;
@@ -45,7 +45,7 @@ async fn two_files_of_one_reference_are_told_apart_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_long_collection_is_cut_and_says_so() {
+async fn collection_over_the_size_limit_is_truncated_with_a_hint() {
     let testing = TestApplication::new();
     for number in 1..=30 {
         let text = format!("---\ntitle: T\n---\n{}", "x".repeat(50_000));
@@ -54,14 +54,14 @@ async fn a_long_collection_is_cut_and_says_so() {
     let content = testing.read("requirements://requirements").await.unwrap();
     assert!(content.text.len() < 1024 * 1024 + 1_000, "{}", content.text.len());
     let found: Value = serde_json::from_str(&content.text).unwrap();
-    let here = found["requirements"].as_array().unwrap().len();
-    assert_eq!((here, &found["count"], &found["truncated"]), (20, &json!(30), &json!(true)));
+    let shown = found["requirements"].as_array().unwrap().len();
+    assert_eq!((shown, &found["count"], &found["truncated"]), (20, &json!(30), &json!(true)));
     let hint = found["hint"].as_str().unwrap();
-    assert!(hint.starts_with("the first 20 of 30 are here; use search_requirements"), "{hint}");
+    assert!(hint.starts_with("the first 20 of 30 items; use search_requirements"), "{hint}");
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_text_harms_no_other() {
+async fn collection_with_an_unreadable_file_has_a_warning() {
     let testing = project().await;
     testing.write_item("EP-002", &b"\xff\xfe"[..]).await;
     let found = json(&testing, "requirements://epics").await;
@@ -72,7 +72,7 @@ async fn a_file_that_is_no_text_harms_no_other() {
 }
 
 #[tokio::test]
-async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
+async fn item_with_a_fault_has_a_warning_with_its_line() {
     let testing = TestApplication::new();
     testing.write_item("REQ-001", "---\ntitle: T\nstatus: Doing\n---\n").await;
     let found = json(&testing, "requirement://REQ-001").await;
@@ -83,16 +83,16 @@ async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
 
 // S5: 6.6
 #[tokio::test]
-async fn the_list_pages_through_everything_once() {
+async fn list_pages_contain_each_resource_once() {
     let testing = TestApplication::new();
     let mut expected = BTreeSet::new();
-    for (prefix, scheme, many) in [
+    for (prefix, scheme, count) in [
         ("EP", "epic", 95),
         ("US", "user-story", 7),
         ("REQ", "requirement", 140),
         ("AC", "acceptance-criteria", 8),
     ] {
-        for number in 1..=many {
+        for number in 1..=count {
             let name = format!("{prefix}-{number:03}");
             testing.write_item(&name, format!("---\ntitle: Title of {name}\n---\n")).await;
             expected.insert(format!("{scheme}://{name}"));
@@ -124,7 +124,7 @@ async fn the_list_pages_through_everything_once() {
 }
 
 #[tokio::test]
-async fn a_full_page_with_nothing_behind_it_is_the_last() {
+async fn list_with_a_full_last_page_has_no_cursor() {
     let testing = TestApplication::new();
     for number in 1..=95 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
@@ -134,30 +134,32 @@ async fn a_full_page_with_nothing_behind_it_is_the_last() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_somebody_else_is_refused() {
+async fn list_with_a_forged_cursor_is_refused() {
     let testing = TestApplication::new();
     for number in 1..=101 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
     }
-    let good = testing.resources(None).await.unwrap().next_cursor.unwrap();
-    assert!(testing.resources(Some(&good)).await.is_ok());
-    let changed = format!("{}A", &good[..good.len() - 1]);
-    let (long, half) = ("A".repeat(100_000), &good[..10]);
-    for bad in ["", "1", "EP-050", "ZXBpYwpFUC0wNTA", "\u{e9}\u{e9}", half, &changed, &long] {
-        let error = testing.resources(Some(bad)).await.expect_err(bad);
-        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{bad}");
-        assert_eq!(error.field.as_deref(), Some("cursor"), "{bad}");
+    let cursor = testing.resources(None).await.unwrap().next_cursor.unwrap();
+    assert!(testing.resources(Some(&cursor)).await.is_ok());
+    let changed = format!("{}A", &cursor[..cursor.len() - 1]);
+    let (too_long, too_short) = ("A".repeat(100_000), &cursor[..10]);
+    for invalid in
+        ["", "1", "EP-050", "ZXBpYwpFUC0wNTA", "\u{e9}\u{e9}", too_short, &changed, &too_long]
+    {
+        let error = testing.resources(Some(invalid)).await.expect_err(invalid);
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{invalid}");
+        assert_eq!(error.field.as_deref(), Some("cursor"), "{invalid}");
         assert!(error.message.len() < 500);
     }
 }
 
 async fn completed(testing: &TestApplication, template: &str, value: &str) -> Vec<String> {
-    let of = CompletionTarget::Template(template.to_owned());
-    testing.complete(of, "reference", value).await.unwrap().values
+    let target = CompletionTarget::Template(template.to_owned());
+    testing.complete(target, "reference", value).await.unwrap().values
 }
 
 #[tokio::test]
-async fn completion_knows_references_numbers_and_words_of_titles() {
+async fn completion_matches_references_numbers_and_title_words() {
     let testing = TestApplication::new();
     for (number, title) in [
         (1, "Login by password"),
@@ -187,34 +189,34 @@ async fn completion_knows_references_numbers_and_words_of_titles() {
         assert_eq!(completed(&testing, template, typed).await, expected, "{typed:?}");
     }
     assert_eq!(completed(&testing, template, "").await.len(), 6);
-    let long = "x".repeat(1_000_000);
-    assert!(completed(&testing, template, &long).await.is_empty());
+    let too_long = "x".repeat(1_000_000);
+    assert!(completed(&testing, template, &too_long).await.is_empty());
 }
 
 #[tokio::test]
-async fn completion_gives_a_hundred_and_the_true_number() {
+async fn completion_over_the_limit_returns_the_total() {
     let testing = TestApplication::new();
     for number in 1..=130 {
         testing.write_item(&format!("US-{number:03}"), "---\ntitle: T\n---\n").await;
     }
-    let of = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
-    let found = testing.complete(of, "user_story", "US-").await.unwrap();
+    let target = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
+    let found = testing.complete(target, "user_story", "US-").await.unwrap();
     assert_eq!((found.values.len(), found.total), (100, 130));
     assert_eq!((found.values[0].as_str(), found.values[99].as_str()), ("US-001", "US-100"));
 }
 
 #[tokio::test]
-async fn what_nobody_knows_has_no_completion() {
+async fn completion_of_an_unknown_argument_is_empty() {
     let testing = project().await;
-    for (of, argument) in [
+    for (target, argument) in [
         (CompletionTarget::Template("epic://{id}".to_owned()), "reference"),
         (CompletionTarget::Template("epic://{reference}".to_owned()), "epic"),
         (CompletionTarget::Prompt("unknown".to_owned()), "epic"),
         (CompletionTarget::Prompt("decompose_epic".to_owned()), "requirement"),
         (CompletionTarget::Prompt("generate_user_story".to_owned()), "idea"),
     ] {
-        let found = testing.complete(of.clone(), argument, "").await.unwrap();
-        assert_eq!((found.values.len(), found.total), (0, 0), "{of:?} {argument}");
+        let found = testing.complete(target.clone(), argument, "").await.unwrap();
+        assert_eq!((found.values.len(), found.total), (0, 0), "{target:?} {argument}");
     }
     for kind in ItemKind::ALL {
         let template = format!("{}://{{reference}}", kind.name().replace('_', "-"));

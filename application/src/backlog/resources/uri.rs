@@ -1,16 +1,16 @@
-//! URIs of the backlog's resources. Any text that is not exactly one of their forms is an error
-//! that names them. Nothing is ever fetched.
+//! URIs of the backlog's resources. A text that does not match a form exactly is an error that
+//! lists the forms. The server never fetches a URI.
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::TemplateSpec;
 
-use crate::backlog::arguments::not_found;
+use crate::backlog::arguments::{MAX_SHOWN_CHARS, not_found_error};
 
 pub(super) const JSON: &str = "application/json";
 
-/// The variable of every template.
+/// The variable in each template.
 pub(super) const VARIABLE: &str = "reference";
 const PLACEHOLDER: &str = "{reference}";
 
@@ -25,7 +25,7 @@ pub(super) enum ResourceUri {
 pub(crate) enum ItemView {
     Item,
     Hierarchy,
-    /// The children of a kind, with their whole texts.
+    /// The children of a kind as full records.
     Children(ItemKind),
     Relationships,
 }
@@ -41,7 +41,7 @@ pub(super) struct ProjectCollection {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CollectionContents {
-    /// The hint tells how to find the others if the list is cut.
+    /// All items of a kind, and the hint for a list that is cut.
     Items(ItemKind, &'static str),
     RequirementTypes,
     RelationshipTypes,
@@ -99,7 +99,7 @@ pub(super) static COLLECTIONS: [ProjectCollection; 5] = [
     },
 ];
 
-/// One form of items' URIs.
+/// A form of item URIs.
 pub(crate) struct UriForm {
     pub(super) kind: ItemKind,
     pub(super) view: ItemView,
@@ -107,14 +107,13 @@ pub(crate) struct UriForm {
 }
 
 impl UriForm {
-    const fn new(kind: ItemKind, view: ItemView, words: [&'static str; 4]) -> Self {
-        let [uri_template, name, title, description] = words;
+    const fn new(kind: ItemKind, view: ItemView, texts: [&'static str; 4]) -> Self {
+        let [uri_template, name, title, description] = texts;
         let spec = TemplateSpec { uri_template, name, title, description, mime_type: JSON };
         Self { kind, view, spec }
     }
 }
 
-/// All forms of items' URIs.
 pub(crate) static TEMPLATES: [UriForm; 9] = [
     UriForm::new(
         ItemKind::Epic,
@@ -204,41 +203,47 @@ pub(crate) static TEMPLATES: [UriForm; 9] = [
     ),
 ];
 
-/// The URI of an item's view; empty if items of this kind have no such view.
-pub(crate) fn uri(reference: Reference, view: ItemView) -> String {
-    let mut forms = TEMPLATES.iter();
-    let form = forms.find(|form| form.kind == reference.kind && form.view == view);
-    let template = form.map_or("", |form| form.spec.uri_template);
-    template.replace(PLACEHOLDER, &reference.to_string())
+/// The URI of an item's view; empty if its kind does not have the view.
+pub(crate) fn item_uri(reference: Reference, view: ItemView) -> String {
+    for form in &TEMPLATES {
+        if form.kind == reference.kind && form.view == view {
+            return form.spec.uri_template.replace(PLACEHOLDER, &reference.to_string());
+        }
+    }
+    String::new()
 }
 
-pub(super) fn read(text: &str) -> Result<ResourceUri> {
+pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
     if let Some(name) = text.strip_prefix(COLLECTION_SCHEME)
-        && let Some(collection) = COLLECTIONS.iter().find(|known| known.name == name)
+        && let Some(collection) = COLLECTIONS.iter().find(|collection| collection.name == name)
     {
         return Ok(ResourceUri::Collection(collection));
     }
     for form in &TEMPLATES {
         let (scheme, suffix) = form.spec.uri_template.split_once(PLACEHOLDER).unwrap_or_default();
-        let given = text.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(suffix));
-        match given.map(|given| (given, Reference::read(form.kind, given))) {
-            Some((_, ParsedReference::Reference(reference))) => {
+        let Some(rest) = text.strip_prefix(scheme) else { continue };
+        let Some(reference) = rest.strip_suffix(suffix) else { continue };
+        match Reference::read(form.kind, reference) {
+            ParsedReference::Reference(reference) => {
                 return Ok(ResourceUri::Item(reference, form.view));
             }
-            Some((given, ParsedReference::TooLarge)) => return Err(not_found(form.kind, given)),
-            Some((_, ParsedReference::Malformed)) | None => {}
+            // The form is valid, but no item can have this number.
+            ParsedReference::TooLarge => return Err(not_found_error(form.kind, reference)),
+            ParsedReference::Malformed => {}
         }
     }
-    Err(unknown(text))
+    Err(unknown_uri_error(text))
 }
 
-fn unknown(text: &str) -> Error {
-    let shown: String = text.chars().take(100).collect();
-    let first = |kind: ItemKind| Reference { kind, number: 1 };
-    let forms = TEMPLATES.iter().map(|form| uri(first(form.kind), form.view));
-    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(ProjectCollection::uri)).collect();
-    let hint = format!("the forms are: {}", forms.join(", "));
-    let message = format!("There is no resource of the form {shown:?}; {hint}.");
+fn unknown_uri_error(text: &str) -> Error {
+    let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+    let mut examples = Vec::new();
+    for form in &TEMPLATES {
+        examples.push(item_uri(Reference { kind: form.kind, number: 1 }, form.view));
+    }
+    examples.extend(COLLECTIONS.iter().map(ProjectCollection::uri));
+    let hint = format!("valid URIs are: {}", examples.join(", "));
+    let message = format!("Unknown resource URI {shown:?}; {hint}");
     Error::new(ErrorKind::InvalidArgument, message).field("uri").reference(shown).hint(hint)
 }
 
@@ -248,26 +253,30 @@ mod tests {
 
     // S5: 6.1, 6.5
     #[test]
-    fn every_uri_is_parsed_as_it_is_printed() {
+    fn uri_of_each_form_round_trips() {
         for form in &TEMPLATES {
             let reference = Reference { kind: form.kind, number: 47 };
-            let printed = uri(reference, form.view);
+            let printed = item_uri(reference, form.view);
             assert_eq!(
-                read(&printed).unwrap(),
+                parse_uri(&printed).unwrap(),
                 ResourceUri::Item(reference, form.view),
                 "{printed}"
             );
             let short = printed.replace("047", "47");
-            assert_eq!(read(&short).unwrap(), ResourceUri::Item(reference, form.view), "{short}");
+            assert_eq!(
+                parse_uri(&short).unwrap(),
+                ResourceUri::Item(reference, form.view),
+                "{short}"
+            );
         }
         for collection in &COLLECTIONS {
-            assert_eq!(read(&collection.uri()).unwrap(), ResourceUri::Collection(collection));
+            assert_eq!(parse_uri(&collection.uri()).unwrap(), ResourceUri::Collection(collection));
         }
     }
 
-    // S5: 6.1, 6.7; catalogue 40
+    // S5: 6.1, 6.7
     #[test]
-    fn any_other_text_is_refused_with_the_forms_that_exist() {
+    fn uri_of_an_unknown_form_is_refused_with_examples() {
         let all = "\
             |epic|epic://|epic://../1|epic://1/hierarchy/..|epic://EP-001/hierarchy/..|\
             epic://EP-001/..|epic://EP-001/|epic://EP-001//hierarchy|\
@@ -284,21 +293,21 @@ mod tests {
             requirements://REQ-001|requirements://acceptance-criteria|file:///etc/passwd|\
             http://127.0.0.1/|javascript:alert(1)";
         for wrong in all.split('|') {
-            let error = read(wrong).expect_err(wrong);
+            let error = parse_uri(wrong).expect_err(wrong);
             assert_eq!(error.kind, ErrorKind::InvalidArgument, "{wrong:?}");
             assert_eq!(error.field.as_deref(), Some("uri"), "{wrong:?}");
             for form in ["epic://EP-001/hierarchy", "requirements://requirements-types"] {
                 assert!(error.message.contains(form), "{wrong:?}: {}", error.message);
             }
         }
-        let long = read(&format!("epic://{}", "x".repeat(100_000))).unwrap_err();
+        let long = parse_uri(&format!("epic://{}", "x".repeat(100_000))).unwrap_err();
         assert!(long.message.len() < 1_000, "{}", long.message.len());
     }
 
     // S5: 6.4
     #[test]
-    fn a_number_that_no_item_has_is_not_found() {
-        let error = read("epic://EP-99999999999/hierarchy").unwrap_err();
+    fn uri_with_a_too_large_number_is_not_found() {
+        let error = parse_uri("epic://EP-99999999999/hierarchy").unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
         assert_eq!(error.message, "Epic not found: EP-99999999999");
     }

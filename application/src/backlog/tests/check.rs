@@ -1,9 +1,9 @@
-//! What `reqlore check` finds in a backlog.
+//! `reqlore check` on a backlog.
 
 use super::*;
 
 #[tokio::test]
-async fn a_backlog_made_by_hand_without_parents_is_fine() {
+async fn check_of_items_without_parents_finds_nothing() {
     let testing = TestApplication::new();
     for name in ["EP-001", "US-001", "REQ-001"] {
         testing.write_item(name, "---\ntitle: By hand\n---\nSee REQ-999.\n").await;
@@ -13,7 +13,7 @@ async fn a_backlog_made_by_hand_without_parents_is_fine() {
 }
 
 #[tokio::test]
-async fn broken_links_and_twins_are_named_with_file_and_line() {
+async fn check_reports_broken_links_and_duplicates_with_lines() {
     let testing = TestApplication::new();
     let text = "---\ntitle: One, not REQ-9\nuser_story: US-5\ndepends_on:\n- REQ-2\n\
                 - REQ-009\nblocks: [REQ-1, REQ-3]\npriority: 7\n---\n";
@@ -32,18 +32,22 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
     let shown = testing.check().await;
     let folder = ".reqlore/backlog/requirements";
     for part in [
-        format!("{folder}/REQ-001.md:3: user_story leads to US-005, which is not there"),
-        format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which is not there"),
-        format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is itself"),
+        format!("{folder}/REQ-001.md:3: user_story leads to US-005, which does not exist"),
+        format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which does not exist"),
+        format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is the item itself"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-003, which was deleted"),
-        format!("{folder}/REQ-001.md:8: the priority"),
-        format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the reference"),
-        format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the reference"),
-        format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the same uid"),
-        format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the same uid"),
-        format!("{folder}/README.md:: the file's name gives no reference"),
-        format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
-        format!("{folder}/REQ-005.md:: REQ-005 was deleted, says .reqlore/backlog/deleted/"),
+        format!("{folder}/REQ-001.md:8: priority \"7\" is not"),
+        format!(
+            "{folder}/REQ-002-aaaaaa.md:: reference REQ-002 is also used by {folder}/REQ-002-bbbbbb.md"
+        ),
+        format!(
+            "{folder}/REQ-002-bbbbbb.md:: reference REQ-002 is also used by {folder}/REQ-002-aaaaaa.md"
+        ),
+        format!("{folder}/REQ-002-aaaaaa.md:: uid is also used by {folder}/REQ-002-bbbbbb.md"),
+        format!("{folder}/REQ-002-bbbbbb.md:: uid is also used by {folder}/REQ-002-aaaaaa.md"),
+        format!("{folder}/README.md:: the file name contains no reference"),
+        format!("{folder}/REQ-004.md:: line 1 is not UTF-8 text"),
+        format!("{folder}/REQ-005.md:: REQ-005 was deleted according to .reqlore/backlog/deleted/"),
     ] {
         assert!(shown.iter().any(|line| line.starts_with(&part)), "{part}\n{shown:#?}");
     }
@@ -51,23 +55,23 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
 }
 
 #[tokio::test]
-async fn links_of_the_knowledge_graph_into_the_backlog_are_checked_where_there_is_one() {
+async fn check_of_entity_links_needs_a_backlog() {
     let testing = TestApplication::new();
     let text = "---\nid: dec-1d2c8f\nimplements: [REQ-48, REQ-049]\n---\n";
     testing.write_entity("dec-1d2c8f", text).await;
-    assert_eq!(testing.check().await, [""; 0], "there is no backlog");
+    assert_eq!(testing.check().await, [""; 0], "the project has no backlog");
     testing.write_item("REQ-048", "---\ntitle: A\n---\n").await;
-    let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which is not there; \
-                    mend or remove it";
+    let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which does not exist; \
+                    correct or remove the link";
     assert_eq!(testing.check().await, [expected]);
 }
 
 #[tokio::test]
-async fn keys_that_are_an_argument_s_word_are_told_with_the_file_s_key() {
+async fn check_of_an_argument_name_suggests_the_file_key() {
     let testing = TestApplication::new();
     let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
     testing.write_item("REQ-001", text).await;
-    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \
-                    type_name";
+    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type has no effect here; rename it \
+                    to type_name";
     assert_eq!(testing.check().await, [expected]);
 }

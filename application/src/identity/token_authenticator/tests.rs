@@ -1,4 +1,4 @@
-//! Logins, over a store in memory.
+//! Tests of authentication on the memory store.
 
 use reqlore_domain::identity::{Role, Token, User};
 use reqlore_domain::ports::identity::IdentityChange;
@@ -15,7 +15,7 @@ fn denial(outcome: Result<Arc<Caller>, AuthenticationError>) -> TokenError {
 
 // S5: 1.3, 1.5, 4.1, 4.3
 #[tokio::test]
-async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
+async fn login_access_is_minimum_of_role_and_scope() {
     let team = TestTeam::new();
     for (letter, role, scope, access) in [
         ('a', Role::Administrator, Access::Write, Access::Write),
@@ -30,14 +30,14 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
         assert_eq!((caller.role, caller.access), (role, access), "{letter}");
         assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &ProjectScope::Configured));
     }
-    let read_only = TestTeam::that_allows(Access::Read);
+    let read_only = TestTeam::with_max_access(Access::Read);
     read_only.join('a', "ada", Role::Administrator, Access::Write).await;
     assert_eq!(read_only.login('a').await.unwrap().access, Access::Read);
 }
 
 // S5: 1.4, 4.2, 4.6
 #[tokio::test]
-async fn whatever_is_no_good_token_is_refused() {
+async fn login_with_invalid_token_is_rejected() {
     let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     assert_eq!(denial(team.show(None, None).await), TokenError::Missing);
@@ -53,9 +53,8 @@ async fn whatever_is_no_good_token_is_refused() {
     assert_eq!(denial(team.login('a').await), TokenError::Expired);
 }
 
-/// Rulings 7, from the next request.
 #[tokio::test]
-async fn what_changes_counts_at_once() {
+async fn login_after_identity_change_applies_it_at_once() {
     let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     assert_eq!(team.login('a').await.unwrap().access, Access::Write);
@@ -73,7 +72,7 @@ async fn what_changes_counts_at_once() {
 }
 
 #[tokio::test]
-async fn a_token_is_looked_up_once_while_nothing_changes() {
+async fn login_is_cached_until_an_identity_changes() {
     let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     let first = team.login('a').await.unwrap();
@@ -83,9 +82,8 @@ async fn a_token_is_looked_up_once_while_nothing_changes() {
     assert!(!Arc::ptr_eq(&first, &team.login('a').await.unwrap()));
 }
 
-/// Rulings 1: the header, else the token's only or default project.
 #[tokio::test]
-async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
+async fn login_project_is_header_or_first_existing_of_token() {
     let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     let [web, default] = [ProjectKey::new("web"), ProjectKey::default()];
@@ -104,39 +102,39 @@ async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
     let shown = |letter| presented(letter).reveal();
     let named = team.show(Some(&shown('a')), Some("web")).await.unwrap();
     assert_eq!(named.project, web);
-    let mut told = Vec::new();
+    let mut errors = Vec::new();
     for project in ["default", "nowhere", "/etc", ""] {
         match team.show(Some(&shown('b')), Some(project)).await {
             Err(AuthenticationError::Project(error)) => {
-                told.push(error.message.replace(project, "X"));
+                errors.push(error.message.replace(project, "X"));
             }
             other => panic!("{other:?}"),
         }
     }
-    assert!(told[0].contains("the projects that you can use are: web."), "{}", told[0]);
-    assert_eq!(told[0], told[1], "another's project and none are told alike");
+    assert!(errors[0].contains("the projects that you can use are: web."), "{}", errors[0]);
+    assert_eq!(errors[0], errors[1], "a foreign and a missing project have the same error");
     let rows = team.rows().await;
     assert_eq!((&*rows[0].user, &*rows[0].targets[0].name), ("ada", "default"));
 }
 
 // S5: 4.5, 4.8
 #[tokio::test]
-async fn refused_logins_are_on_record_with_the_id_alone() {
+async fn rejected_login_is_audited_with_token_id_only() {
     let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     let _ = team.show(None, None).await;
     let _ = team.show(Some("nonsense"), None).await;
     let _ = team.login('z').await;
     let rows = team.rows().await;
-    let told: Vec<_> = rows.iter().map(|row| (&*row.result, row.token.clone())).collect();
-    assert_eq!(told, [("malformed", None), ("unknown", Some(id('z')))]);
+    let results: Vec<_> = rows.iter().map(|row| (&*row.result, row.token.clone())).collect();
+    assert_eq!(results, [("malformed", None), ("unknown", Some(id('z')))]);
     assert!(rows.iter().all(|row| row.reason == "from 192.0.2.7" && row.user.is_empty()));
     for _ in 0..300 {
         let _ = team.login('z').await;
     }
-    team.authenticator.save_uses().await.unwrap();
+    team.authenticator.save_token_uses().await.unwrap();
     let rows = team.rows().await;
-    assert!(rows.len() < 102, "a flood is no {} rows", rows.len());
+    assert!(rows.len() < 102, "a flood of guesses made {} rows", rows.len());
     assert_eq!(rows.last().unwrap().reason, "202 more logins were refused");
     for _ in 0..200 {
         let _ = team.login('z').await;
@@ -147,25 +145,25 @@ async fn refused_logins_are_on_record_with_the_id_alone() {
     }
     let rows = team.rows().await;
     let expired = rows.iter().filter(|row| row.result == "expired");
-    assert_eq!(expired.count(), 5, "no flood hides who has the true secret");
+    assert_eq!(expired.count(), 5, "guesses do not hide uses of the true secret");
 }
 
 #[tokio::test]
-async fn uses_are_noted_once_in_a_while_and_not_at_each_request() {
+async fn token_uses_are_saved_by_maintenance_only() {
     let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     team.login('a').await.unwrap();
-    let used = async || team.store.tokens().await.unwrap()[0].last_used_at;
-    assert_eq!(used().await, None);
+    let last_use = async || team.store.tokens().await.unwrap()[0].last_used_at;
+    assert_eq!(last_use().await, None);
     team.pass(5);
     team.login('a').await.unwrap();
-    let upkeep = team.application.maintenance(Some(Arc::clone(&team.authenticator)), 400);
-    upkeep.tick().await;
-    assert_eq!(used().await, Some(team.clock.now()));
+    let maintenance = team.application.maintenance(Some(Arc::clone(&team.authenticator)), 400);
+    maintenance.tick().await;
+    assert_eq!(last_use().await, Some(team.clock.now()));
     team.pass(5);
     team.login('a').await.unwrap();
-    upkeep.tick().await;
-    assert_ne!(used().await, Some(team.clock.now()), "a minute has not passed");
-    upkeep.finish().await;
-    assert_eq!(used().await, Some(team.clock.now()));
+    maintenance.tick().await;
+    assert_ne!(last_use().await, Some(team.clock.now()), "a minute has not passed");
+    maintenance.finish().await;
+    assert_eq!(last_use().await, Some(team.clock.now()));
 }
