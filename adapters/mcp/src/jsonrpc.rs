@@ -315,9 +315,9 @@ mod tests {
         let line = line.as_ref();
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         let malformed = parse_message(line).expect_err(&shown);
-        let answer: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
-        assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
-        assert_eq!(answer["id"], *id, "{shown}: {answer}");
+        let response: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
+        assert_eq!(response["error"]["code"], code, "{shown}: {response}");
+        assert_eq!(response["id"], *id, "{shown}: {response}");
     }
 
     #[test]

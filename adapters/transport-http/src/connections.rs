@@ -181,14 +181,14 @@ async fn serve_connection(
 ) {
     let limits = &shared.config.limits;
     let in_request = Arc::new(AtomicBool::new(false));
-    let answer = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|request: Request<Incoming>| {
         in_request.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
-        let answered = router.clone().call(request);
+        let responding = router.clone().call(request);
         let in_request = in_request.clone();
         async move {
-            let response = answered.await;
+            let response = responding.await;
             in_request.store(false, Ordering::Relaxed);
             response
         }
@@ -201,7 +201,7 @@ async fn serve_connection(
         .max_headers(limits.header_fields)
         // A connection opened after the shutdown began gets one response.
         .keep_alive(!shared.is_shutting_down());
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {
