@@ -108,6 +108,7 @@ async fn run_maintenance<F>(
         if let Err(error) = tokio::spawn(tick()).await {
             tracing::error!(%error, "maintenance failed; retrying at the next tick");
         }
+        // Also after a panic: only a tick that hangs makes the server not ready.
         ticked.send_replace(Instant::now());
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn ports_over(
 /// Opens the administration of users and tokens. The storage must exist, unless `is_first` says
 /// that the command adds the first user: any other command would be about the wrong storage.
 pub(crate) fn administration(config: &Config, is_first: bool) -> Result<UserAdmin, CommandError> {
+    // The first user creates the storage of a new server.
     let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
     let mut projects = vec![ProjectKey::default()];
     projects.extend(config.projects.keys().cloned());
@@ -86,6 +87,7 @@ pub(crate) fn administration(config: &Config, is_first: bool) -> Result<UserAdmi
 /// Opens the configured storage, which must exist.
 pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
+    // A dangling link is an error when the storage is opened, not a missing storage.
     let metadata = std::fs::symlink_metadata(storage.place());
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Err(CommandError::refused(format!(
@@ -170,6 +172,7 @@ pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>
 }
 
 fn connect_store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, StoreError> {
+    // The local state directory must exist and be ignored by Git before the database is in it.
     if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
         create_local(&config.root)?;
     }
@@ -243,6 +246,7 @@ pub(crate) fn max_access(config: &Config) -> Access {
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(work);
+    // Does not wait for threads that block in a system call.
     runtime.shutdown_background();
     Ok(outcome)
 }

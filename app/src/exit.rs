@@ -31,6 +31,7 @@ impl CommandError {
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         match error.kind {
+            // The argument came from the command line.
             ErrorKind::InvalidArgument => Self::usage(error.message),
             _ => Self::refused(error.message),
         }

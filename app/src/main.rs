@@ -62,6 +62,7 @@ fn run_with_config(
     work: impl FnOnce(&Config) -> Result<u8, CommandError>,
 ) -> Result<u8, CommandError> {
     let config = Config::resolve(flags)?;
+    // Dropped after the command, because it then exports the last spans.
     let _telemetry = telemetry::start(&config.log, config.log_format)?;
     work(&config)
 }

@@ -141,6 +141,7 @@ impl<'writer> FormatFields<'writer> for LogFormat {
             };
             write!(writer, "{separator}")?;
             separator = " ";
+            // The message needs no quotes, because it is always the first field.
             if name == "message" {
                 write!(writer, "{}", escape_line(&text, ""))?;
             } else if needs_quotes(&text) {
@@ -207,6 +208,7 @@ where
         let mut line = json!({
             "timestamp": time, "severity": metadata.level().as_str(), "target": metadata.target(),
         });
+        // Log collectors search these two, so they are not nested.
         for name in ["id", "message"] {
             if let Some(value) = fields.shift_remove(name) {
                 line[name] = value;

@@ -1,5 +1,5 @@
-//! Any line from a peer: a message, or an answer that a JSON-RPC client can read, or a broken
-//! notification or response, for which nobody waits.
+//! Parses any line from a client: a message, an error response, or a malformed notification or
+//! response, which gets no error response.
 
 #![no_main]
 
@@ -19,9 +19,9 @@ fuzz_target!(|line: &[u8]| {
             assert_eq!(read.get("id"), sent.get("id").filter(|id| !id.is_null()), "{sent}");
         }
         Err(malformed) => match malformed.response {
-            Some(answer) => check_answer(line, &answer, sent.as_ref()),
+            Some(error_line) => check_error_line(line, &error_line, sent.as_ref()),
             None => {
-                let sent = sent.expect("what gets no answer is JSON");
+                let sent = sent.expect("a line without an error response is JSON");
                 let has = |key| sent.get(key).is_some();
                 let is_notification = has("method") && !has("id");
                 let is_response = !has("method") && (has("result") || has("error"));
@@ -31,20 +31,20 @@ fuzz_target!(|line: &[u8]| {
     }
 });
 
-fn check_answer(line: &[u8], answer: &[u8], sent: Option<&Value>) {
-    let (end, answer) = answer.split_last().expect("an answer is not empty");
+fn check_error_line(line: &[u8], response: &[u8], sent: Option<&Value>) {
+    let (end, response) = response.split_last().expect("a response is not empty");
     assert_eq!(*end, b'\n');
-    assert!(!answer.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "an answer is one line");
-    let answer: Value = serde_json::from_slice(answer).expect("an answer is JSON");
-    assert_eq!(answer["jsonrpc"], "2.0");
-    assert!(answer.get("result").is_none() && answer["error"]["message"].is_string());
-    let code = answer["error"]["code"].as_i64().expect("a code");
-    let id = &answer["id"];
-    assert!(id.is_null() || id.is_string() || id.is_i64(), "{answer}");
-    // What could be read of the request stands in the answer; two ids are none.
+    assert!(!response.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "a response is one line");
+    let response: Value = serde_json::from_slice(response).expect("a response is JSON");
+    assert_eq!(response["jsonrpc"], "2.0");
+    assert!(response.get("result").is_none() && response["error"]["message"].is_string());
+    let code = response["error"]["code"].as_i64().expect("a code");
+    let id = &response["id"];
+    assert!(id.is_null() || id.is_string() || id.is_i64(), "{response}");
+    // The error response has the id of the request, unless the request has two.
     let known = sent.map_or(&Value::Null, |sent| &sent["id"]);
     let is_one = line.windows(4).filter(|part| *part == b"\"id\"").count() == 1;
     if code != PARSE_ERROR && is_one && (known.is_string() || known.is_i64()) {
-        assert_eq!(id, known, "{answer}");
+        assert_eq!(id, known, "{response}");
     }
 }

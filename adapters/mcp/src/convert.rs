@@ -36,6 +36,7 @@ pub fn mcp_tool(spec: &ToolSpec) -> Tool {
 pub fn tool_result(reply: ToolReply) -> CallToolResult {
     let mut result =
         CallToolResult::success(reply.text.into_iter().map(ContentBlock::text).collect());
+    // Copied only if the application still holds the data.
     result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
     result
 }
@@ -92,6 +93,7 @@ pub fn prompt_result(prompt: PromptContent) -> GetPromptResult {
 pub fn completion_result(completion: CompletionValues) -> CompleteResult {
     let mut info = CompletionInfo::default();
     info.values = completion.values;
+    // The protocol limits the number of values; `total` has the real one.
     info.values.truncate(CompletionInfo::MAX_VALUES);
     info.total = Some(u32::try_from(completion.total).unwrap_or(u32::MAX));
     info.has_more = Some(completion.total > info.values.len());
@@ -127,6 +129,7 @@ pub(crate) fn tool_error(
             Err(ErrorData::new(ErrorCode(code), redact(&error.message).into_owned(), tool))
         }
         ErrorKind::Internal => Err(internal_error(&error, &context.request_id)),
+        // A status of 403 needs a JSON-RPC error.
         ErrorKind::Forbidden if over_http => Err(request_error(error, context, None)),
         _ if context.dialect == ClientDialect::JsonRpc && era == ProtocolEra::Legacy => {
             Err(request_error(error, context, None))
@@ -154,12 +157,14 @@ pub(crate) fn request_error(
         ErrorKind::Busy | ErrorKind::Cancelled | ErrorKind::Unavailable
             if context.dialect == ClientDialect::JsonRpc =>
         {
+            // Plain HTTP clients retry after a 503; MCP clients expect 200.
             context.status.request_status(503);
         }
         _ => {}
     }
     let code = ErrorCode(error_code(error.kind));
     let (message, mut data) = describe_error(error, &context.request_id);
+    // JSON-RPC errors have the message outside of `data`.
     data.shift_remove("message");
     if let Some(uri) = uri {
         data.insert("uri".to_owned(), json!(redact(uri)));

@@ -43,6 +43,7 @@ impl ServerHandler for McpServer {
         if let Some(resources) = result.capabilities.resources.as_mut()
             && !self.is_connected()
         {
+            // Without a connection the client cannot be notified.
             (resources.subscribe, resources.list_changed) = (None, None);
         }
         let mut peer = request;
@@ -71,6 +72,7 @@ impl ServerHandler for McpServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
+        // Not a permission check: the application authorizes every call.
         self.widest_lists().tools.iter().find(|tool| tool.name == name).cloned()
     }
 
@@ -105,6 +107,7 @@ impl ServerHandler for McpServer {
             && self.is_connected()
             && !is_modern(&context)
         {
+            // Clients of this era cannot subscribe to the list explicitly.
             self.0.subscriptions.watch_list(&guarded, &context.peer).await;
         }
         let cursor = request.and_then(|request| request.cursor);
@@ -224,6 +227,7 @@ impl ServerHandler for McpServer {
         let target = match request.r#ref {
             Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
             Reference::Resource(template) => CompletionTarget::Template(template.uri),
+            // Later protocol versions may add types.
             _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
         };
         let (argument, value) = (request.argument.name, request.argument.value);
@@ -313,6 +317,7 @@ pub(crate) fn is_modern(context: &Context) -> bool {
 }
 
 pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
+    // A client may have sent a secret as the method.
     let (method, served) = (redact(method), served_methods(connected, modern).join(", "));
     let message = format!("unknown method {method:?}; use one of {served}");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::server::has_only_idempotency_key;
 
+/// Maximum nesting, which limits the stack of the recursive parser.
 const MAX_DEPTH: usize = 64;
 /// Maximum JSON values in one message, which limits the memory of a parsed message.
 const MAX_VALUES: usize = 50_000;
@@ -42,6 +43,7 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
 
 pub fn parse_message(line: &[u8]) -> Result<ClientJsonRpcMessage, MalformedMessage> {
     let mut message = parse_json(line)?;
+    // The fast path for the most frequent request.
     if let Some(call) = take_tool_call(&mut message) {
         return Ok(call.into_message());
     }
@@ -159,6 +161,7 @@ pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
     let mut state = ParseState::default();
     let mut json = serde_json::Deserializer::from_slice(line);
     let root = StrictValue { state: &mut state, depth: 0 };
+    // `end` rejects characters after the value.
     let parsed = root.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     let error = match parsed {
         Ok(value) => return Ok(value),
@@ -224,6 +227,7 @@ struct StrictValue<'a> {
 
 impl StrictValue<'_> {
     fn reject<E: serde::de::Error>(self, violation: JsonViolation) -> Result<Value, E> {
+        // serde would reduce the cause to a text, so the state keeps it.
         self.state.violation = Some(violation);
         Err(E::custom("rejected"))
     }
@@ -291,6 +295,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
         let depth = self.depth + 1;
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            // Other parsers use the first of two equal keys, so a check there could be bypassed.
             if object.contains_key(&key) {
                 return self.reject(JsonViolation::DuplicateKey(key));
             }
@@ -310,9 +315,9 @@ mod tests {
         let line = line.as_ref();
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         let malformed = parse_message(line).expect_err(&shown);
-        let answer: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
-        assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
-        assert_eq!(answer["id"], *id, "{shown}: {answer}");
+        let response: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
+        assert_eq!(response["error"]["code"], code, "{shown}: {response}");
+        assert_eq!(response["id"], *id, "{shown}: {response}");
     }
 
     #[test]

@@ -179,6 +179,7 @@ impl GuardedService {
 }
 
 async fn catch_panic<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+    // Unwind safe: the application's locks recover from poisoning.
     match AssertUnwindSafe(request).catch_unwind().await {
         Ok(outcome) => outcome,
         Err(payload) => {
@@ -197,6 +198,7 @@ pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
     context: &RmcpContext<RoleServer>,
     call: impl FnOnce(Arc<dyn ProgressSink>) -> Call,
 ) -> T {
+    // Unbounded, because the application reports progress without waiting for the client.
     let (sender, mut progress) = unbounded_channel();
     let token = context.meta.get_progress_token();
     let reporter = ProgressReporter {

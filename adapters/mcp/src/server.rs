@@ -86,6 +86,7 @@ impl McpServer {
             ClientRequest::InitializeRequest(_)
             | ClientRequest::SubscribeRequest(_)
             | ClientRequest::UnsubscribeRequest(_) => true,
+            // A later read must see the effect of a write.
             ClientRequest::CallToolRequest(call) => {
                 self.widest_lists().write_tools.contains(&*call.params.name)
             }
@@ -107,6 +108,7 @@ impl McpServer {
         };
         let message = match result {
             Ok(mut result) => {
+                // A member of the protocol since 2026-07-28 only.
                 result.result_type = None;
                 ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), id)
             }
@@ -122,6 +124,7 @@ impl McpServer {
         } else if let Some(context) = RequestContext::from_extensions(context) {
             context
         } else {
+            // Only a bug in the transport causes this, so the client gets no details.
             let error = Error::new(ErrorKind::Internal, "request without its context");
             return Err(convert::internal_error(&error, &correlation_id()));
         };
@@ -194,6 +197,7 @@ pub(crate) fn add_server_info(meta: &mut Option<MetaObject>, context: &Context) 
 }
 
 pub(crate) fn idempotency_key(meta: &MetaObject) -> Result<Option<String>, ErrorData> {
+    // Every write stores its key, so keys must be short.
     const MAX_BYTES: usize = 200;
     let Some(key) = meta.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     match key.as_str() {
@@ -225,6 +229,7 @@ impl Service<RoleServer> for ConnectionService {
         mut context: RmcpContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
         let (server, modern) = (&self.0, is_modern(&context));
+        // rmcp itself accepts the methods of both eras.
         let method_of_other_era = match &request {
             ClientRequest::SubscribeRequest(_) if modern => Some("resources/subscribe"),
             ClientRequest::UnsubscribeRequest(_) if modern => Some("resources/unsubscribe"),
@@ -240,6 +245,7 @@ impl Service<RoleServer> for ConnectionService {
             let guarded = server.guarded_service(&context)?;
             let requested = &listen.params.notifications;
             let stream = server.0.subscriptions.open_stream(guarded, requested).await;
+            // `listen` takes the stream from the extensions after the acknowledgement.
             context.extensions.insert(Arc::new(stream.map_err(use_modern_code)?));
         }
         server.handle_request(request, context).await

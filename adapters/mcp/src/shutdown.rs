@@ -18,6 +18,7 @@ impl Shutdown {
     /// Replaces the default effect of SIGTERM, SIGINT and SIGHUP. Must run inside a Tokio runtime.
     /// With `ends_on_hangup` a closed terminal ends the server; otherwise SIGHUP is ignored.
     pub fn on_signals(ends_on_hangup: bool) -> io::Result<Self> {
+        // Registered before the task starts, so that no signal is missed.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hang_up = signal(SignalKind::hangup())?;

@@ -106,6 +106,7 @@ fn server_capabilities(templates: &[ResourceTemplate], prompts: &[Prompt]) -> Se
     if !prompts.is_empty() {
         capabilities.prompts = Some(PromptsCapability::default());
     }
+    // Only arguments of templates and prompts can be completed.
     if !templates.is_empty() || !prompts.is_empty() {
         capabilities.completions = Some(rmcp::model::JsonObject::default());
     }

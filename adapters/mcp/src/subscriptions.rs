@@ -68,6 +68,7 @@ impl Subscriptions {
             legacy_poller: OnceLock::new(),
             uri_permits: Arc::new(Semaphore::new(MAX_URIS * times)),
             stream_permits: Arc::new(Semaphore::new(MAX_STREAMS * times)),
+            // The last clone of the server ends the poller.
             _closes: closing.clone().drop_guard(),
             closing,
         }
@@ -130,6 +131,7 @@ impl Subscriptions {
     }
 
     fn start_poller(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
+        // At most one poller runs for a connection.
         if poller.try_start() {
             let (poller, closing) = (Arc::clone(poller), self.closing.clone());
             let notifier = Notifier::Peer(peer.clone());
@@ -191,6 +193,7 @@ impl Subscriptions {
             {
                 stream.poller.run_until_closed(&notifier).await;
             }
+            // The stream stays open, also if there is nothing to poll.
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -386,6 +389,7 @@ impl ResourcePoller {
             loop {
                 let page = self.guarded.list_resources(cursor, true).await?;
                 for resource in &page.resources {
+                    // Only entries of the list: a changed body does not change the list.
                     (&resource.uri, &resource.title).hash(&mut hasher);
                 }
                 cursor = page.next_cursor;
@@ -403,6 +407,7 @@ impl ResourcePoller {
 
     fn should_continue(&self) -> bool {
         self.with_state(|state| {
+            // Under the lock: a later subscription finds `false` and starts a new poller.
             state.is_running = !state.targets.is_empty();
             state.is_running
         })

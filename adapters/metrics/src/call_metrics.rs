@@ -98,7 +98,7 @@ impl Drop for RunningCall<'_> {
     }
 }
 
-/// Returned by [`crate::Metrics::service`].
+/// Application service whose requests are counted and timed.
 pub(crate) struct MeasuredService {
     inner: Arc<dyn ApplicationService>,
     calls: CallMetrics,
@@ -125,6 +125,7 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
+        // Only known names become labels.
         let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN_LABEL);
         self.calls.measure_request(tool, self.inner.call(call)).await
     }

@@ -60,6 +60,7 @@ impl Metrics {
     /// Includes the counters of the HTTP transport, which also counts requests that it rejects.
     pub fn with_http(version: &str, started: Timestamp, traffic: Arc<TrafficCounters>) -> Self {
         let mut metrics = Self::new(version, started);
+        // The transport owns the counters, so they are read at rendering time.
         metrics.registry.register_collector(Box::new(HttpCollector(traffic)));
         metrics
     }
@@ -102,6 +103,7 @@ impl Collector for HttpCollector {
             None,
             ConstCounter::new(0_u64).metric_type(),
         )?;
+        // All classes, because a rate needs the series before its first response.
         for (class, count) in STATUS_CLASSES.into_iter().zip(&self.0.responses) {
             let labels = [("status", class)];
             ConstCounter::new(count.load(Ordering::Relaxed))

@@ -38,6 +38,7 @@ impl StoreMetrics {
             durations.clone(),
         );
         for operation in OPERATIONS {
+            // Created before the first operation, so that a rate includes it.
             let _ = durations.get_or_create(&[("operation", operation)]);
         }
         Self(durations)
@@ -63,7 +64,7 @@ impl Drop for OperationTimer<'_> {
     }
 }
 
-/// Returned by [`crate::Metrics::store`].
+/// Port of a storage whose operations are timed.
 pub struct MeasuredStore<Port: ?Sized> {
     pub(crate) inner: Arc<Port>,
     pub(crate) metrics: StoreMetrics,
@@ -126,7 +127,7 @@ measured_port! { AuditLog;
 
 measured_port! { IdempotencyStore;
     "earlier": find_record(key: &str) -> Option<IdempotencyRecord>;
-    "keep": save_response(key: &str, answer: String) -> ();
+    "keep": save_response(key: &str, response: String) -> ();
     expire_records(before: Timestamp) -> ();
 }
 
@@ -192,9 +193,9 @@ mod tests {
         let log = metrics.store::<dyn AuditLog>(memory.clone());
         log.record(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());
-        let answers = metrics.store::<dyn IdempotencyStore>(memory);
-        answers.save_response("key", "answer".to_owned()).await.unwrap();
-        assert!(answers.find_record("key").await.unwrap().is_none(), "no change, no key");
+        let records = metrics.store::<dyn IdempotencyStore>(memory);
+        records.save_response("key", "response".to_owned()).await.unwrap();
+        assert!(records.find_record("key").await.unwrap().is_none(), "no change, no key");
 
         let text = metrics.render();
         let name = "reqlore_storage_duration_seconds_count";

@@ -63,15 +63,18 @@ impl ServerState {
                 if let Some(limit) = known {
                     return Ok(AuthenticatedCaller { caller, limit });
                 }
+                // Counted only now: an unknown token has no rate before its look-up.
                 let limit = self.tokens.insert_valid(fingerprint);
                 self.tokens.count_request(&limit)?;
                 Ok(AuthenticatedCaller { caller, limit })
             }
             Err(AuthenticationError::Token(denial)) => {
+                // The next use of this token is limited as an unknown one.
                 self.tokens.remove_invalid(fingerprint);
                 Err(self.deny_login(denial, address, request_id))
             }
             Err(AuthenticationError::Project(error)) => {
+                // The token itself is valid, so it needs no look-up limit.
                 self.tokens.insert_valid(fingerprint);
                 Err(ErrorResponse::new(StatusCode::NOT_FOUND, NOT_FOUND, error.message))
             }
@@ -84,6 +87,7 @@ impl ServerState {
     fn deny_login(&self, denial: TokenError, address: IpAddr, request_id: &str) -> ErrorResponse {
         // The authenticator logs and audits a failed login.
         tracing::debug!(%address, denial = denial.name(), id = request_id, "failed login");
+        // A request without a token is not a guess.
         if denial != TokenError::Missing
             && let Some(seconds) = self.logins.count_failure(address)
         {

@@ -83,6 +83,7 @@ impl HttpListener {
                 }
             }
         }
+        // Open streams would otherwise last until the end of the drain.
         self.shared.protocol.end_subscriptions();
         self.connections.close();
         self.shared.running_requests.close();
@@ -114,12 +115,14 @@ impl HttpListener {
                 return sleep(ACCEPT_RETRY_PAUSE).await;
             }
         };
+        // An IPv4-mapped IPv6 address must share the limits of its IPv4 address.
         let address = peer.ip().to_canonical();
         let Some(permit) = self.connection_permit(address) else {
             self.shared.config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "connection closed: too many connections");
             return;
         };
+        // Small responses must not wait for acknowledgements of the client.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY failed; small responses may be slow");
         }
@@ -130,6 +133,7 @@ impl HttpListener {
             let _permit = permit;
             closed.run_until_cancelled(serve_connection(stream, peer, router, &shared)).await;
         };
+        // Not tracked during a shutdown: probes must not delay its end.
         if self.shared.is_shutting_down() {
             tokio::spawn(serving);
         } else {
@@ -151,6 +155,7 @@ impl HttpListener {
         let limits = &self.shared.config.limits;
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if addresses.len() > limits.connections {
+            // Only when the map has grown: the usual case must be cheap.
             addresses.retain(|_, open| Arc::strong_count(open) > 1);
         }
         let open = addresses.entry(address_network(address)).or_default();
@@ -176,14 +181,14 @@ async fn serve_connection(
 ) {
     let limits = &shared.config.limits;
     let in_request = Arc::new(AtomicBool::new(false));
-    let answer = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|request: Request<Incoming>| {
         in_request.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
-        let answered = router.clone().call(request);
+        let responding = router.clone().call(request);
         let in_request = in_request.clone();
         async move {
-            let response = answered.await;
+            let response = responding.await;
             in_request.store(false, Ordering::Relaxed);
             response
         }
@@ -196,10 +201,11 @@ async fn serve_connection(
         .max_headers(limits.header_fields)
         // A connection opened after the shutdown began gets one response.
         .keep_alive(!shared.is_shutting_down());
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {
+            // Completes the request in progress and then closes.
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -107,5 +107,6 @@ fn parse_address(text: &str) -> Option<IpAddr> {
             Err(_) => text.rsplit_once(':')?.0.parse().ok()?,
         },
     };
+    // Otherwise an IPv4 proxy could be untrusted in its IPv6 form.
     Some(IpAddr::to_canonical(&address))
 }

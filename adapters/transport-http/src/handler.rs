@@ -126,6 +126,7 @@ impl ProtocolHandler {
                 *response.body_mut() = Full::from(body).boxed();
                 response.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
             }
+            // Cancelled by the shutdown: `finish_response` turns it into a 503.
             None => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
         }
         response
@@ -200,6 +201,7 @@ pub(crate) fn complete_response(
 }
 
 fn count_response(counters: &TrafficCounters, status: u16) {
+    // The first counter is for 2xx.
     if let Some(count) = counters.responses.get(usize::from(status / 100).wrapping_sub(2)) {
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -211,6 +213,7 @@ fn count_response(counters: &TrafficCounters, status: u16) {
 /// Logs rejected and failed requests visibly, successful ones at debug level. Failed logins are
 /// logged by the authenticator, which limits their number.
 fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
+    // A macro, because tracing requires a constant level.
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
@@ -225,6 +228,7 @@ fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, st
     }
     match status.as_u16() {
         500.. => event!(warn),
+        // Clients without a token must not fill the log.
         401 | 429 if caller.is_none() => event!(debug),
         401 | 403 | 429 => event!(info),
         _ => event!(debug),
@@ -239,6 +243,7 @@ async fn respond_to_mcp(
     body: &mut Option<Body>,
     logged_caller: &mut Option<Arc<Caller>>,
 ) -> Result<Response<Body>, ErrorResponse> {
+    // Before authentication, so that a foreign web page cannot try tokens.
     shared.origin_check.check_request(&parts)?;
     if parts.method != Method::POST {
         let message = "method: only POST is served at this path";
@@ -251,7 +256,9 @@ async fn respond_to_mcp(
     }
     let AuthenticatedCaller { caller, limit } =
         shared.authenticate_request(&parts.headers, peer, request_id).await?;
+    // Set before further checks, so that the log names the caller of rejected requests.
     *logged_caller = Some(caller.clone());
+    // After authentication, so that clients without a token get only a 401.
     check_target(&parts)?;
     check_content(&parts.headers)?;
     // Checked before the body is read, so that a rejected subscription takes no memory.
@@ -270,6 +277,7 @@ async fn respond_to_mcp(
     };
     let id = jsonrpc::request_id(message.get("id"));
     let call = take_direct_call(&parts.headers, &mut message);
+    // Frees its memory before the request waits for a permit.
     drop(message);
     let due = Instant::now() + shared.config.limits.request_time;
     let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
@@ -282,6 +290,7 @@ async fn respond_to_mcp(
         RequestContext { caller, request_id: request_id.clone(), dialect, status: status.clone() };
     let in_flight = GaugeGuard::new(&shared.config.counters, |counters| &counters.in_flight);
     let running = RunningRequest { permit, subscription, body_permit, in_flight };
+    // `finish_response` needs the body to explain a rejection by rmcp.
     let (state, sent) = (shared.clone(), body.clone());
     let handling =
         async move { (state.protocol.handle_request(parts, sent, call, context).await, running) };
@@ -323,6 +332,7 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
         if let Some(handling) = self.handling.take()
             && let Ok(runtime) = Handle::try_current()
         {
+            // The tracker lets a shutdown wait for this task.
             self.work.spawn_on(handling, &runtime);
         }
     }
@@ -402,6 +412,7 @@ fn is_json(content_type: &str) -> bool {
 fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
     let is_mcp =
         headers.get_all(ACCEPT).iter().any(accepts_events) || headers.contains_key(VERSION_HEADER);
+    // rmcp rejects requests without these headers; plain JSON-RPC clients omit them.
     headers.insert(ACCEPT, JSON_AND_EVENTS);
     headers.entry(CONTENT_TYPE).or_insert(JSON_CONTENT_TYPE);
     headers.remove(AUTHORIZATION);
@@ -435,6 +446,7 @@ async fn finish_response(
         return Ok(response.map(|body| stream_body(body, running)));
     }
     let is_json = content_type == JSON_CONTENT_TYPE.as_bytes();
+    // The response is complete, so its permits are free before the client reads it.
     drop(running);
     if response.status() == StatusCode::ACCEPTED || is_json {
         let mut response = response.map(Body::new);
@@ -462,6 +474,7 @@ async fn finish_response(
         }
         status if status.is_server_error() => Err(ErrorResponse::internal_error(request_id)),
         status => {
+            // rmcp's plain text becomes a JSON-RPC error, because clients parse every body.
             let text = response.into_body().collect().await.unwrap_or_else(|never| match never {});
             let text = String::from_utf8_lossy(&text.to_bytes()).into_owned();
             Err(ErrorResponse::invalid_request(status, text))

@@ -32,6 +32,7 @@ pub(crate) async fn serve_readiness(
     if shared.is_shutting_down() {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
     }
+    // The check is configured by the application and may panic.
     let (status, text) = match catch_panic(&request_id, async { Ok((shared.config.ready)()) }).await
     {
         Err(error) => return error.into_response(),

@@ -43,7 +43,7 @@ pub const PATH: &str = "/api/v1/mcp";
 
 #[derive(Clone)]
 pub struct Config {
-    /// Port 0 selects a free port; see [`Http::address`].
+    /// Port 0 selects a free port.
     pub listen: SocketAddr,
     /// Set if a reverse proxy terminates TLS and forwards the client's address.
     pub behind_proxy: Option<ProxyTrust>,
@@ -179,14 +179,17 @@ impl Http {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
+        // Before binding: an invalid configuration must not take the port.
         let origin_check = OriginCheck::new(&config.hosts, &config.origins)
             .map_err(|message| io::Error::new(io::ErrorKind::InvalidInput, message))?;
         let listener = TcpListener::bind(config.listen)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", config.listen)))?;
+        // Required by tokio's `TcpListener::from_std`.
         listener.set_nonblocking(true)?;
         Ok(Self { listener, config, origin_check, shutdown: Shutdown::default() })
     }
 
+    /// Returns the bound address, with the real port.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -58,6 +58,7 @@ impl OriginCheck {
         let host = single_host(&parts.headers)?;
         if let Some(target) = parts.uri.authority() {
             let target = target.as_str();
+            // The user part is rejected later, by `check_target`.
             let target = target.rsplit_once('@').map_or(target, |(_, host)| host);
             if split_port(target).is_none_or(|target| !is_same_host(target, host)) {
                 let message = "Host: differs from the host in the request target";
@@ -83,6 +84,7 @@ impl OriginCheck {
     fn is_allowed_origin(&self, origin: &str) -> bool {
         let Some((scheme, rest)) = split_scheme(origin) else { return false };
         let Some((name, port)) = split_port(rest) else { return false };
+        // Without a port, an origin has the default port of its scheme.
         let origin = (name, port.or(Some(scheme)));
         self.origins
             .iter()

@@ -104,6 +104,7 @@ impl TokenLimits {
     pub(crate) fn insert_valid(&self, fingerprint: u64) -> Arc<TokenLimit> {
         let mut tokens = self.lock_tokens();
         if tokens.len() >= MAX_TOKENS && !tokens.contains_key(&fingerprint) {
+            // A valid token is never rejected only because there are many.
             return self.overflow.clone();
         }
         let limit = tokens
@@ -133,6 +134,7 @@ impl TokenLimits {
             rate.shrink_to_fit();
         }
         self.lock_tokens().retain(|_, limit| {
+            // Running requests and open subscriptions hold a second reference.
             limit.was_used.swap(false, Ordering::Relaxed) || Arc::strong_count(limit) > 1
         });
     }
@@ -143,6 +145,7 @@ impl TokenLimits {
         limit: &Arc<TokenLimit>,
         due: Instant,
     ) -> Result<RunPermit, ErrorResponse> {
+        // The usual case, which needs no place in the queue.
         if let Ok(of_token) = limit.running.clone().try_acquire_owned()
             && let Ok(of_all) = self.running.clone().try_acquire_owned()
         {
@@ -230,6 +233,7 @@ impl LoginLimits {
         let failed = self.failed.as_ref()?;
         let address = address_network(address);
         if failed.len() >= MAX_ADDRESSES {
+            // Makes room before a failure of a new address is rejected.
             failed.retain_recent();
             if failed.len() >= MAX_ADDRESSES {
                 return Some(60);
@@ -237,6 +241,7 @@ impl LoginLimits {
         }
         let exceeded = failed.check_key(&address).err()?;
         let mut guessing = self.lock_guessing();
+        // A full map must not grow; such an address keeps the shared limit.
         if guessing.len() < MAX_ADDRESSES || guessing.contains_key(&address) {
             guessing.insert(address, Instant::now() + wait_time(&exceeded));
         }

@@ -51,10 +51,12 @@ impl BodyReader {
         body: Body,
         token_budget: &Arc<Semaphore>,
     ) -> Result<(Bytes, Option<PermitPair>), ErrorResponse> {
+        // A body without a declared length may have the maximum size.
         let size = body.size_hint().upper().unwrap_or(self.max_bytes as u64);
         if size > self.max_bytes as u64 {
             return Err(self.too_large());
         }
+        // Acquired before reading, so that waiting bodies use no memory.
         let permit = if size > UNBUDGETED_BYTES {
             Some(self.acquire_budget(size, token_budget).await?)
         } else {

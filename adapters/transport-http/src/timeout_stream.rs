@@ -50,6 +50,7 @@ impl<S> TimeoutStream<S> {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
+            // The peer has read something, so its time starts again.
             self.write_due = None;
             return written;
         }
@@ -69,6 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         if this.in_request.load(Ordering::Relaxed) {
+            // Bodies have a time limit of their own, in the body reader.
             this.headers_due = None;
             return read;
         }

@@ -69,6 +69,7 @@ impl<W: AsyncWrite + Unpin> ClientOutput<W> {
         self.unsent_bytes.fetch_add(line.len(), Ordering::Relaxed);
         let written = self.write_and_flush(line).await;
         self.unsent_bytes.fetch_sub(line.len(), Ordering::Relaxed);
+        // Wakes the reader, which may wait for space in the output.
         self.in_flight.changed.notify_one();
         written
     }
@@ -119,6 +120,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             if self.is_past_deadline() {
                 self.abandon_requests().await;
             }
+            // An error response is written before the next message is delivered.
             if self.pending_write.is_some() {
                 self.finish_writing().await.ok()?;
                 continue;
@@ -153,6 +155,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
     /// Stops reading, and starts the deadline. Subscriptions end with their last response.
     fn begin_drain(&mut self) {
         self.drain_deadline = Some(Instant::now() + self.limits.drain);
+        // A subscription would otherwise never complete.
         self.server.end_subscriptions();
     }
 
@@ -171,8 +174,10 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         while let Some(id) = self.queue.pop_request() {
             let line = jsonrpc::error_line(&id_value(&id), &error);
             let output = Arc::clone(&self.output);
+            // Not awaited, because the client may no longer read.
             tokio::spawn(async move { output.write_line(&line).await });
         }
+        // rmcp drops this future when it ends.
         self.shutdown.abort.cancel();
         std::future::pending::<()>().await;
     }
@@ -218,6 +223,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 self.reject_line(Some(jsonrpc::error_line(&Value::Null, &error)));
                 None
             }
+            // After an input error the client cannot send anything either.
             Ok(ReadStep::End) | Err(_) => {
                 self.begin_drain();
                 None
@@ -234,6 +240,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         let bytes = line.len();
         match jsonrpc::parse_message(line) {
             Ok(message) => {
+                // The limit applies only to malformed lines in a row.
                 self.malformed_lines = 0;
                 match &message {
                     JsonRpcMessage::Notification(notification) => {
@@ -264,6 +271,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         }
         match self.output.in_flight.run_mode(id) {
             Some(RunMode::Exclusive) => false,
+            // rmcp sends no response to it, so nothing else completes it.
             Some(RunMode::Shared | RunMode::Subscription) => {
                 self.output.in_flight.mark_completed(id);
                 true
@@ -282,6 +290,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             self.start_response(line);
         }
         self.malformed_lines += 1;
+        // The peer is probably not a JSON-RPC client.
         if self.malformed_lines >= self.limits.malformed {
             tracing::error!(
                 lines = self.malformed_lines,
@@ -333,6 +342,7 @@ where
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
+            // Before the request is completed, so that the next response follows this one.
             let written = output.write_line(&line).await;
             match &message {
                 JsonRpcMessage::Response(response) => output.in_flight.mark_completed(&response.id),

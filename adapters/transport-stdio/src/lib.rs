@@ -105,6 +105,7 @@ impl Transport for Stdio {
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
         let (read, write) = rmcp::transport::stdio_pipes();
         let finish = self.shutdown.finish.clone();
+        // A client that closes only its reading end sends no end of input.
         let reader = tokio::spawn(async move {
             client_closed().await;
             finish.cancel();

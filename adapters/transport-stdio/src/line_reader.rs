@@ -40,6 +40,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// Returns the line of [`ReadStep::Line`] without surrounding white space and BOM.
     pub(crate) fn trimmed_line(&self) -> &[u8] {
+        // Tolerates CRLF and a BOM.
         let line = self.line.trim_ascii();
         line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
     }
@@ -57,6 +58,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.is_returned = true;
             return Ok(if rest { ReadStep::Line } else { ReadStep::End });
         }
+        // Only new input is searched, so a long line takes linear time.
         let end = memchr::memchr(b'\n', available);
         let part = &available[..end.unwrap_or(available.len())];
         if self.is_too_long || self.line.len() + part.len() > self.max_bytes {

@@ -169,12 +169,14 @@ impl RequestQueue {
         is_output_full: bool,
     ) -> Option<NextStep> {
         if running.contains_key(&id) {
+            // Two responses with one id would be ambiguous.
             return Some(NextStep::Duplicate(id));
         }
         let mut running_count = 0;
         let mut must_run_alone = first.is_exclusive;
         for mode in running.values() {
             match mode {
+                // It may stay open forever, so no request waits for it.
                 RunMode::Subscription => {}
                 RunMode::Shared => running_count += 1,
                 RunMode::Exclusive => {
@@ -189,6 +191,7 @@ impl RequestQueue {
         if must_run_alone || is_output_full || running_count >= self.limits.in_flight {
             return Some(NextStep::Wait);
         }
+        // Fast requests usually complete within this time, so responses stay in order.
         let due = first.queued_at + self.limits.grace;
         if Instant::now() < due { Some(NextStep::WaitUntil(due)) } else { None }
     }

@@ -97,8 +97,9 @@ async fn unknown_tools_share_one_label() {
 async fn other_requests_are_labelled_by_method() {
     let (metrics, service) = measured();
     let caller = caller();
-    let of = CompletionTarget::Prompt(String::new());
-    let begun = CompletionRequest { of, argument: String::new(), value: String::new() };
+    let target = CompletionTarget::Prompt(String::new());
+    let completion =
+        CompletionRequest { of: target, argument: String::new(), value: String::new() };
     let list = ListRequest {
         caller: Arc::clone(&caller),
         correlation_id: String::new(),
@@ -108,7 +109,7 @@ async fn other_requests_are_labelled_by_method() {
     service.resources(list).await.unwrap();
     service.read(request("epic://a_secret_uri")).await.unwrap_err();
     service.prompt(request("any")).await.unwrap_err();
-    service.complete(&caller, "", begun).await.unwrap();
+    service.complete(&caller, "", completion).await.unwrap();
     service.authorize(&caller, "", "tools/list").await.unwrap();
     assert_eq!(service.resources_changed(&caller).await.unwrap(), 0);
     for (method, result) in [
