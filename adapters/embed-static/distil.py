@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Makes `data/table.bin`: one vector for each word piece of all-MiniLM-L6-v2.
+"""Generates `data/table.bin`: one vector for each word piece of all-MiniLM-L6-v2.
 
-The model reads many short texts; then the vectors of the pieces are fitted so that the mean over a
-text's pieces points where the model's vector of that text points. Needs numpy, nothing else. On one
-machine the result is the same to the byte; another processor may round a few numbers differently.
+The model embeds many short texts. Then the vectors of the pieces are fitted so that the mean of a
+text's pieces has the direction of the model's vector of the text. Needs numpy only. On one machine
+the result is reproducible to the byte; another processor may round a few numbers differently.
 
-  corpus.py OUT.txt ...                 gather texts, one a line
+  corpus.py OUT.txt ...                 collect texts, one per line
   distil.py teach MODEL IN.txt OUT.npz  the model's vectors of these texts (about 20 minutes of CPU)
   distil.py train MODEL IN.npz OUT.bin  fit the pieces and write the table (about 2 minutes)
-  distil.py plain MODEL OUT.bin         each piece through the model alone, for comparison
-  distil.py reference MODEL OUT.txt     vectors of a few texts, to hold other implementations to
+  distil.py plain MODEL OUT.bin         embed each piece alone, as a baseline
+  distil.py reference MODEL OUT.txt     vectors of a few texts, to test other implementations
 
 MODEL is a folder with model.safetensors and tokenizer.json.
 """
@@ -21,34 +21,34 @@ import sys
 import unicodedata
 from concurrent.futures import ProcessPoolExecutor
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the same sums in the same order
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a fixed order of summation
 import numpy as np  # noqa: E402
 
 DIMENSION = 256
 FORMAT = 1
 CLS, SEP = 101, 102
-TEACHER_TOKENS = 96  # of a text, for teaching; what is longer is cut
+TEACHER_TOKENS = 96  # maximum tokens of a text for teaching
 
-# ---------------------------------------------------------------- pieces
-
-
-def pieces(model):
-    vocabulary = json.load(open(os.path.join(model, "tokenizer.json")))["model"]["vocab"]
-    return sorted(vocabulary, key=vocabulary.get)
+# ---------------------------------------------------------------- tokenizer
 
 
-class Pieces:
-    """Cuts a text into pieces. `marks` keeps punctuation, as the model's own tokenizer does."""
+def vocabulary(model):
+    names = json.load(open(os.path.join(model, "tokenizer.json")))["model"]["vocab"]
+    return sorted(names, key=names.get)
 
-    def __init__(self, names, marks):
+
+class Tokenizer:
+    """Splits texts into pieces. With `keep_punctuation` it does as the model's own tokenizer."""
+
+    def __init__(self, names, keep_punctuation):
         self.ids = {name: i for i, name in enumerate(names)}
-        self.marks = marks
-        self.known = {}
+        self.keep_punctuation = keep_punctuation
+        self.cache = {}
 
     def word(self, word):
-        if word not in self.known:
-            self.known[word] = self.longest(word)
-        return self.known[word]
+        if word not in self.cache:
+            self.cache[word] = self.longest(word)
+        return self.cache[word]
 
     def longest(self, word):
         out, start = [], 0
@@ -76,24 +76,24 @@ class Pieces:
             if word:
                 out += self.word(word)
                 word = ""
-            if c.isalnum() or (self.marks and not c.isspace()):
+            if c.isalnum() or (self.keep_punctuation and not c.isspace()):
                 out += self.word(c)
         return out
 
 
-# ---------------------------------------------------------------- the model
+# ---------------------------------------------------------------- model
 
 
 def safetensors(path):
     raw = open(path, "rb").read()
     (size,) = struct.unpack("<Q", raw[:8])
     out = {}
-    for name, about in json.loads(raw[8 : 8 + size]).items():
-        if name == "__metadata__" or about["dtype"] != "F32":
+    for name, info in json.loads(raw[8 : 8 + size]).items():
+        if name == "__metadata__" or info["dtype"] != "F32":
             continue
-        start, end = about["data_offsets"]
+        start, end = info["data_offsets"]
         flat = np.frombuffer(raw[8 + size + start : 8 + size + end], "<f4")
-        out[name] = flat.reshape(about["shape"])
+        out[name] = flat.reshape(info["shape"])
     return out
 
 
@@ -104,28 +104,29 @@ class Model:
         w = safetensors(os.path.join(folder, "model.safetensors"))
         self.exact = exact
         self.words = w["embeddings.word_embeddings.weight"]
-        self.places = w["embeddings.position_embeddings.weight"]
-        self.places = self.places + w["embeddings.token_type_embeddings.weight"][0]
-        self.first = self.norm_of(w, "embeddings.LayerNorm")
+        self.positions = w["embeddings.position_embeddings.weight"]
+        self.positions = self.positions + w["embeddings.token_type_embeddings.weight"][0]
+        self.first = self.read_norm(w, "embeddings.LayerNorm")
         self.layers = []
         for i in range(6):
-            at = f"encoder.layer.{i}."
-            qkv = [self.linear_of(w, at + "attention.self." + n) for n in ("query", "key", "value")]
+            prefix = f"encoder.layer.{i}."
+            attention = prefix + "attention.self."
+            qkv = [self.read_linear(w, attention + n) for n in ("query", "key", "value")]
             self.layers.append((
                 (np.hstack([m for m, _ in qkv]), np.hstack([b for _, b in qkv])),
-                self.linear_of(w, at + "attention.output.dense"),
-                self.norm_of(w, at + "attention.output.LayerNorm"),
-                self.linear_of(w, at + "intermediate.dense"),
-                self.linear_of(w, at + "output.dense"),
-                self.norm_of(w, at + "output.LayerNorm"),
+                self.read_linear(w, prefix + "attention.output.dense"),
+                self.read_norm(w, prefix + "attention.output.LayerNorm"),
+                self.read_linear(w, prefix + "intermediate.dense"),
+                self.read_linear(w, prefix + "output.dense"),
+                self.read_norm(w, prefix + "output.LayerNorm"),
             ))
 
     @staticmethod
-    def linear_of(w, name):
+    def read_linear(w, name):
         return np.ascontiguousarray(w[name + ".weight"].T), w[name + ".bias"]
 
     @staticmethod
-    def norm_of(w, name):
+    def read_norm(w, name):
         return w[name + ".weight"], w[name + ".bias"]
 
     @staticmethod
@@ -135,7 +136,7 @@ class Model:
         return x * weights[0] + weights[1]
 
     def gelu(self, x):
-        if not self.exact:  # by tanh: off by 0.0005 at most, and much faster
+        if not self.exact:  # by tanh: error at most 0.0005, and much faster
             y = x * x
             y *= np.float32(0.044715 * 0.7978845608)
             y += np.float32(0.7978845608)
@@ -145,16 +146,16 @@ class Model:
             y *= x
             y *= np.float32(0.5)
             return y
-        z = np.abs(x.astype("f8")) / np.sqrt(2.0)  # erf by a rational approximation, to 2e-7
+        z = np.abs(x.astype("f8")) / np.sqrt(2.0)  # erf by a rational approximation, error 2e-7
         t = 1 / (1 + 0.3275911 * z)
         tail = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t
         erf = np.sign(x) * (1 - (tail + 0.254829592) * t * np.exp(-z * z))
         return (0.5 * x * (1 + erf)).astype("f4")
 
     def hidden(self, ids):
-        """What the last layer says of each piece of a block of equally long texts."""
+        """Outputs of the last layer for the pieces of texts of equal length."""
         count, length = ids.shape
-        x = self.norm(self.words[ids] + self.places[:length], self.first).reshape(-1, 384)
+        x = self.norm(self.words[ids] + self.positions[:length], self.first).reshape(-1, 384)
         for (mix, bias), out, norm1, up, down, norm2 in self.layers:
             y = (x @ mix + bias).reshape(count, length, 3, self.HEADS, 32)
             q, k, v = (y[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
@@ -169,7 +170,7 @@ class Model:
 
 
 def blocks(lists, tokens=1024):
-    """Indices of lists of equal length, at most so many tokens together."""
+    """Yields indices of lists of equal length, with at most `tokens` tokens per block."""
     order = sorted(range(len(lists)), key=lambda i: (len(lists[i]), i))
     block = []
     for i in order:
@@ -183,18 +184,18 @@ def blocks(lists, tokens=1024):
 
 
 def encode(model, lists, exact=False):
-    """Unit vectors of lists of pieces; and by piece the sum of what was said of it, and how often."""
+    """Returns the unit vectors of the lists; by piece the sum of its outputs, and their number."""
     model = Model(model, exact)
     out = np.zeros((len(lists), 384), "f4")
-    said, seen = np.zeros((len(model.words), 384), "f4"), np.zeros(len(model.words), "f4")
+    sums, counts = np.zeros((len(model.words), 384), "f4"), np.zeros(len(model.words), "f4")
     for block in blocks(lists):
         ids = np.array([[CLS] + lists[i] + [SEP] for i in block])
         hidden = model.hidden(ids)
         mean = hidden.mean(1)
         out[block] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
-        np.add.at(said, ids.ravel(), hidden.reshape(-1, 384))
-        np.add.at(seen, ids.ravel(), 1)
-    return out, said, seen
+        np.add.at(sums, ids.ravel(), hidden.reshape(-1, 384))
+        np.add.at(counts, ids.ravel(), 1)
+    return out, sums, counts
 
 
 # ---------------------------------------------------------------- teaching
@@ -207,94 +208,94 @@ def teach_part(job):
 
 def teach(model, source, out):
     texts = open(source, encoding="utf-8").read().splitlines()
-    cut = Pieces(pieces(model), True)
-    lists = [cut.text(text)[:TEACHER_TOKENS] for text in texts]
+    tokenizer = Tokenizer(vocabulary(model), True)
+    lists = [tokenizer.text(text)[:TEACHER_TOKENS] for text in texts]
     jobs = [(model, lists[i::2]) for i in range(2)]
     vectors = np.zeros((len(texts), 384), "f4")
-    said = seen = 0
+    sums = counts = 0
     with ProcessPoolExecutor(2) as pool:
-        for i, (part, part_said, part_seen) in enumerate(pool.map(teach_part, jobs)):
-            vectors[i::2], said, seen = part, said + part_said, seen + part_seen
-    np.savez(out, texts=np.array("\n".join(texts)), vectors=vectors, said=said, seen=seen)
+        for i, (part, part_sums, part_counts) in enumerate(pool.map(teach_part, jobs)):
+            vectors[i::2], sums, counts = part, sums + part_sums, counts + part_counts
+    np.savez(out, texts=np.array("\n".join(texts)), vectors=vectors, said=sums, seen=counts)
 
 
-# ---------------------------------------------------------------- the table
+# ---------------------------------------------------------------- table
 
 
-def axes(vectors, dimension=DIMENSION):
-    """The directions in which vectors differ most, as columns of a matrix; signs are settled."""
+def principal_axes(vectors, dimension=DIMENSION):
+    """Principal axes of the vectors as columns of a matrix. Their signs are normalized."""
     _, directions = np.linalg.eigh((vectors.T @ vectors).astype("f8"))
     directions = directions[:, ::-1][:, :dimension]
     strongest = directions[np.abs(directions).argmax(0), np.arange(dimension)]
     return (directions * np.sign(strongest)).astype("f4")
 
 
-def smooth(count):
-    """What a piece weighs in a sentence: the more often it is used, the less it tells."""
+def frequency_weights(count):
+    """Smooth inverse frequency: the more frequent a piece is, the lower its weight."""
     share = count / count.sum()
     return (1e-3 / (1e-3 + share)).astype("f4")[:, None]
 
 
-def usable(names):
-    """Pieces that can come out of a text: no marks, no special names."""
+def is_word_piece(names):
+    """True for pieces that `Tokenizer` returns: no punctuation, no special pieces."""
     return np.array([n.removeprefix("##").isalnum() and n.isascii() for n in names])
 
 
 def plain(model, out):
-    names = pieces(model)
+    names = vocabulary(model)
     vectors, _, _ = encode(model, [[i] for i in range(len(names))])
     vectors -= vectors.mean(0)
-    rank = np.arange(1, len(names) + 1, dtype="f4")  # the list is sorted by use: Zipf's law
-    pack(names, vectors @ axes(vectors) * smooth(1 / rank), out)
+    rank = np.arange(1, len(names) + 1, dtype="f4")  # sorted by frequency: Zipf's law
+    pack(names, vectors @ principal_axes(vectors) * frequency_weights(1 / rank), out)
 
 
-class Texts:
-    """What to learn from: the pieces of each text, and where its vector should point."""
+class TrainingSet:
+    """The pieces of each text and its goal, the direction of the model's vector."""
 
     def __init__(self, model, names, file):
-        cut = Pieces(names, False)
-        texts = [cut.text(text) for text in str(file["texts"]).split("\n")]
+        tokenizer = Tokenizer(names, False)
+        texts = [tokenizer.text(text) for text in str(file["texts"]).split("\n")]
         keep = [i for i, text in enumerate(texts) if len(text) >= 2]
         self.pieces = [np.array(texts[i]) for i in keep]
         vectors = file["vectors"][keep]
         vectors = vectors - vectors.mean(0)
-        turn = axes(vectors)
-        self.goals = vectors @ turn
+        rotation = principal_axes(vectors)
+        self.goals = vectors @ rotation
         self.goals /= np.linalg.norm(self.goals, axis=1, keepdims=True)
 
-        # To start with, a piece is what the model said of it on the average, in all texts and once
-        # alone, less the more often it is used.
+        # A piece starts with the model's mean output for it, in all texts and alone, with the weight
+        # of its frequency.
         alone, _, _ = encode(model, [[i] for i in range(len(names))])
-        said, seen = file["said"], file["seen"][:, None]
-        size = np.linalg.norm(said / np.maximum(seen, 1), axis=1)[seen[:, 0] > 20].mean()
-        start = (said + 5 * size * alone) / (seen + 5) / size
+        sums, counts = file["said"], file["seen"][:, None]
+        size = np.linalg.norm(sums / np.maximum(counts, 1), axis=1)[counts[:, 0] > 20].mean()
+        start = (sums + 5 * size * alone) / (counts + 5) / size
         count = np.bincount(np.concatenate(self.pieces), minlength=len(names)) + 1
-        self.start = (start - start.mean(0)) @ turn * smooth(count)
+        self.start = (start - start.mean(0)) @ rotation * frequency_weights(count)
 
 
-def towards(vectors, goals, sharpness=20):
-    """How to move unit vectors: to their goals, and so that they are near to one another where the
+def gradient(vectors, goals, sharpness=20):
+    """Gradient that moves unit vectors to their goals, and makes two of them as similar as their
     goals are."""
 
-    def likeness(x):
+    def similarity(x):
         near = x @ x.T * sharpness
         np.fill_diagonal(near, -1e9)
         near = np.exp(near - near.max(1, keepdims=True))
         return near / near.sum(1, keepdims=True)
 
-    wrong = likeness(vectors) - likeness(goals)
-    return (wrong + wrong.T) @ vectors - goals
+    error = similarity(vectors) - similarity(goals)
+    return (error + error.T) @ vectors - goals
 
 
 def fit(texts, epochs=4, batch=1024, rate=2e-3):
-    """Rows of pieces, by Adam."""
+    """Fits the vectors of the pieces with Adam."""
     rows = texts.start.astype("f4")
     first, second = np.zeros_like(rows), np.zeros_like(rows)
-    chance = np.random.default_rng(1)
+    random = np.random.default_rng(1)
     rounds = len(texts.pieces) // batch
     for step in range(epochs * rounds):
         if step % rounds == 0:
-            order = chance.permutation(len(texts.pieces))
+            order = random.permutation(len(texts.pieces))
         chosen = order[step % rounds * batch :][:batch]
         lists = [texts.pieces[i] for i in chosen]
         sizes = np.array([len(x) for x in lists])
@@ -302,22 +303,24 @@ def fit(texts, epochs=4, batch=1024, rate=2e-3):
         sums = np.add.reduceat(rows[ids], np.cumsum(sizes) - sizes, axis=0)
         lengths = np.linalg.norm(sums, axis=1, keepdims=True) + 1e-9
         sums /= lengths
-        move = towards(sums, texts.goals[chosen])
+        move = gradient(sums, texts.goals[chosen])
         move = (move - (move * sums).sum(1, keepdims=True) * sums) / lengths
 
         sort = np.argsort(ids, kind="stable")
+        # A batch uses a few pieces only; the others stay unchanged.
         used, starts = np.unique(ids[sort], return_index=True)
         move = np.add.reduceat(move[np.repeat(np.arange(batch), sizes)[sort]], starts, axis=0)
         first[used] = 0.9 * first[used] + 0.1 * move
         second[used] = 0.99 * second[used] + 0.01 * move * move
-        now = rate * min(1, step / 20) * (1 - step / (epochs * rounds))
-        rows[used] -= now * first[used] / (np.sqrt(second[used]) + 1e-8)
+        # Warm-up, then a linear decay.
+        step_rate = rate * min(1, step / 20) * (1 - step / (epochs * rounds))
+        rows[used] -= step_rate * first[used] / (np.sqrt(second[used]) + 1e-8)
     return rows
 
 
 def train(model, source, out):
-    names = pieces(model)
-    pack(names, fit(Texts(model, names, np.load(source))), out)
+    names = vocabulary(model)
+    pack(names, fit(TrainingSet(model, names, np.load(source))), out)
 
 
 def fnv1a(name):
@@ -328,17 +331,17 @@ def fnv1a(name):
 
 
 def pack(names, rows, out):
-    """The file that src/table.rs describes and reads in place."""
-    keep = [i for i, good in enumerate(usable(names)) if good]
+    """Writes the file that src/vector_table.rs describes and reads in place."""
+    keep = [i for i, is_kept in enumerate(is_word_piece(names)) if is_kept]
     rows, names = rows[keep], [names[i] for i in keep]
     scale = np.maximum(np.abs(rows).max(1) / 127, 1e-12).astype("<f4")
     numbers = np.clip(np.rint(rows / scale[:, None]), -127, 127).astype("i1")
     slots = np.full(1 << 16, 0xFFFF, "<u2")
     for i, name in enumerate(names):
-        at = fnv1a(name) & 0xFFFF
-        while slots[at] != 0xFFFF:
-            at = (at + 1) & 0xFFFF
-        slots[at] = i
+        slot = fnv1a(name) & 0xFFFF
+        while slots[slot] != 0xFFFF:
+            slot = (slot + 1) & 0xFFFF
+        slots[slot] = i
     strings = [name.encode() for name in names]
     ends = np.cumsum([0] + [len(s) for s in strings], dtype="<u4")
     longest = max(len(s) for s in strings)
@@ -360,13 +363,13 @@ REFERENCE = [
 
 
 def reference(model, out):
-    cut = Pieces(pieces(model), True)
-    vectors, _, _ = encode(model, [cut.text(text) for text in REFERENCE], exact=True)
+    tokenizer = Tokenizer(vocabulary(model), True)
+    vectors, _, _ = encode(model, [tokenizer.text(text) for text in REFERENCE], exact=True)
     with open(out, "w", encoding="utf-8") as file:
         for text, vector in zip(REFERENCE, vectors):
             file.write(text + "\n" + " ".join(f"{x:.5f}" for x in vector) + "\n")
 
 
 if __name__ == "__main__":
-    acts = {act.__name__: act for act in (teach, train, plain, reference)}
-    acts[sys.argv[1]](*sys.argv[2:])
+    commands = {command.__name__: command for command in (teach, train, plain, reference)}
+    commands[sys.argv[1]](*sys.argv[2:])

@@ -1,6 +1,6 @@
 //! Background tasks of a running server: periodic maintenance and the readiness check.
 //!
-//! They are separate tasks: the check must notice a maintenance that hangs or has ended.
+//! The tasks are separate, because the check must detect maintenance that hangs or has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,72 +12,84 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 #[derive(Debug, Clone, Copy)]
-struct Timing {
+struct TaskTiming {
     interval: Duration,
     store_timeout: Duration,
-    /// One tick may delete the audit rows of an hour.
+    /// Long enough to delete the audit rows of an hour in one tick.
     tick_timeout: Duration,
 }
 
-const TIMING: Timing = Timing {
+const TASK_TIMING: TaskTiming = TaskTiming {
     interval: Duration::from_secs(1),
     store_timeout: Duration::from_secs(3),
     tick_timeout: Duration::from_secs(30),
 };
-/// For the last audit rows, after everything else has ended.
+/// Time limit for writing the last audit rows, after all requests have ended.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct BackgroundTasks {
-    upkeep: Arc<Maintenance>,
+    maintenance: Arc<Maintenance>,
     stop: Arc<Notify>,
-    maintenance: JoinHandle<()>,
-    readiness: Option<JoinHandle<()>>,
+    maintenance_task: JoinHandle<()>,
+    readiness_task: Option<JoinHandle<()>>,
 }
 
 impl BackgroundTasks {
-    /// With `ready`, checks whether the storage is usable, and publishes the result.
+    /// Starts periodic maintenance. With `readiness`, also checks repeatedly whether the storage is
+    /// usable, and publishes the result.
     pub(crate) fn start(
-        upkeep: Maintenance,
-        ready: Option<(Arc<dyn Store>, watch::Sender<bool>)>,
+        maintenance: Maintenance,
+        readiness: Option<(Arc<dyn Store>, watch::Sender<bool>)>,
     ) -> Self {
-        let upkeep = Arc::new(upkeep);
+        let maintenance = Arc::new(maintenance);
         let stop = Arc::<Notify>::default();
         let (ticked, last_tick) = watch::channel(Instant::now());
-        let ticking = Arc::clone(&upkeep);
-        let tick = move || {
-            let upkeep = Arc::clone(&ticking);
-            async move { upkeep.tick().await }
-        };
-        let maintenance = tokio::spawn(maintain(TIMING.interval, tick, Arc::clone(&stop), ticked));
-        let readiness = ready.map(|(store, is_ready)| {
-            let maintenance = MaintenanceState { task: maintenance.abort_handle(), last_tick };
-            let probe = move || {
-                let store = Arc::clone(&store);
-                async move { store.epoch().await.map_err(|error| error.to_string()) }
-            };
-            tokio::spawn(check_readiness(TIMING, probe, maintenance, is_ready))
+        let ticking = Arc::clone(&maintenance);
+        let maintenance_task = tokio::spawn(run_maintenance(
+            TASK_TIMING.interval,
+            move || tick_once(Arc::clone(&ticking)),
+            Arc::clone(&stop),
+            ticked,
+        ));
+        let readiness_task = readiness.map(|(store, is_ready)| {
+            let task = maintenance_task.abort_handle();
+            tokio::spawn(check_readiness(
+                TASK_TIMING,
+                move || probe_store(Arc::clone(&store)),
+                MaintenanceState { task, last_tick },
+                is_ready,
+            ))
         });
-        Self { upkeep, stop, maintenance, readiness }
+        Self { maintenance, stop, maintenance_task, readiness_task }
     }
 
+    /// Stops both tasks and writes the last audit rows.
     pub(crate) async fn finish(self) {
-        if let Some(readiness) = self.readiness {
-            readiness.abort();
+        if let Some(readiness_task) = self.readiness_task {
+            readiness_task.abort();
         }
         // A running tick is not aborted: its write may be half done.
         self.stop.notify_one();
-        let last = async {
-            let _ = self.maintenance.await;
-            self.upkeep.finish().await;
+        let finishing = async {
+            let _ = self.maintenance_task.await;
+            self.maintenance.finish().await;
         };
-        if timeout(SHUTDOWN_TIMEOUT, last).await.is_err() {
-            tracing::error!("the last audit rows were not written in time");
+        if timeout(SHUTDOWN_TIMEOUT, finishing).await.is_err() {
+            tracing::error!("shutdown: the last audit rows were not written in time");
         }
     }
 }
 
-/// Ticks until `stop`. A tick that panics does not end the later ones.
-async fn maintain<F>(
+async fn tick_once(maintenance: Arc<Maintenance>) {
+    maintenance.tick().await;
+}
+
+async fn probe_store(store: Arc<dyn Store>) -> Result<u64, String> {
+    store.epoch().await.map_err(|error| error.to_string())
+}
+
+/// Ticks until `stop`. A panicking tick does not prevent later ones.
+async fn run_maintenance<F>(
     every: Duration,
     tick: impl Fn() -> F,
     stop: Arc<Notify>,
@@ -85,15 +97,16 @@ async fn maintain<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let mut due = interval(every);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut timer = interval(every);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stop.notified() => return,
-            _ = due.tick() => {}
+            _ = timer.tick() => {}
         }
+        // A separate task, so that a panic does not end this loop.
         if let Err(error) = tokio::spawn(tick()).await {
-            tracing::error!(%error, "maintenance failed; the next tick tries again");
+            tracing::error!(%error, "maintenance failed; retrying at the next tick");
         }
         ticked.send_replace(Instant::now());
     }
@@ -105,49 +118,54 @@ struct MaintenanceState {
 }
 
 impl MaintenanceState {
-    fn check(&self, limit: Duration) -> Result<(), String> {
+    /// Returns an error if maintenance has ended or its last tick is older than `limit`.
+    fn check_health(&self, limit: Duration) -> Result<(), String> {
         if self.task.is_finished() {
-            return Err("maintenance has ended; restart the server".to_owned());
+            return Err("maintenance: the task has ended; restart the server".to_owned());
         }
         let since = self.last_tick.borrow().elapsed();
         if since > limit {
-            return Err(format!("maintenance has hung for {} s", since.as_secs()));
+            return Err(format!("maintenance: no tick for {} s", since.as_secs()));
         }
         Ok(())
     }
 }
 
-/// Publishes whether the storage answers and maintenance runs. A probe that hangs is awaited, not
-/// repeated.
+/// Publishes repeatedly whether the storage responds and maintenance runs. A hanging probe is
+/// awaited, not repeated, so that probes do not pile up.
 async fn check_readiness<T, F>(
-    timing: Timing,
+    timing: TaskTiming,
     probe: impl Fn() -> F,
     maintenance: MaintenanceState,
     is_ready: watch::Sender<bool>,
 ) where
     F: Future<Output = Result<T, String>>,
 {
-    let mut due = interval(timing.interval);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut timer = interval(timing.interval);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        due.tick().await;
+        timer.tick().await;
         let mut probe = std::pin::pin!(probe());
-        let answer = if let Ok(answer) = timeout(timing.store_timeout, &mut probe).await {
-            answer
+        let outcome = if let Ok(outcome) = timeout(timing.store_timeout, &mut probe).await {
+            outcome
         } else {
             let limit = timing.store_timeout;
-            publish(&is_ready, Err(format!("the storage did not answer for {limit:?}")));
+            publish_readiness(&is_ready, Err(format!("storage: no response for {limit:?}")));
             probe.await
         };
-        publish(&is_ready, answer.and_then(|_| maintenance.check(timing.tick_timeout)));
+        let state = match outcome {
+            Ok(_) => maintenance.check_health(timing.tick_timeout),
+            Err(reason) => Err(reason),
+        };
+        publish_readiness(&is_ready, state);
     }
 }
 
-/// Logs only changes.
-fn publish(is_ready: &watch::Sender<bool>, state: Result<(), String>) {
+/// Publishes the state, and logs it only if it has changed.
+fn publish_readiness(is_ready: &watch::Sender<bool>, state: Result<(), String>) {
     let was_ready = is_ready.send_replace(state.is_ok());
     match state {
-        Err(why) if was_ready => tracing::error!(why, "the server is not ready"),
+        Err(reason) if was_ready => tracing::error!(reason, "the server is not ready"),
         Ok(()) if !was_ready => tracing::info!("the server is ready again"),
         _ => {}
     }
@@ -159,14 +177,14 @@ mod tests {
 
     use super::*;
 
-    const NO_TIMEOUT: Timing = Timing {
+    const NO_TIMEOUT: TaskTiming = TaskTiming {
         interval: Duration::from_millis(1),
         store_timeout: Duration::MAX,
         tick_timeout: Duration::MAX,
     };
 
     fn start<R, A>(
-        timing: Timing,
+        timing: TaskTiming,
         tick: impl Fn() -> R + Send + Sync + 'static,
         probe: impl Fn() -> A + Send + Sync + 'static,
     ) -> (JoinHandle<()>, watch::Receiver<bool>)
@@ -175,69 +193,69 @@ mod tests {
         A: Future<Output = Result<(), String>> + Send + 'static,
     {
         let (ticked, last_tick) = watch::channel(Instant::now());
-        let task = tokio::spawn(maintain(timing.interval, tick, Arc::default(), ticked));
+        let task = tokio::spawn(run_maintenance(timing.interval, tick, Arc::default(), ticked));
         let (is_ready, ready) = watch::channel(true);
         let maintenance = MaintenanceState { task: task.abort_handle(), last_tick };
         tokio::spawn(check_readiness(timing, probe, maintenance, is_ready));
         (task, ready)
     }
 
-    async fn answers() -> Result<(), String> {
+    async fn successful_probe() -> Result<(), String> {
         Ok(())
     }
 
     #[tokio::test]
-    async fn hanging_tick_makes_the_server_not_ready() {
-        let timing = Timing { tick_timeout: Duration::ZERO, ..NO_TIMEOUT };
-        let (_task, mut ready) = start(timing, std::future::pending::<()>, answers);
+    async fn hanging_tick_makes_server_not_ready() {
+        let timing = TaskTiming { tick_timeout: Duration::ZERO, ..NO_TIMEOUT };
+        let (_task, mut ready) = start(timing, std::future::pending::<()>, successful_probe);
         ready.wait_for(|is_ready| !is_ready).await.unwrap();
     }
 
     #[tokio::test]
-    async fn ended_maintenance_makes_the_server_not_ready() {
-        let (task, mut ready) = start(NO_TIMEOUT, || async {}, answers);
+    async fn ended_maintenance_makes_server_not_ready() {
+        let (task, mut ready) = start(NO_TIMEOUT, || async {}, successful_probe);
         assert!(*ready.borrow());
         task.abort();
         ready.wait_for(|is_ready| !is_ready).await.unwrap();
     }
 
     #[tokio::test]
-    async fn panicking_tick_is_not_the_last_one() {
-        let (begun, mut seen) = watch::channel(0);
-        let round = move || {
-            begun.send_modify(|count| *count += 1);
-            let number = *begun.borrow();
+    async fn panicking_tick_does_not_stop_maintenance() {
+        let (started, mut seen) = watch::channel(0);
+        let tick = move || {
+            started.send_modify(|count| *count += 1);
+            let number = *started.borrow();
             async move { assert!(number > 1, "the first one panics") }
         };
-        let (_task, ready) = start(NO_TIMEOUT, round, answers);
+        let (_task, ready) = start(NO_TIMEOUT, tick, successful_probe);
         seen.wait_for(|count| *count > 5).await.unwrap();
         assert!(*ready.borrow());
     }
 
     #[tokio::test]
-    async fn hanging_storage_is_probed_once_until_it_answers() {
-        let (asked, answer) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
-        let (counted, wait) = (Arc::clone(&asked), Arc::clone(&answer));
-        let question = move || {
-            let is_first = counted.fetch_add(1, Ordering::Relaxed) == 0;
-            let wait = Arc::clone(&wait);
+    async fn hanging_storage_is_probed_once_until_it_responds() {
+        let (probes, response) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
+        let (counter, waiting) = (Arc::clone(&probes), Arc::clone(&response));
+        let probe = move || {
+            let is_first = counter.fetch_add(1, Ordering::Relaxed) == 0;
+            let waiting = Arc::clone(&waiting);
             async move {
                 if is_first {
-                    wait.notified().await;
+                    waiting.notified().await;
                 }
                 Ok(())
             }
         };
-        let timing = Timing { store_timeout: Duration::from_millis(1), ..NO_TIMEOUT };
-        let (_task, mut ready) = start(timing, || async {}, question);
+        let timing = TaskTiming { store_timeout: Duration::from_millis(1), ..NO_TIMEOUT };
+        let (_task, mut ready) = start(timing, || async {}, probe);
         ready.wait_for(|is_ready| !is_ready).await.unwrap();
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
-        answer.notify_one();
+        assert_eq!(probes.load(Ordering::Relaxed), 1);
+        response.notify_one();
         ready.wait_for(|is_ready| *is_ready).await.unwrap();
     }
 
     #[tokio::test]
-    async fn failing_storage_is_not_ready() {
+    async fn failing_storage_makes_server_not_ready() {
         let fails = || async { Err("gone".to_owned()) };
         let (_task, mut ready) = start(NO_TIMEOUT, || async {}, fails);
         ready.wait_for(|is_ready| !is_ready).await.unwrap();

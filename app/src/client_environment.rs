@@ -1,12 +1,12 @@
-//! The places of clients' files and programs, for commands that work even with wrong settings.
+//! Locations of clients' files and programs, for commands that work with invalid settings too.
 //!
-//! Only the root is taken from the settings; no configuration file is read.
+//! Of the settings only the root is used. No configuration file is read.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use reqlore_client_config::{Platform, Surroundings};
+use reqlore_client_config::{ClientEnvironment, Platform};
 
 use crate::config::{existing, named_root, variable};
 use crate::exit::CommandError;
@@ -16,37 +16,42 @@ use crate::settings::{self, FILE_VARIABLE, Flags};
 pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, CommandError> {
+pub(crate) fn client_environment(flags: &Flags) -> Result<ClientEnvironment, CommandError> {
     let project = existing(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
-    let home = variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from);
-    let home = home.filter(|home| home.is_absolute()).ok_or_else(|| {
-        CommandError::refused(
-            "HOME is not set to a folder; set it, clients' files are found from it",
-        )
-    })?;
-    let value = |name: &str| Some((name.to_owned(), variable(name)?));
+    // Windows has USERPROFILE instead of HOME.
+    let home = variable("HOME").or_else(|| variable("USERPROFILE")).unwrap_or_default();
+    let home = PathBuf::from(home);
+    if !home.is_absolute() {
+        return Err(CommandError::refused(
+            "HOME is not set to a folder; set it, because clients' files are located from it",
+        ));
+    }
     let platform = match std::env::consts::OS {
         "windows" => Platform::Windows,
         "macos" => Platform::MacOs,
         _ => Platform::Linux,
     };
-    Ok(Surroundings {
-        project,
-        home,
-        platform,
-        path: std::env::split_paths(&variable("PATH").unwrap_or_default()).collect(),
-        variables: Surroundings::VARIABLES.iter().copied().filter_map(value).collect(),
-    })
+    let mut variables = Vec::new();
+    for name in ClientEnvironment::VARIABLES {
+        if let Some(value) = variable(name) {
+            variables.push(((*name).to_owned(), value));
+        }
+    }
+    let path = std::env::split_paths(&variable("PATH").unwrap_or_default()).collect();
+    Ok(ClientEnvironment { project, home, platform, path, variables })
 }
 
 pub(crate) fn is_program(path: &Path) -> bool {
-    let found = std::fs::metadata(path);
-    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    match std::fs::metadata(path) {
+        Ok(metadata) => metadata.is_file() && metadata.permissions().mode() & 0o111 != 0,
+        Err(_) => false,
+    }
 }
 
 /// The folders of `PATH` without relative ones, whose meaning the project decides.
 pub(crate) fn path_folders() -> Vec<PathBuf> {
     let path = variable("PATH").unwrap_or_default();
+    // The working directory is the project, which could contain a program of any name.
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
@@ -57,25 +62,33 @@ pub(crate) fn program_on_path(name: &str) -> Option<PathBuf> {
 
 /// The resolved path of this program.
 pub(crate) fn own_program() -> Option<PathBuf> {
-    std::env::current_exe().ok().and_then(|own| own.canonicalize().ok())
+    std::env::current_exe().ok()?.canonicalize().ok()
 }
 
-/// This program as a stdio server of `root`, independent of all settings outside of `arguments`.
-pub(crate) fn isolated_server(own: &Path, arguments: &[String], root: &Path) -> Command {
-    let mut command = Command::new(own);
+/// This program as a stdio server of `root`, which reads no settings except `arguments`.
+pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path) -> Command {
+    let mut command = Command::new(program);
     for variable in settings::all_settings().filter_map(|setting| setting.variable) {
         command.env_remove(variable);
     }
+    // The caches of the user's servers stay untouched.
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);
     command.args(["--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"]).arg(root);
     command
 }
 
-/// The top folder of the repository around `folder`. A home folder that is a repository does not
-/// count: it would contain every project.
+/// The root of the Git repository that contains `folder`. The home folder is ignored, because as a
+/// repository it would contain every project.
 pub(crate) fn repository_around(folder: &Path) -> Option<PathBuf> {
     let home = variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-    let mut folders = folder.ancestors().take_while(|folder| home.as_deref() != Some(*folder));
-    let is_top = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
-    folders.find(is_top).map(Path::to_owned)
+    for folder in folder.ancestors() {
+        // Dotfiles are often kept in Git, with the home folder as their root.
+        if home.as_deref() == Some(folder) {
+            return None;
+        }
+        if folder.join(".git").symlink_metadata().is_ok() {
+            return Some(folder.to_owned());
+        }
+    }
+    None
 }

@@ -1,4 +1,4 @@
-//! The composition root: the only module that knows every storage, transport and model.
+//! Composition root: the only module that knows every storage, transport and model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::git;
 use crate::storage::Storage;
 use crate::system::{RandomIds, SystemClock};
 
-/// The ports of commands that call no tools. They are not audited.
+/// Opens the ports of commands that call no tools. They are not audited.
 pub(crate) fn ports(config: &Config) -> Result<ApplicationPorts, CommandError> {
     ports_over(config, &store(config, &config.storage)?, false)
 }
@@ -40,18 +40,22 @@ pub(crate) fn ports_over(
     store: &Arc<dyn Store>,
     is_audited: bool,
 ) -> Result<ApplicationPorts, CommandError> {
-    let is_files = matches!(config.storage, Storage::Fs(_));
-    let files = files(config, if is_files { config.storage.place() } else { &config.root });
-    let projects: Arc<dyn ProjectResolver> = if is_files {
-        Arc::new(FsProjects::new(&files))
+    let projects: Arc<dyn ProjectResolver>;
+    let tree: Option<Arc<dyn DocumentRepository>>;
+    if let Storage::Fs(documents) = &config.storage {
+        projects = Arc::new(FsProjects::new(&files_config(config, documents)));
+        tree = None;
     } else {
-        Arc::new(ConfiguredProjects::new(&files))
-    };
+        // A database has no files of its own: imports read them from the workspace root.
+        let files = files_config(config, &config.root);
+        projects = Arc::new(ConfiguredProjects::new(&files));
+        tree = Some(Arc::new(FsStore::new(&files)));
+    }
     Ok(ApplicationPorts {
         documents: Arc::clone(store) as _,
-        tree: (!is_files).then(|| Arc::new(FsStore::new(&files)) as Arc<dyn DocumentRepository>),
+        tree,
         projects,
-        search: Arc::new(Index::new(search(config)?)),
+        search: Arc::new(Index::new(search_config(config)?)),
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
         answers: Arc::clone(store) as _,
@@ -63,58 +67,59 @@ pub(crate) fn ports_over(
     })
 }
 
-/// Only the first user may be added before the storage exists: any other command would be about
-/// the wrong storage.
+/// Opens the administration of users and tokens. The storage must exist, unless `is_first` says that
+/// the command adds the first user: any other command would be about the wrong storage.
 pub(crate) fn administration(config: &Config, is_first: bool) -> Result<UserAdmin, CommandError> {
     let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
-    let keys = config.projects.keys().cloned();
+    let mut projects = vec![ProjectKey::default()];
+    projects.extend(config.projects.keys().cloned());
     Ok(UserAdmin {
         identities: store,
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
-        projects: std::iter::once(ProjectKey::default()).chain(keys).collect(),
+        projects,
         caller: Arc::new(caller(config)),
         is_audited: config.audit != Some(false),
     })
 }
 
-/// The configured storage, which must exist.
+/// Opens the configured storage, which must exist.
 pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
-    let found = std::fs::symlink_metadata(storage.place());
-    if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+    let metadata = std::fs::symlink_metadata(storage.place());
+    if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Err(CommandError::refused(format!(
-            "{storage} does not exist; name the server's with --storage, or begin with `reqlore \
-             user add NAME --role administrator`"
+            "{storage} does not exist; pass --storage, or start with `reqlore user add NAME --role \
+             administrator`"
         )));
     }
     store(config, storage)
 }
 
-/// The state of a storage that was inspected without a change.
+/// State of a storage, inspected without changing it.
 pub(crate) enum Found {
-    /// A server that starts creates it.
+    /// A starting server creates it.
     Absent,
-    /// `schema` is that of a database.
+    /// `schema` is the schema version of a database.
     Open { store: Arc<dyn Store>, schema: Option<usize> },
     /// The next process that opens it migrates it.
     Older { schema: usize, newest: usize },
-    /// A change is in progress or was cut short; the next process that opens it recovers it.
+    /// A change is in progress or was interrupted; the next process that opens it recovers it.
     Unsettled,
-    /// It can't be opened without being changed.
+    /// It cannot be opened without changing it.
     Closed(DatabaseState),
 }
 
-/// Inspects the configured storage.
+/// Inspects the configured storage without changing it.
 pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
     let storage = &config.storage;
-    match std::fs::metadata(storage.place()) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Absent),
-        _ => {}
+    let metadata = std::fs::metadata(storage.place());
+    if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(Found::Absent);
     }
     Ok(match storage {
         Storage::Fs(place) => {
-            match FsStore::look(&files(config, place)).map_err(CommandError::refused)? {
+            match FsStore::look(&files_config(config, place)).map_err(CommandError::refused)? {
                 Some(store) => Found::Open { store: Arc::new(store), schema: None },
                 None => Found::Unsettled,
             }
@@ -136,17 +141,19 @@ pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
     })
 }
 
-/// Rejects a configuration with which the files can't be served.
+/// Rejects a configuration of the files that cannot be served.
 pub(crate) fn check_files(config: &Config) -> Result<(), CommandError> {
-    files(config, &config.root).check().map_err(CommandError::usage)
+    files_config(config, &config.root).check().map_err(CommandError::usage)
 }
 
-/// Opens the storage of an HTTP server, and migrates team data that 0.1.0 wrote.
+/// Opens the storage of an HTTP server and migrates the team data of version 0.1.0.
 pub(crate) fn http_store(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
     if let Storage::Fs(place) = storage {
-        let migrated = FsStore::open(&files(config, place)).and_then(|store| store.migrate_team());
-        migrated.map_err(|error| storage_error(storage, &error))?;
+        let files = files_config(config, place);
+        FsStore::open(&files)
+            .and_then(|store| store.migrate_team())
+            .map_err(|error| storage_error(storage, &error))?;
     }
     store(config, storage)
 }
@@ -156,29 +163,30 @@ fn storage_error(storage: &Storage, error: &StoreError) -> CommandError {
 }
 
 pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
-    let refused = |error: StoreError| storage_error(storage, &error);
-    if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
-        create_local(&config.root).map_err(refused)?;
+    if let Storage::Fs(place) = storage {
+        files_config(config, place).check().map_err(CommandError::usage)?;
     }
-    let store: Arc<dyn Store> = match storage {
-        Storage::Fs(place) => {
-            let files = files(config, place);
-            files.check().map_err(CommandError::usage)?;
-            Arc::new(FsStore::open(&files).map_err(refused)?)
-        }
+    connect_store(config, storage).map_err(|error| storage_error(storage, &error))
+}
+
+fn connect_store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, StoreError> {
+    if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
+        create_local(&config.root)?;
+    }
+    Ok(match storage {
+        Storage::Fs(place) => Arc::new(FsStore::open(&files_config(config, place))?),
         Storage::Sqlite(file) => {
             let config = reqlore_storage_sqlite::Config { file: file.clone() };
-            Arc::new(SqliteStore::open(&config).map_err(refused)?)
+            Arc::new(SqliteStore::open(&config)?)
         }
         Storage::Sled(folder) => {
             let config = reqlore_storage_sled::Config { folder: folder.clone() };
-            Arc::new(SledStore::open(&config).map_err(refused)?)
+            Arc::new(SledStore::open(&config)?)
         }
-    };
-    Ok(store)
+    })
 }
 
-fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
+fn files_config(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
     reqlore_storage_fs::Config {
         root: config.root.clone(),
         documents: documents.to_owned(),
@@ -190,8 +198,8 @@ fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
     }
 }
 
-/// The search index with its models, the least accurate first.
-fn search(config: &Config) -> Result<reqlore_search::Config, CommandError> {
+/// Returns the configuration of the search index with its models, the least accurate first.
+fn search_config(config: &Config) -> Result<reqlore_search::Config, CommandError> {
     let mut embedders: Vec<Arc<dyn Embedder>> = Vec::new();
     if config.model != "off" {
         embedders.push(Arc::new(StaticEmbedder::new()));
@@ -206,7 +214,7 @@ fn search(config: &Config) -> Result<reqlore_search::Config, CommandError> {
     })
 }
 
-/// The name of a storage in the search index.
+/// Returns the name of a storage in the search index.
 pub(crate) fn index_name(storage: &Storage) -> String {
     match storage {
         Storage::Fs(place) => place.to_string_lossy().into_owned(),
@@ -214,75 +222,82 @@ pub(crate) fn index_name(storage: &Storage) -> String {
     }
 }
 
-/// The transport for one client over standard input and output.
+/// Returns the transport for one client over standard input and output.
 pub(crate) fn stdio(config: &Config) -> Box<dyn Transport> {
     Box::new(Stdio::new(caller(config), Limits::default()))
 }
 
-/// The local user.
+/// Returns the local user with the maximum access.
 pub(crate) fn caller(config: &Config) -> Caller {
-    // Git is started only if the name is used.
+    // Resolved lazily, because it starts Git.
     let root = config.root.clone();
     Caller::local(CallerName::lazy(move || git::user_name(&root)), max_access(config))
 }
 
-/// The access that this server allows at most.
+/// Returns the maximum access of any caller.
 pub(crate) fn max_access(config: &Config) -> Access {
     if config.read_only { Access::Read } else { Access::Write }
 }
 
-/// Runs a command's work. Background tasks that still wait for a lock are abandoned.
+/// Runs a command. Background tasks that still wait for a lock are abandoned.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
     let runtime = runtime()?;
-    let done = runtime.block_on(work);
+    let outcome = runtime.block_on(work);
     runtime.shutdown_background();
-    Ok(done)
+    Ok(outcome)
 }
 
-/// One thread, because moving a message to another thread costs more than to answer one client.
+/// Returns a runtime with one thread: moving a message to another thread costs more than the work
+/// for one client.
 pub(crate) fn runtime() -> Result<Runtime, CommandError> {
-    build(Builder::new_current_thread())
+    build_runtime(Builder::new_current_thread())
 }
 
-/// One thread per core, for many clients.
+/// Returns a runtime with one thread per core, for many clients.
 pub(crate) fn multi_thread_runtime() -> Result<Runtime, CommandError> {
-    build(Builder::new_multi_thread())
+    build_runtime(Builder::new_multi_thread())
 }
 
-fn build(mut runtime: Builder) -> Result<Runtime, CommandError> {
+fn build_runtime(mut runtime: Builder) -> Result<Runtime, CommandError> {
     let runtime = runtime.enable_all().build();
-    runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
+    runtime
+        .map_err(|error| CommandError::refused(format!("the async runtime did not start: {error}")))
 }
 
-/// The models that the user installed.
+/// Opens the store of installed models.
 #[cfg(feature = "semantic")]
 pub(crate) fn model_store(config: &Config) -> Result<reqlore_models::Store, CommandError> {
-    let cache = config.cache.as_ref().ok_or_else(|| {
-        CommandError::refused("there is no folder for models; name one with REQLORE_CACHE")
-    })?;
+    let cache = config
+        .cache
+        .as_ref()
+        .ok_or_else(|| CommandError::refused("models: no cache folder; set REQLORE_CACHE"))?;
     Ok(reqlore_models::Store::new(&MODELS, cache.join("models")))
 }
 
-/// The named model, or the best of the installed ones. A multilingual model is better than an
-/// English one: a user who needs only English installs no other.
+/// Opens the configured model, or the best installed one. A multilingual model is preferred to an
+/// English one: a user who needs only English does not install it.
 #[cfg(feature = "semantic")]
 pub(crate) fn open_model(config: &Config) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
-    let store = model_store(config).ok();
-    let open = |name| Some((name, store.as_ref()?.open(name)?));
-    let found = match config.model.as_str() {
-        "best" => MODELS.iter().rev().find_map(|model| open(model.name)),
-        name => Some(open(name).ok_or_else(|| {
-            let names = MODELS.each_ref().map(|model| model.name).join(", ");
-            let name = name.escape_debug();
-            CommandError::usage(format!(
-                "search.model: \"{name}\" is not installed; `reqlore model install {name}` \
-                 installs it, if it is one of {names}. `best`, `static` and `off` need none"
-            ))
-        })?),
+    let Ok(store) = model_store(config) else {
+        return if config.model == "best" { Ok(None) } else { Err(not_installed(&config.model)) };
     };
-    let Some((name, folder)) = found else { return Ok(None) };
+    let installed = match config.model.as_str() {
+        "best" => MODELS.iter().rev().find_map(|model| Some((model.name, store.open(model.name)?))),
+        name => Some((name, store.open(name).ok_or_else(|| not_installed(name))?)),
+    };
+    let Some((name, folder)) = installed else { return Ok(None) };
     let model = LazyModel::new(name, folder).map_err(CommandError::refused)?;
     Ok(Some(Arc::new(model)))
+}
+
+#[cfg(feature = "semantic")]
+fn not_installed(name: &str) -> CommandError {
+    let names = MODELS.each_ref().map(|model| model.name).join(", ");
+    let name = name.escape_debug();
+    CommandError::usage(format!(
+        "search.model: \"{name}\" is not installed; run `reqlore model install {name}` if it is one \
+         of {names}, or use best, static or off"
+    ))
 }
 
 #[cfg(not(feature = "semantic"))]
@@ -290,8 +305,8 @@ pub(crate) fn open_model(config: &Config) -> Result<Option<Arc<dyn Embedder>>, C
     match config.model.as_str() {
         "best" => Ok(None),
         name => Err(CommandError::usage(format!(
-            "search.model: {name:?}: this program was built without the feature `semantic`; use \
-             best, static or off"
+            "search.model: {name:?} needs a build with the feature `semantic`; use best, static or \
+             off"
         ))),
     }
 }

@@ -1,17 +1,17 @@
-//! Exit codes, and the error that ends a command with one.
+//! Exit codes, and the error that ends a command.
 
 use std::fmt;
 
 use reqlore_domain::error::{Error, ErrorKind};
 
-/// The command did its work.
+/// The command succeeded.
 pub(crate) const OK: u8 = 0;
-/// A request was refused, or a check found something.
+/// An operation failed, or a check found problems.
 pub(crate) const REFUSED: u8 = 1;
 /// The command line or a setting is invalid.
 pub(crate) const USAGE: u8 = 2;
 
-/// Ends the command: `message` goes to stderr, `code` to the caller.
+/// Ends a command: `message` is printed on stderr, `code` becomes the exit code.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     pub(crate) code: u8,

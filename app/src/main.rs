@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { USAGE } else { OK };
-            // An error of the output has no other output to go to.
+            // If printing fails, there is nowhere to report it.
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -43,11 +43,11 @@ fn main() -> ExitCode {
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
         _ if cli.print_config => {
-            configured(&cli.settings, |config| commands::print(&config.describe()))
+            run_with_config(&cli.settings, |config| commands::print(&config.describe()))
         }
-        None => configured(&cli.settings, commands::serve::run),
+        None => run_with_config(&cli.settings, commands::serve::run),
         Some(Command::Configured(command)) => {
-            configured(&cli.settings, |config| run_configured(config, command))
+            run_with_config(&cli.settings, |config| run_configured(config, command))
         }
         Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
         Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
@@ -57,7 +57,7 @@ fn run_command(cli: &Cli) -> Result<u8, CommandError> {
 }
 
 /// Runs a command that needs valid settings, with logging.
-fn configured(
+fn run_with_config(
     flags: &Flags,
     work: impl FnOnce(&Config) -> Result<u8, CommandError>,
 ) -> Result<u8, CommandError> {
@@ -72,8 +72,8 @@ fn run_configured(config: &Config, command: &ConfiguredCommand) -> Result<u8, Co
     {
         let name = other.name();
         eprintln!(
-            "warning: using the project's files; there is a database too: pass --storage {name} or \
-             set REQLORE_STORAGE={name} to use it"
+            "warning: using the project's files, but a database exists; pass --storage {name} or set \
+             REQLORE_STORAGE={name} to use it"
         );
     }
     match command {

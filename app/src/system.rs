@@ -1,4 +1,4 @@
-//! The machine's clock and random numbers.
+//! Clock and random numbers of the operating system.
 
 use std::time::SystemTime;
 
@@ -9,8 +9,8 @@ use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::timestamp::Timestamp;
 use uuid::Uuid;
 
-/// The largest multiple of 62 that fits a byte. Bytes above it are skipped: some letters would be
-/// more likely than others.
+/// The largest multiple of 62 in a byte. Bytes from here on are skipped, because they would make
+/// some letters more likely.
 const UNBIASED_BYTES: u8 = 62 * 4;
 
 #[derive(Debug)]
@@ -18,20 +18,20 @@ pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        #[expect(clippy::disallowed_methods, reason = "the one place where the time is read")]
+        #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         Timestamp::new(seconds, since.subsec_nanos())
     }
 }
 
-/// UUIDs of version 7, and letters from the operating system's random numbers.
+/// Generates UUIDs of version 7 and random letters.
 #[derive(Debug)]
 pub(crate) struct RandomIds;
 
 impl IdGenerator for RandomIds {
     fn uid(&self, at: Timestamp) -> String {
-        // A wrong clock may say a time before 1970; the random bits keep the ids unique.
+        // A wrong clock may be before 1970; the random bits keep the ids unique.
         let seconds = u64::try_from(at.seconds()).unwrap_or_default();
         let nanoseconds = at.0.rem_euclid(1_000_000_000);
         let nanoseconds = u32::try_from(nanoseconds).unwrap_or_default();
@@ -44,14 +44,14 @@ impl IdGenerator for RandomIds {
         let mut bytes = [0; 64];
         while letters.len() < count {
             getrandom::fill(&mut bytes).map_err(|error| {
-                let message = "the system has no random numbers; start it again later";
+                let message = "random numbers: the operating system has none; try again later";
                 Error::new(ErrorKind::Unavailable, message).caused_by(error)
             })?;
-            let unbiased = bytes.iter().filter(|byte| **byte < UNBIASED_BYTES);
-            let missing = count - letters.len();
-            letters.extend(
-                unbiased.take(missing).map(|byte| char::from(LETTERS[usize::from(byte % 62)])),
-            );
+            for byte in bytes {
+                if byte < UNBIASED_BYTES && letters.len() < count {
+                    letters.push(char::from(LETTERS[usize::from(byte % 62)]));
+                }
+            }
         }
         Ok(letters)
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uid_has_the_time_and_is_unique() {
+    fn uid_contains_time_and_is_unique() {
         let at = Timestamp::new(1_700_000_000, 123_456_789);
         let uids: Vec<Uuid> = (0..100).map(|_| RandomIds.uid(at).parse().unwrap()).collect();
         for uid in &uids {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_have_the_length_and_are_equally_likely() {
+    fn letters_have_requested_length_and_equal_probability() {
         for count in [0, 1, 12, 32, 200] {
             assert_eq!(RandomIds.letters(count).unwrap().len(), count);
         }

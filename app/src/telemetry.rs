@@ -1,7 +1,7 @@
-//! Log lines on stderr, one per event; standard output belongs to the protocol.
+//! Logs one line per event on stderr; standard output belongs to the protocol.
 //!
-//! Fields contain text of clients: `clean` removes secrets from each, and neither format lets one
-//! end a line or command a terminal. A panic is logged as an event too.
+//! Fields contain text from clients. Secrets in it are redacted, and both formats escape control
+//! characters, so that a field can neither end a line nor control a terminal.
 
 #[cfg(feature = "otel")]
 mod otel;
@@ -29,34 +29,34 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::exit::CommandError;
 
-/// rmcp logs every message; only its errors matter unless the setting names it.
-const QUIET: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
-/// Room for a backtrace.
+/// Target and level of rmcp, which logs every message, unless the setting names the target.
+const RMCP_LEVEL: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
+/// Enough for a backtrace.
 const MAX_FIELD_BYTES: usize = 64 * 1024;
 
-/// The setting `log_format`; formats the fields of events and spans.
+/// Value of the setting `log_format`; formats the fields of events and spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
-    /// One object a line.
+    /// One object per line.
     Json,
 }
 
-/// Exports the last spans when it is dropped.
+/// Exports the last spans on drop.
 #[must_use]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otel")]
-    _exporter: Option<otel::Exporter>,
+    _exporter: Option<otel::SpanExport>,
 }
 
-/// Starts logging, also of panics. Call it once per process.
+/// Starts logging of events and panics. Must be called at most once per process.
 pub(crate) fn start(filter: &str, format: LogFormat) -> Result<Telemetry, CommandError> {
     let lines = log_lines(format, std::io::stderr().is_terminal(), std::io::stderr);
     let registry = tracing_subscriber::registry().with(lines.with_filter(targets(filter)?));
     #[cfg(feature = "otel")]
-    let exporter = otel::Exporter::start()?;
+    let exporter = otel::SpanExport::from_environment()?;
     #[cfg(feature = "otel")]
-    let registry = registry.with(exporter.as_ref().map(otel::Exporter::layer));
+    let registry = registry.with(exporter.as_ref().map(otel::SpanExport::tracing_layer));
     registry.init();
     // After `init`: an earlier event would be lost.
     std::panic::set_hook(Box::new(log_panic));
@@ -66,18 +66,24 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> Result<Telemetry, Comman
     })
 }
 
+/// Parses the setting `log`: a level, and optionally `target=level` pairs.
 pub(crate) fn targets(filter: &str) -> Result<Targets, CommandError> {
-    // `Targets` reads a misspelt level as the name of a module.
-    let is_known = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();
-    let parsed = filter.split(',').all(is_known).then(|| filter.parse::<Targets>().ok()).flatten();
-    let mut targets = parsed.ok_or_else(|| {
-        CommandError::usage(format!(
-            "log: {filter:?} is not a level; use error, warn, info, debug, trace or off"
-        ))
-    })?;
-    if !filter.contains(QUIET.0) {
+    let mut is_valid = true;
+    for part in filter.split(',') {
+        // `Targets` itself would accept a misspelt level as the name of a module.
+        is_valid &= part.contains('=') || part.parse::<LevelFilter>().is_ok();
+    }
+    let mut targets = match filter.parse::<Targets>() {
+        Ok(targets) if is_valid => targets,
+        _ => {
+            return Err(CommandError::usage(format!(
+                "log: {filter:?} is not a level; use error, warn, info, debug, trace or off"
+            )));
+        }
+    };
+    if !filter.contains(RMCP_LEVEL.0) {
         let level = targets.default_level().unwrap_or(LevelFilter::OFF);
-        targets = targets.with_target(QUIET.0, QUIET.1.min(level));
+        targets = targets.with_target(RMCP_LEVEL.0, RMCP_LEVEL.1.min(level));
     }
     Ok(targets)
 }
@@ -98,19 +104,21 @@ where
     }
 }
 
-/// Runs in the span of the panicking call, so the line has the call's id. The default hook is
-/// replaced because the message may contain a secret.
+/// Panic hook. It runs in the span of the panicking call, so the line has the id of the call. The
+/// default hook is replaced because it would print secrets in the message.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let payload = panic.payload();
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text.as_str(),
+        (None, None) => "no message",
+    };
     tracing::error!(
         thread = thread.name(),
         location = panic.location().map(tracing::field::display),
         backtrace = %Backtrace::force_capture(),
-        "panic: {}",
-        text.unwrap_or("no message"),
+        "panic: {message}",
     );
 }
 
@@ -120,36 +128,47 @@ impl<'writer> FormatFields<'writer> for LogFormat {
         mut writer: Writer<'writer>,
         fields: R,
     ) -> fmt::Result {
-        let mut record = CleanFields::default();
+        let mut record = RedactedFields::default();
         fields.record(&mut record);
         if *self == Self::Json {
             return write!(writer, "{}", Value::Object(record.0));
         }
         let mut separator = "";
         for (name, value) in record.0 {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let is_message = name == "message";
-            let is_plain = |c: char| !c.is_whitespace() && !"\"\\=".contains(c);
-            let is_quoted = !is_message && (text.is_empty() || !text.chars().all(is_plain));
-            let (quote, escaped) = if is_quoted { ("\"", "\"\\") } else { ("", "") };
-            let name = if is_message { String::new() } else { name + "=" };
-            write!(writer, "{separator}{name}{quote}{}{quote}", one_line(&text, escaped))?;
+            let text = match value {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            write!(writer, "{separator}")?;
             separator = " ";
+            if name == "message" {
+                write!(writer, "{}", escape_line(&text, ""))?;
+            } else if needs_quotes(&text) {
+                write!(writer, "{name}=\"{}\"", escape_line(&text, "\"\\"))?;
+            } else {
+                write!(writer, "{name}={}", escape_line(&text, ""))?;
+            }
         }
         Ok(())
     }
 }
 
-/// Escapes what ends a line or commands a terminal, and the characters of `escaped`.
-fn one_line(text: &str, escaped: &str) -> String {
+fn needs_quotes(text: &str) -> bool {
+    text.is_empty() || text.contains(|c: char| c.is_whitespace() || "\"\\=".contains(c))
+}
+
+/// Escapes line ends, terminal control characters, and the characters of `also_escaped`.
+fn escape_line(text: &str, also_escaped: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
             line.extend(c.escape_default());
-        } else {
-            line.extend(escaped.contains(c).then_some('\\'));
-            line.push(c);
+            continue;
         }
+        if also_escaped.contains(c) {
+            line.push('\\');
+        }
+        line.push(c);
     }
     line
 }
@@ -166,19 +185,19 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = CleanFields::default();
+        let mut fields = RedactedFields::default();
         event.record(&mut fields);
         let mut fields = fields.0;
-        // A field of an inner span hides that of an outer one.
+        // The field of an inner span hides a field of an outer span with the same name.
         for span in context.event_scope().into_iter().flatten() {
             let extensions = span.extensions();
             let Some(outer) = extensions.get::<FormattedFields<LogFormat>>() else { continue };
-            let mut of_span = Map::new();
-            // Fields that were recorded later follow as an object of their own.
-            for later in serde_json::Deserializer::from_str(outer).into_iter::<Map<_, _>>() {
-                of_span.extend(later.map_err(|_| fmt::Error)?);
+            let mut span_fields = Map::new();
+            // Fields that were recorded later follow as separate objects.
+            for object in serde_json::Deserializer::from_str(outer).into_iter::<Map<_, _>>() {
+                span_fields.extend(object.map_err(|_| fmt::Error)?);
             }
-            for (name, value) in of_span {
+            for (name, value) in span_fields {
                 fields.entry(name).or_insert(value);
             }
         }
@@ -200,50 +219,53 @@ where
     }
 }
 
-/// Fields of an event or a span, without secrets.
+/// Fields of an event or a span, with redacted secrets.
 #[derive(Default)]
-struct CleanFields(Map<String, Value>);
+struct RedactedFields(Map<String, Value>);
 
-impl CleanFields {
-    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+impl RedactedFields {
+    fn insert_field(&mut self, field: &Field, value: impl Into<Value>) {
         let name = field.name();
         self.0.insert(name.strip_prefix("r#").unwrap_or(name).to_owned(), value.into());
     }
 }
 
-impl Visit for CleanFields {
+impl Visit for RedactedFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, clean(value));
+        self.insert_field(field, redact_and_cut(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value);
+        self.insert_field(field, value);
     }
 }
 
-fn clean(text: &str) -> String {
-    let mut clean = redact(text).into_owned();
-    // After `redact`, which may not recognise half of a secret.
-    if clean.len() > MAX_FIELD_BYTES {
-        let end = (0..=MAX_FIELD_BYTES).rev().find(|end| clean.is_char_boundary(*end));
-        clean.truncate(end.unwrap_or_default());
-        clean.push('…');
+fn redact_and_cut(text: &str) -> String {
+    let mut redacted = redact(text).into_owned();
+    // Cut after redaction, because half of a secret may not be recognised.
+    if redacted.len() > MAX_FIELD_BYTES {
+        let mut end = MAX_FIELD_BYTES;
+        while !redacted.is_char_boundary(end) {
+            end -= 1;
+        }
+        redacted.truncate(end);
+        redacted.push('…');
     }
-    clean
+    redacted
 }

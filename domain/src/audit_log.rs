@@ -1,9 +1,11 @@
 //! The audit log: append-only rows, each sealed with the hash of the previous row.
 //!
-//! A row's hash is SHA-256 over the previous row's hash, the row's number (8 bytes, big endian) and
-//! its text. The first row follows 32 zero bytes. A changed, removed or inserted row breaks the
-//! chain. A truncated chain lacks the newest hash, which `audit verify` prints.
+//! The hash of a row is SHA-256 over the previous row's hash, the row's number (8 bytes, big
+//! endian) and its text. The first row follows 32 zero bytes. A changed, removed or inserted row
+//! breaks the chain. To detect removed rows at the end, compare the newest hash that `audit verify`
+//! prints.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,14 +19,13 @@ use crate::timestamp::Timestamp;
 
 /// The result of a successful action.
 pub const OK: &str = "ok";
-/// The action of a row that records the removal of expired rows.
+/// The action of the row that records the removal of expired rows.
 pub const PRUNED: &str = "audit/pruned";
-/// The action of a row that revokes an earlier row whose change was not committed.
+/// The action of the row that revokes an earlier row, whose change was not committed.
 pub const UNCONFIRMED: &str = "audit/unconfirmed";
-/// Maximum length of a stored text, in bytes.
-const MAX_TEXT: usize = 500;
+const MAX_TEXT_BYTES: usize = 500;
 
-/// One audited action. [`AuditRow::after`] removes secrets.
+/// An operation to record. [`AuditRow::after`] removes secrets from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
     pub at: Timestamp,
@@ -34,16 +35,16 @@ pub struct AuditEvent {
     pub token: Option<TokenId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectKey>,
-    /// The tool's name, or a method like `resources/read`.
+    /// The tool's name, or a method such as `resources/read`.
     pub action: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<AuditTarget>,
-    /// `ok`, or the kind of the error.
+    /// [`OK`], or the name of an error kind.
     pub result: String,
     /// Duration in microseconds.
     pub micros: u64,
     pub correlation_id: String,
-    /// The caller's `operation_description`, or details.
+    /// The caller's `operation_description`, or details of the action.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -62,6 +63,7 @@ pub struct AuditTarget {
 }
 
 impl AuditTarget {
+    /// A target that is not changed.
     pub fn read(name: impl Into<String>) -> Self {
         Self { name: name.into(), before: None, after: None }
     }
@@ -77,7 +79,7 @@ impl AuditTarget {
 pub struct RowHash(pub [u8; 32]);
 
 impl RowHash {
-    /// The hash before the first row.
+    /// The hash that the first row follows.
     pub const FIRST: Self = Self([0; 32]);
 }
 
@@ -98,8 +100,10 @@ impl TryFrom<String> for RowHash {
 
     fn try_from(text: String) -> Result<Self, &'static str> {
         let mut hash = [0; 32];
-        let read = hex::decode_to_slice(&text, &mut hash);
-        read.map(|()| Self(hash)).map_err(|_| "a hash is 64 hexadecimal digits")
+        match hex::decode_to_slice(&text, &mut hash) {
+            Ok(()) => Ok(Self(hash)),
+            Err(_) => Err("a hash is 64 hexadecimal digits"),
+        }
     }
 }
 
@@ -122,36 +126,38 @@ impl Default for ChainHead {
     }
 }
 
-/// A sealed row. Storages never change it.
+/// A sealed row, which never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Counted from 1, without gaps.
+    /// 1-based, without gaps.
     pub number: u64,
     pub hash: RowHash,
-    /// The sealed [`AuditEvent`] in JSON.
+    /// The sealed [`AuditEvent`] as JSON.
     pub text: Arc<str>,
 }
 
 impl AuditRow {
-    /// Seals an event after the newest row.
-    pub fn after(head: ChainHead, entry: AuditEvent) -> Self {
-        let text = serde_json::to_string(&entry.clean()).unwrap_or_default();
+    /// Redacts and seals an event after the newest row.
+    pub fn after(head: ChainHead, event: AuditEvent) -> Self {
+        // Redacted before sealing, because a sealed row cannot be corrected.
+        let text = serde_json::to_string(&event.redacted()).unwrap_or_default();
         let number = head.number + 1;
-        Self { number, hash: seal(head.hash, number, &text), text: text.into() }
+        Self { number, hash: seal_row(head.hash, number, &text), text: text.into() }
     }
 
+    /// This row as the newest of the chain.
     pub fn head(&self) -> ChainHead {
         ChainHead { number: self.number, hash: self.hash }
     }
 
-    /// `None` if a later version wrote an unknown form.
+    /// The sealed event; `None` if a later version of Reqlore wrote an unknown form.
     pub fn entry(&self) -> Option<AuditEvent> {
         serde_json::from_str(&self.text).ok()
     }
 
-    /// True if the row is unchanged and follows this hash.
+    /// True if the row is unchanged and the previous row has this hash.
     pub fn follows(&self, previous: RowHash) -> bool {
-        seal(previous, self.number, &self.text) == self.hash
+        seal_row(previous, self.number, &self.text) == self.hash
     }
 }
 
@@ -161,66 +167,71 @@ impl AuditEvent {
         Self { at, action, result, reason, ..Self::default() }
     }
 
-    /// A refused action of an unknown user.
+    /// A rejected action of an unknown user.
     pub fn refused(action: &str, result: &str, reason: String, at: Timestamp) -> Self {
         Self { result: result.to_owned(), ..Self::without_user(action, reason, at) }
     }
 
-    /// The rows up to this number expired.
+    /// The removal of the rows up to this number.
     pub fn pruned(up_to: u64, at: Timestamp) -> Self {
         Self::without_user(PRUNED, up_to.to_string(), at)
     }
 
-    /// The change of this row was not committed.
+    /// The revocation of a row whose change was not committed.
     pub fn unconfirmed(number: u64, at: Timestamp) -> Self {
         Self::without_user(UNCONFIRMED, number.to_string(), at)
     }
 
-    /// Removes secrets and cuts long texts.
-    fn clean(mut self) -> Self {
-        let texts = [
-            &mut self.user,
-            &mut self.action,
-            &mut self.result,
-            &mut self.correlation_id,
-            &mut self.reason,
-        ];
-        let targets = self.targets.iter_mut().map(|target| &mut target.name);
-        for text in texts.into_iter().chain(targets) {
-            if let std::borrow::Cow::Owned(clean) = redact(text) {
-                *text = clean;
-            }
-            if text.len() > MAX_TEXT {
-                let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end));
-                text.truncate(end.unwrap_or_default());
-                text.push('\u{2026}');
-            }
+    /// Removes secrets and truncates long texts.
+    fn redacted(mut self) -> Self {
+        redact_text(&mut self.user);
+        redact_text(&mut self.action);
+        redact_text(&mut self.result);
+        redact_text(&mut self.correlation_id);
+        redact_text(&mut self.reason);
+        for target in &mut self.targets {
+            redact_text(&mut target.name);
         }
         self
     }
 }
 
-fn seal(previous: RowHash, number: u64, text: &str) -> RowHash {
+fn redact_text(text: &mut String) {
+    if let Cow::Owned(redacted) = redact(text) {
+        *text = redacted;
+    }
+    if text.len() > MAX_TEXT_BYTES {
+        let mut end = MAX_TEXT_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('\u{2026}');
+    }
+}
+
+fn seal_row(previous: RowHash, number: u64, text: &str) -> RowHash {
     let mut hash = Sha256::new();
     hash.update(previous.0);
+    // With the number, equal rows have different hashes.
     hash.update(number.to_be_bytes());
     hash.update(text);
     RowHash(hash.finalize().into())
 }
 
-/// Verifies a chain from its first existing row.
+/// Verifies a chain, starting with its first existing row.
 #[derive(Debug, Default)]
 pub struct ChainVerifier {
     newest: Option<ChainHead>,
-    /// The number before the first existing row.
-    cut: Option<u64>,
-    /// The rows up to this number expired, as a later row records.
-    pruned: u64,
+    /// The number of the row before the first existing one; 0 for a complete chain.
+    removed_up_to: u64,
+    /// The highest number of a removed row, according to the rows that record removals.
+    pruned_up_to: u64,
     rows: u64,
 }
 
 impl ChainVerifier {
-    /// Verifies the next rows. An error names the first wrong row.
+    /// Verifies the next rows. The error names the first invalid row.
     pub fn next(&mut self, rows: &[AuditRow]) -> Result<(), ChainError> {
         for row in rows {
             match self.newest {
@@ -233,15 +244,19 @@ impl ChainVerifier {
                         return Err(ChainError::Changed { number: row.number });
                     }
                 }
+                // The previous row's hash is removed with that row, so the first row is not
+                // checked.
+                None if row.number > 1 => self.removed_up_to = row.number - 1,
                 None if row.number == 1 && !row.follows(RowHash::FIRST) => {
                     return Err(ChainError::Changed { number: 1 });
                 }
-                // The hash before it is gone with its row.
-                None if row.number > 1 => self.cut = Some(row.number - 1),
                 None => {}
             }
-            if let Some(entry) = row.entry().filter(|entry| entry.action == PRUNED) {
-                self.pruned = entry.reason.parse().unwrap_or(self.pruned).max(self.pruned);
+            if let Some(event) = row.entry()
+                && event.action == PRUNED
+                && let Ok(pruned_up_to) = event.reason.parse()
+            {
+                self.pruned_up_to = self.pruned_up_to.max(pruned_up_to);
             }
             self.newest = Some(row.head());
             self.rows += 1;
@@ -249,30 +264,29 @@ impl ChainVerifier {
         Ok(())
     }
 
-    /// Number of rows and the newest row of a complete chain.
+    /// The number of rows and the newest row. Fails if rows were removed without a record.
     pub fn finish(self) -> Result<(u64, ChainHead), ChainError> {
-        match self.cut {
-            Some(cut) if self.pruned < cut => Err(ChainError::Missing { number: cut }),
-            _ => Ok((self.rows, self.newest.unwrap_or_default())),
+        // Pruning records what it removes; any other removal is an attack or damage.
+        if self.pruned_up_to < self.removed_up_to {
+            return Err(ChainError::Missing { number: self.removed_up_to });
         }
+        Ok((self.rows, self.newest.unwrap_or_default()))
     }
 }
 
-/// A broken chain.
+/// The first invalid row of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainError {
     /// This row or the previous one was changed.
     Changed { number: u64 },
-    /// This row is missing and did not expire.
+    /// This row was removed, but not because it expired.
     Missing { number: u64 },
 }
 
 impl fmt::Display for ChainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Changed { number } => {
-                write!(f, "row {number} is not what was written, or the one before it is not")
-            }
+            Self::Changed { number } => write!(f, "row {number} or the row before it was changed"),
             Self::Missing { number } => write!(f, "row {number} is missing"),
         }
     }

@@ -1,10 +1,10 @@
-//! Types of tool arguments: bounded strings and numbers, and enums whose values have names.
+//! Types of tool arguments: bounded strings and numbers, and enums with named values.
 //!
-//! Lengths count characters. Required text is present and not blank.
+//! Lengths are in characters. Required text is present and not blank.
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Implements an inline JSON schema, which states what the type checks.
+/// Implements an inline JSON schema, which describes the validation of the type.
 macro_rules! inline_schema {
     ([$($generics:tt)*] $type:ty, $schema:tt) => {
         impl<$($generics)*> schemars::JsonSchema for $type {
@@ -24,7 +24,7 @@ macro_rules! inline_schema {
 }
 
 /// Implements `as_str` and `Display` for a newtype of text.
-macro_rules! shown_as_text {
+macro_rules! text_accessors {
     ([$($generics:tt)*] $type:ty) => {
         impl<$($generics)*> $type {
             pub fn as_str(&self) -> &str {
@@ -48,7 +48,7 @@ macro_rules! string_type {
         #[serde(try_from = "String")]
         pub struct $name $(<const $max: usize>)? (String);
 
-        $crate::bounded_types::shown_as_text!([$(const $max: usize)?] $name $(<$max>)?);
+        $crate::bounded_types::text_accessors!([$(const $max: usize)?] $name $(<$max>)?);
 
         impl $(<const $max: usize>)? $name $(<$max>)? {
             pub fn into_string(self) -> String {
@@ -92,7 +92,7 @@ macro_rules! named_enum {
     };
 }
 
-pub(crate) use {inline_schema, named_enum, shown_as_text, string_type};
+pub(crate) use {inline_schema, named_enum, string_type, text_accessors};
 
 string_type!(
     /// Text of 1 to `MAX` characters that is not blank and contains no NUL.
@@ -107,13 +107,14 @@ impl<const MAX: usize> AsRef<str> for BoundedString<MAX> {
     }
 }
 
-/// The words of a text, separated by single spaces.
+/// Joins the words of a text with single spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The rules of required text. The message names the limit and the length.
+/// Validates required text. The message names the limit and the length.
 pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
+    // The length comes first: a long text must not be scanned further.
     let length = check_length(text, max)?;
     if text.trim().is_empty() {
         return Err(format!(
@@ -148,22 +149,28 @@ impl<const MIN: usize, const MAX: usize> BoundedInt<MIN, MAX> {
 }
 
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for BoundedInt<MIN, MAX> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
-        // JSON has one kind of number: 10.0 is ten.
-        let whole = |value: f64| value.fract() == 0.0 && (0.0..=9e15).contains(&value);
-        let float = value.as_f64().filter(|value| whole(*value));
-        let number = value.as_u64().or_else(|| float.map(|value| value as u64));
-        let number = number.and_then(|number| usize::try_from(number).ok());
-        match number.filter(|number| (MIN..=MAX).contains(number)) {
-            Some(number) => Ok(Self(number)),
-            None if value.is_number() => {
-                Err(de::Error::custom(format!("{value} is not a whole number from {MIN} to {MAX}")))
-            }
-            None => Err(de::Error::custom(format!("expected a whole number from {MIN} to {MAX}"))),
+        // Some clients send all numbers as floats.
+        let number = value.as_u64().or_else(|| whole_number(value.as_f64()?));
+        if let Some(number) = number.and_then(|number| usize::try_from(number).ok())
+            && (MIN..=MAX).contains(&number)
+        {
+            return Ok(Self(number));
         }
+        let message = if value.is_number() {
+            format!("{value} is not a whole number from {MIN} to {MAX}")
+        } else {
+            format!("expected a whole number from {MIN} to {MAX}")
+        };
+        Err(de::Error::custom(message))
     }
+}
+
+/// A float without fraction as an integer: JSON does not distinguish `10.0` from `10`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
+fn whole_number(value: f64) -> Option<u64> {
+    if value.fract() == 0.0 && (0.0..=9e15).contains(&value) { Some(value as u64) } else { None }
 }
 
 inline_schema!([const MIN: usize, const MAX: usize] BoundedInt<MIN, MAX>,
@@ -173,14 +180,14 @@ inline_schema!([const MIN: usize, const MAX: usize] BoundedInt<MIN, MAX>,
 mod tests {
     use super::*;
 
-    // S1: P.1, P.2; catalogue 28
+    // S1: P.1, P.2
     #[test]
-    fn lengths_count_characters_and_blank_text_is_rejected() {
+    fn bounded_string_blank_or_too_long_is_rejected() {
         type Text = BoundedString<10>;
         for good in ["x", " x ", "0123456789", "🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀"] {
             assert!(Text::try_from(good.to_owned()).is_ok(), "{good:?}");
         }
-        for (bad, says) in [
+        for (bad, message) in [
             ("", "1 to 10"),
             (" \n\t", "has 3"),
             ("\u{a0}\u{2003}", "blank"),
@@ -188,18 +195,17 @@ mod tests {
             ("a\0b", "NUL"),
         ] {
             let error = Text::try_from(bad.to_owned()).unwrap_err();
-            assert!(error.contains(says), "{bad:?}: {error}");
+            assert!(error.contains(message), "{bad:?}: {error}");
         }
     }
 
     #[test]
-    fn numbers_keep_their_bounds() {
-        let read = |json: &str| serde_json::from_str::<BoundedInt<1, 100>>(json);
+    fn bounded_int_outside_its_bounds_is_rejected() {
         for good in ["1", "100", "10.0"] {
-            assert!(read(good).is_ok(), "{good}");
+            assert!(serde_json::from_str::<BoundedInt<1, 100>>(good).is_ok(), "{good}");
         }
         for bad in ["0", "101", "-1", "1.5", "1e300", "\"1\"", "null", "true", "[]"] {
-            let error = read(bad).unwrap_err().to_string();
+            let error = serde_json::from_str::<BoundedInt<1, 100>>(bad).unwrap_err().to_string();
             assert!(error.contains("from 1 to 100"), "{bad}: {error}");
         }
     }

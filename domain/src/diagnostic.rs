@@ -1,16 +1,16 @@
-//! One problem in a document, with its place and the way out.
+//! A problem in a document, with its position and its fix.
 
 use serde::{Deserialize, Serialize};
 
-/// A problem in a document. Stored with document metadata, save the column.
+/// A problem in a document. Document metadata stores it without the column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// Counted from 1; `None` for the document as a whole.
+    /// 1-based; `None` if the problem concerns the whole document.
     pub line: Option<usize>,
-    /// Counted from 1.
+    /// 1-based.
     #[serde(skip)]
     pub column: Option<usize>,
-    /// The problem and the way out.
+    /// The problem and the fix, such as "`title` is missing; add one to the front matter".
     pub message: String,
 }
 

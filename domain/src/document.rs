@@ -1,6 +1,6 @@
-//! Documents, the only stored form of a project's content, and metadata derived from their bytes.
+//! Documents, which store all content of a project, and the metadata derived from their bytes.
 //!
-//! A document's name is the same on every storage; only the files adapter knows folders.
+//! A document has the same name on every storage; only the file adapter knows folders.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -66,7 +66,7 @@ impl DocumentKind {
         }
     }
 
-    /// The kind of a [`DocumentKind::name`].
+    /// Parses a [`DocumentKind::name`].
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -76,7 +76,7 @@ impl DocumentKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocumentId {
     pub kind: DocumentKind,
-    /// The file's stem, where documents are files.
+    /// A file adapter uses it as the file's name, without `.md`.
     pub name: String,
 }
 
@@ -97,58 +97,72 @@ impl DocumentId {
         Self { kind: DocumentKind::Entity, name: path.into() }
     }
 
-    /// Checks an untrusted name, which must not lead elsewhere. The message repeats no long name.
+    /// Validates an untrusted name, which must not address a file outside of the kind's folder. The
+    /// message never contains a long name.
     pub fn check(&self) -> Result<(), String> {
         match self.kind {
-            DocumentKind::Instructions => check_only(&self.name, &Self::instructions().name),
-            DocumentKind::Docsets => check_only(&self.name, &Self::docsets().name),
+            DocumentKind::Instructions => check_fixed(&self.name, &Self::instructions().name),
+            DocumentKind::Docsets => check_fixed(&self.name, &Self::docsets().name),
             DocumentKind::Section => SectionKey::try_from(self.name.clone()).map(drop),
             DocumentKind::Entity => check_path(&self.name),
-            DocumentKind::Item(_) | DocumentKind::Deleted => check_file(&self.name),
+            DocumentKind::Item(_) | DocumentKind::Deleted => check_file_name(&self.name),
         }
     }
 }
 
-/// Maximum length of an entity's path, in bytes, and of its folders.
-const MAX_PATH: (usize, usize) = (4_000, 32);
-/// Maximum length of a file's name without `.md`, or of a folder's, in bytes.
-const MAX_FILE: usize = 250;
+const MAX_PATH_BYTES: usize = 4_000;
+const MAX_PATH_FOLDERS: usize = 32;
+/// Maximum length of a folder's name, or of a file's name without `.md`.
+const MAX_FILE_NAME_BYTES: usize = 250;
 
-fn check_only(name: &str, only: &str) -> Result<(), String> {
-    if name == only { Ok(()) } else { Err(format!("a document of this kind is called {only:?}")) }
-}
-
-fn check_path(name: &str) -> Result<(), String> {
-    let (bytes, folders) = MAX_PATH;
-    if name.len() > bytes {
-        return Err(format!("a name has at most {bytes} bytes, this has {}", name.len()));
-    }
-    if name.contains(char::is_control) {
-        return Err(format!("{name:?} has a control character in its name"));
-    }
-    if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
-        return Err(format!(
-            "{name:?} is not a valid name; no part between '/' may be empty or begin with '.'"
-        ));
-    }
-    if let Some(part) = name.split('/').find(|part| part.len() > MAX_FILE) {
-        return Err(format!(
-            "each part of a name between '/' has at most {MAX_FILE} bytes, one has {}",
-            part.len()
-        ));
-    }
-    if name.split('/').count() > folders + 1 {
-        return Err(format!("{name:?} is in more than {folders} folders"));
+fn check_fixed(name: &str, expected: &str) -> Result<(), String> {
+    if name != expected {
+        return Err(format!("a document of this kind is called {expected:?}"));
     }
     Ok(())
 }
 
-fn check_file(name: &str) -> Result<(), String> {
-    if name.len() > MAX_FILE {
-        return Err(format!("a name has at most {MAX_FILE} bytes, this has {}", name.len()));
+fn check_path(name: &str) -> Result<(), String> {
+    if name.len() > MAX_PATH_BYTES {
+        return Err(name_too_long(MAX_PATH_BYTES, name));
+    }
+    // Names appear in terminals and logs.
+    if name.contains(char::is_control) {
+        return Err(format!("{name:?} is not a valid name; remove the control characters"));
+    }
+    for part in name.split('/') {
+        // Also rejects `.` and `..`; hidden files are never documents.
+        if part.is_empty() || part.starts_with('.') {
+            return Err(format!(
+                "{name:?} is not a valid name; no part between '/' may be empty or begin with '.'"
+            ));
+        }
+        if part.len() > MAX_FILE_NAME_BYTES {
+            return Err(format!(
+                "each part of a name between '/' has at most {MAX_FILE_NAME_BYTES} bytes, one has \
+                 {}; shorten it",
+                part.len()
+            ));
+        }
+    }
+    if name.matches('/').count() > MAX_PATH_FOLDERS {
+        return Err(format!(
+            "{name:?} is not a valid name; use at most {MAX_PATH_FOLDERS} folders"
+        ));
+    }
+    Ok(())
+}
+
+fn name_too_long(max: usize, name: &str) -> String {
+    format!("a name has at most {max} bytes, this has {}; shorten it", name.len())
+}
+
+fn check_file_name(name: &str) -> Result<(), String> {
+    if name.len() > MAX_FILE_NAME_BYTES {
+        return Err(name_too_long(MAX_FILE_NAME_BYTES, name));
     }
     if name.contains('/') {
-        return Err(format!("{name:?} is not a valid name; an item has no folder of its own"));
+        return Err(format!("{name:?} is not a valid name; items are not in folders of their own"));
     }
     check_path(name)
 }
@@ -167,10 +181,10 @@ impl fmt::Display for DocumentId {
     }
 }
 
-/// The folder of the backlog below a project's root.
+/// The backlog's folder, relative to the project.
 pub const BACKLOG: &str = ".reqlore/backlog";
 
-/// The folder of a backlog kind below [`BACKLOG`]; empty for other kinds.
+/// The folder of a kind, relative to [`BACKLOG`]; empty for kinds outside of the backlog.
 pub fn folder_of(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Item(ItemKind::Epic) => "epics",
@@ -182,10 +196,10 @@ pub fn folder_of(kind: DocumentKind) -> &'static str {
     }
 }
 
-/// Maximum size of a document that is read or written, in bytes.
+/// Maximum size of a document, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// A document as it is stored.
+/// A stored document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
     pub id: DocumentId,
@@ -199,16 +213,18 @@ impl Document {
         Self { id, body, version }
     }
 
-    /// The document as text; an error names the line of the first invalid byte.
+    /// The body as text. The error names the line of the first invalid byte.
     pub fn text(&self) -> Result<&str, String> {
         std::str::from_utf8(&self.body).map_err(|error| {
+            // The number of parts is the 1-based line of the invalid byte.
             let line = self.body[..error.valid_up_to()].split(|b| *b == b'\n').count();
-            format!("not UTF-8 text from line {line} on; save the file as UTF-8")
+            format!("line {line} is not UTF-8 text; save the file as UTF-8")
         })
     }
 }
 
-/// An opaque token for a document's exact bytes: the first 16 hexadecimal digits of `sha256sum`.
+/// The version of a document: the first 16 hexadecimal digits of the SHA-256 hash of its bytes.
+/// Opaque to clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Version(u64);
@@ -220,19 +236,22 @@ impl Version {
 
     pub fn of(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
+        // 64 bits suffice to detect changes; versions are not a security feature.
         Self(digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// Parses the form of [`fmt::Display`].
+    /// Parses the [`fmt::Display`] form: 16 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-        let well_formed = text.len() == Self::LENGTH && text.bytes().all(lower_hex);
-        well_formed.then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
+        // `from_str_radix` also accepts a sign and capital letters.
+        let is_valid = text.len() == Self::LENGTH
+            && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if is_valid { u64::from_str_radix(text, 16).ok().map(Self) } else { None }
     }
 }
 
 impl Serialize for Version {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // As text also in binary formats, so that stored metadata does not depend on the integer.
         serializer.collect_str(self)
     }
 }
@@ -248,7 +267,7 @@ impl TryFrom<String> for Version {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text).ok_or_else(|| {
-            format!("a version is {} hexadecimal digits, as an answer gave it", Self::LENGTH)
+            format!("a version is {} hexadecimal digits; copy it from a response", Self::LENGTH)
         })
     }
 }
@@ -265,72 +284,82 @@ impl fmt::Debug for Version {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentMeta {
     pub id: DocumentId,
-    /// The first heading of instructions or a section.
+    /// The first heading of instructions or a section; `None` for other kinds.
     pub title: Option<String>,
     pub version: Version,
+    /// Present for entities.
     pub entity: Option<Arc<Entity>>,
-    /// Of backlog items and tombstones.
+    /// Present for backlog items and tombstones.
     pub item: Option<Arc<ItemMeta>>,
-    /// A problem of the content. The document is listed nevertheless.
+    /// A problem of the content, which does not prevent listing the document.
     pub fault: Option<Diagnostic>,
 }
 
 impl DocumentMeta {
-    /// Version of the derivation. A storage derives metadata again that has another one.
+    /// Version of the derivation. A storage with metadata of another version derives it again.
     pub const FORMAT: u32 = 2;
 
-    /// An entity's id or an item's reference. It need not be unique.
+    /// An entity's id or an item's reference. Several documents may have the same one.
     pub fn reference(&self) -> Option<Cow<'_, str>> {
         match (&self.entity, &self.item) {
             (Some(entity), _) => Some(Cow::Borrowed(&entity.id)),
+            // A document is either an entity or an item.
             (_, Some(item)) => item.reference.map(|reference| Cow::Owned(reference.to_string())),
             _ => None,
         }
     }
 
-    /// Relations and targets of the document's links, references in standard spelling.
+    /// Relations and targets of the document's links. References are normalized: `REQ-7` becomes
+    /// `REQ-007`.
     pub fn links(&self) -> Vec<(&str, Cow<'_, str>)> {
+        let mut links = Vec::new();
         if let Some(entity) = &self.entity {
-            let links = entity.links.iter();
-            let target = |target: &'_ str| Reference::parse(target).map(|found| found.to_string());
-            let links = links.map(|link| {
-                let spelled = target(&link.target).map_or(Cow::Borrowed(&*link.target), Cow::Owned);
-                (link.relation.as_str(), spelled)
-            });
-            return links.collect();
+            for link in &entity.links {
+                let target = match Reference::parse(&link.target) {
+                    Some(reference) => Cow::Owned(reference.to_string()),
+                    None => Cow::Borrowed(link.target.as_str()),
+                };
+                links.push((link.relation.as_str(), target));
+            }
+        } else if let Some(item) = &self.item {
+            for (relation, target) in item.links() {
+                links.push((relation, Cow::Owned(target)));
+            }
         }
-        let links = self.item.iter().flat_map(|item| item.links());
-        links.map(|(relation, target)| (relation, Cow::Owned(target))).collect()
+        links
     }
 
-    /// Never fails: an unreadable document has metadata with a diagnostic. `modified` replaces
-    /// times that the document does not name.
+    /// Derives metadata. Never fails: the metadata of an unreadable document has a diagnostic.
+    /// `modified` replaces times that are missing in the document.
     pub fn of(document: &Document, modified: Timestamp) -> Self {
         let Document { id, version, .. } = document;
         let text = match document.text() {
             Ok(text) => text,
             Err(reason) => return Self::placeholder(id.clone(), *version, modified, reason),
         };
-        let empty = Self::empty(id.clone(), *version);
+        let mut meta = Self::empty(id.clone(), *version);
         match id.kind {
             DocumentKind::Entity => {
-                let (entity, fault) = Entity::read(&id.name, text);
-                Self { entity: Some(Arc::new(entity)), fault, ..empty }
+                let (entity, diagnostic) = Entity::read(&id.name, text);
+                meta.entity = Some(Arc::new(entity));
+                meta.fault = diagnostic;
             }
             DocumentKind::Item(_) | DocumentKind::Deleted => {
-                let Some(kind) = item_kind(id) else {
-                    let message =
-                        "the file's name is not a reference, as a tombstone's has to be; remove it";
-                    return Self { fault: Some(Diagnostic::new(None, message)), ..empty };
-                };
-                let (item, fault) = ItemMeta::read(kind, &id.name, text, modified);
-                Self { item: Some(Arc::new(item)), fault, ..empty }
+                if let Some(kind) = item_kind(id) {
+                    let (item, diagnostic) = ItemMeta::read(kind, &id.name, text, modified);
+                    meta.item = Some(Arc::new(item));
+                    meta.fault = diagnostic;
+                } else {
+                    let message = "the name of this tombstone is not a reference; remove the file";
+                    meta.fault = Some(Diagnostic::new(None, message));
+                }
             }
-            DocumentKind::Docsets => empty,
+            DocumentKind::Docsets => {}
             DocumentKind::Instructions | DocumentKind::Section => {
-                Self { title: sections::title(text).map(str::to_owned), ..empty }
+                meta.title = sections::first_heading(text).map(str::to_owned);
             }
         }
+        meta
     }
 
     /// The metadata of an unreadable document.
@@ -340,12 +369,15 @@ impl DocumentMeta {
         modified: Timestamp,
         reason: String,
     ) -> Self {
-        let entity =
-            (id.kind == DocumentKind::Entity).then(|| Arc::new(Entity::placeholder(&id.name)));
-        let item =
-            item_kind(&id).map(|kind| Arc::new(ItemMeta::placeholder(kind, &id.name, modified)));
-        let fault = Some(Diagnostic::new(None, reason));
-        Self { entity, item, fault, ..Self::empty(id, version) }
+        let mut meta = Self::empty(id, version);
+        if meta.id.kind == DocumentKind::Entity {
+            meta.entity = Some(Arc::new(Entity::placeholder(&meta.id.name)));
+        }
+        if let Some(kind) = item_kind(&meta.id) {
+            meta.item = Some(Arc::new(ItemMeta::placeholder(kind, &meta.id.name, modified)));
+        }
+        meta.fault = Some(Diagnostic::new(None, reason));
+        meta
     }
 
     fn empty(id: DocumentId, version: Version) -> Self {
@@ -353,7 +385,7 @@ impl DocumentMeta {
     }
 }
 
-/// The item's kind; a tombstone's name tells it.
+/// The kind of an item or a tombstone.
 fn item_kind(id: &DocumentId) -> Option<ItemKind> {
     match id.kind {
         DocumentKind::Item(kind) => Some(kind),
@@ -367,53 +399,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn document_name_outside_of_its_folder_is_rejected() {
         let deep = "d/".repeat(32);
         let entities = ["a", "a/b/c", "a..b/c d", "n\u{f6}te", "a\\b", &(deep.clone() + "x")];
         let long = format!("{0}/{0}", "x".repeat(250));
-        let ids = entities.into_iter().chain([&*long]).map(DocumentId::entity).collect::<Vec<_>>();
-        let others = [DocumentId::instructions(), DocumentId::docsets(), DocumentId::section("a")];
-        for id in ids.iter().chain(&others) {
+        let mut valid: Vec<DocumentId> = entities.map(DocumentId::entity).to_vec();
+        valid.push(DocumentId::entity(long));
+        valid.extend([DocumentId::instructions(), DocumentId::docsets(), DocumentId::section("a")]);
+        for id in &valid {
             assert_eq!(id.check(), Ok(()), "{id}");
         }
-        let entities = ["", "/", "/a", "a/", "a//b", ".", "..", "../../evil", "a/../b", ".a/b"];
-        let odd = ["a/.b", "a\0", "a\nb", "a\u{85}", &(deep + "d/x"), &"x".repeat(4_001)];
-        let mut wrong = entities.map(DocumentId::entity).to_vec();
-        wrong.extend(odd.map(DocumentId::entity));
+        let paths = ["", "/", "/a", "a/", "a//b", ".", "..", "../../evil", "a/../b", ".a/b"];
+        let others = ["a/.b", "a\0", "a\nb", "a\u{85}", &(deep + "d/x"), &"x".repeat(4_001)];
+        let mut invalid = paths.map(DocumentId::entity).to_vec();
+        invalid.extend(others.map(DocumentId::entity));
         let longer = "x".repeat(251);
         for name in [longer.clone(), format!("{longer}/x"), format!("x/{longer}")] {
-            let said = DocumentId::entity(name).check().unwrap_err();
-            assert!(said.contains("250 bytes") && said.contains("251"), "{said}");
+            let error = DocumentId::entity(name).check().unwrap_err();
+            assert!(error.contains("250 bytes") && error.contains("251"), "{error}");
         }
-        wrong.extend(["a/../../b", "", "AGENTS", ".a", "a\n"].map(DocumentId::section));
+        invalid.extend(["a/../../b", "", "AGENTS", ".a", "a\n"].map(DocumentId::section));
         for kind in [DocumentKind::Instructions, DocumentKind::Docsets] {
-            let named = |name: &str| DocumentId { kind, name: name.to_owned() };
-            wrong.extend(["", "agents", "Config", "../AGENTS"].map(named));
+            for name in ["", "agents", "Config", "../AGENTS"] {
+                invalid.push(DocumentId { kind, name: name.to_owned() });
+            }
         }
-        for id in wrong {
-            let said = id.check().unwrap_err();
-            assert!(said.len() < 9_000, "{said}");
+        for id in invalid {
+            let error = id.check().unwrap_err();
+            assert!(error.len() < 9_000, "{error}");
         }
     }
 
     #[test]
-    fn a_version_is_sixteen_digits_of_sha256_and_reads_back() {
+    fn version_is_the_start_of_sha256_and_parses_back() {
         let version = Version::of(b"abc");
         assert_eq!(version.to_string(), "ba7816bf8f01cfea");
         assert_eq!(Version::parse("ba7816bf8f01cfea"), Some(version));
-        for wrong in
+        for invalid in
             ["", "ba7816bf8f01cfe", "BA7816BF8F01CFEA", "+a7816bf8f01cfea", "ba7816bf8f01cfea0"]
         {
-            assert_eq!(Version::parse(wrong), None, "{wrong}");
+            assert_eq!(Version::parse(invalid), None, "{invalid}");
         }
     }
 
     #[test]
-    fn an_unreadable_document_has_a_head_with_a_fault() {
-        let head = DocumentMeta::of(
+    fn metadata_of_an_unreadable_document_has_a_diagnostic() {
+        let meta = DocumentMeta::of(
             &Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")),
             Timestamp::default(),
         );
-        assert!(head.fault.is_some_and(|fault| fault.message.contains("UTF-8")));
+        assert!(meta.fault.is_some_and(|diagnostic| diagnostic.message.contains("UTF-8")));
     }
 }

@@ -1,4 +1,4 @@
-//! The error of a call: the problem and the way out.
+//! The error of a call: the problem and the fix.
 //!
 //! `message` is for the caller and never contains an absolute path or a secret. `source` is only
 //! logged.
@@ -9,8 +9,8 @@ use std::fmt;
 use crate::bounded_types::named_enum;
 
 named_enum! {
-    /// The kinds of errors that callers can distinguish, named for programs and the audit. The
-    /// protocol adapter maps them to codes.
+    /// The kind of an error. Its name is stable: clients and the audit log use it. The protocol
+    /// adapter maps it to a code.
     ErrorKind {
         /// An argument is missing, unknown, of the wrong type or outside its bounds.
         InvalidArgument = "invalid_argument",
@@ -29,7 +29,7 @@ named_enum! {
         Cancelled = "cancelled",
         /// Stored content is invalid (not text, too large).
         Unreadable = "unreadable",
-        /// A bug. The caller gets a correlation id, the log the details.
+        /// A bug. The caller gets a correlation id; only the log has the details.
         Internal = "internal",
     }
 }
@@ -38,31 +38,34 @@ named_enum! {
 #[derive(Debug)]
 pub struct Error {
     pub kind: ErrorKind,
-    /// The problem and the way out, as a sentence.
+    /// The problem and the fix, in sentences.
     pub message: String,
     /// The invalid argument.
     pub field: Option<String>,
-    /// The section, index or reference of the message.
+    /// The section, index or reference that the message concerns.
     pub reference: Option<String>,
-    /// The way out, if a specification fixes the message.
+    /// The fix, if the text of `message` is specified.
     pub hint: Option<String>,
     /// Only logged.
-    cause: Option<Box<Cause>>,
+    cause: Option<Box<ErrorCause>>,
 }
 
-/// Boxed, as most errors have none and all are moved.
+/// Boxed, because most errors have no cause and errors are moved often.
 #[derive(Debug, Default)]
-struct Cause {
+struct ErrorCause {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     backtrace: Option<Backtrace>,
 }
 
 impl Error {
-    /// An [`ErrorKind::Internal`] captures a backtrace.
+    /// Creates an error. An [`ErrorKind::Internal`] captures a backtrace.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        // Captures addresses only; printing resolves the names.
-        let backtrace = (kind == ErrorKind::Internal).then(Backtrace::force_capture);
-        let cause = backtrace.is_some().then(|| Box::new(Cause { source: None, backtrace }));
+        let mut cause = None;
+        if kind == ErrorKind::Internal {
+            // Captures addresses only; printing resolves the symbols.
+            let backtrace = Some(Backtrace::force_capture());
+            cause = Some(Box::new(ErrorCause { source: None, backtrace }));
+        }
         Self { kind, message: message.into(), field: None, reference: None, hint: None, cause }
     }
 
@@ -104,6 +107,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Dereferenced twice: the trait object, not its box, is the source.
         let source = self.cause.as_ref()?.source.as_ref()?;
         Some(&**source)
     }
@@ -115,15 +119,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 mod tests {
     use super::*;
 
-    fn faulty() -> Error {
-        Error::new(ErrorKind::Internal, "a fault")
+    fn fail_internally() -> Error {
+        Error::new(ErrorKind::Internal, "a bug")
     }
 
     // S5: 5.7
     #[test]
-    fn a_fault_of_ours_remembers_where_it_was_found_and_nothing_else_does() {
-        let trace = faulty().backtrace().unwrap().to_string();
-        assert!(trace.contains("faulty"), "{trace}");
+    fn only_an_internal_error_captures_a_backtrace() {
+        let backtrace = fail_internally().backtrace().unwrap().to_string();
+        assert!(backtrace.contains("fail_internally"), "{backtrace}");
         for kind in [ErrorKind::Conflict, ErrorKind::Unavailable, ErrorKind::NotFound] {
             assert!(Error::new(kind, "no").backtrace().is_none());
         }

@@ -1,6 +1,7 @@
-//! The YAML at the start of a markdown file: split by hand, parsed tolerantly, edited in place.
+//! Front matter, the YAML at the start of a Markdown file: split, parsed tolerantly, edited in
+//! place.
 //!
-//! Front matter without a closing line is not front matter: its keys are part of the body.
+//! Front matter without a closing line is part of the body.
 
 mod edit;
 #[cfg(test)]
@@ -8,39 +9,45 @@ mod tests;
 
 use std::fmt::Write;
 
-pub use edit::{KeyEdit, edit, new, with_body};
+pub use edit::{KeyEdit, edit, render_front_matter, with_body};
 
 use crate::diagnostic::Diagnostic;
 use crate::timestamp::Timestamp;
-use crate::yaml::{self, YamlDialect, YamlEntry, YamlNode};
+use crate::yaml::{self, YamlDialect, YamlEntry, YamlNode, YamlValue};
 
-/// The two parts of a text, without its byte order mark.
+/// Front matter and body of a text, without the byte order mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentParts<'a> {
     /// The lines between the two `---` lines; `None` without front matter.
     pub yaml: Option<&'a str>,
-    /// The text after the front matter, or all of it.
+    /// The text after the front matter.
     pub body: &'a str,
-    /// The `---` line and the YAML, which together are a YAML document with the file's lines.
-    fenced: &'a str,
+    /// The first `---` line and the YAML. Its line numbers are those of the file.
+    yaml_with_fence: &'a str,
 }
 
-/// Splits a text. Front matter begins on the first line with `---` and ends at the next line that
+/// Splits a text. Front matter begins with `---` on the first line and ends at the next line that
 /// is `---` or `...`.
 pub fn split(text: &str) -> DocumentParts<'_> {
+    // Editors on Windows may add a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let whole = DocumentParts { yaml: None, body: text, fenced: "" };
     let mut lines = text.split_inclusive('\n');
-    let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return whole };
-    let mut at = first.len();
-    for line in lines {
-        if matches!(line.trim_end(), "---" | "...") {
-            let body = &text[at + line.len()..];
-            return DocumentParts { yaml: Some(&text[first.len()..at]), body, fenced: &text[..at] };
+    let first = lines.next().unwrap_or_default();
+    if first.trim_end() == "---" {
+        let mut line_start = first.len();
+        for line in lines {
+            // YAML also ends a document with `...`.
+            if matches!(line.trim_end(), "---" | "...") {
+                return DocumentParts {
+                    yaml: Some(&text[first.len()..line_start]),
+                    body: &text[line_start + line.len()..],
+                    yaml_with_fence: &text[..line_start],
+                };
+            }
+            line_start += line.len();
         }
-        at += line.len();
     }
-    whole
+    DocumentParts { yaml: None, body: text, yaml_with_fence: "" }
 }
 
 /// The text after the front matter, without line ends around it.
@@ -56,55 +63,63 @@ pub struct FrontMatter {
     pub duplicate: Option<Diagnostic>,
 }
 
-/// Parses the front matter. Positions count from the top of the text without its byte order mark.
+/// Parses front matter. Positions are relative to the text without its byte order mark.
 pub fn read(parts: DocumentParts<'_>) -> Result<FrontMatter, Diagnostic> {
-    let tree = yaml::read(parts.fenced, YamlDialect::FrontMatter)?;
+    let tree = yaml::parse_yaml(parts.yaml_with_fence, YamlDialect::FrontMatter)?;
     match tree.root.value {
-        yaml::YamlValue::Map(entries) => Ok(FrontMatter { entries, duplicate: tree.duplicate }),
-        yaml::YamlValue::Null => Ok(FrontMatter { entries: Vec::new(), duplicate: None }),
+        YamlValue::Map(entries) => Ok(FrontMatter { entries, duplicate: tree.duplicate }),
+        YamlValue::Null => Ok(FrontMatter { entries: Vec::new(), duplicate: None }),
         _ => {
-            let message = "keys with values are expected here, such as `title: …`";
-            Err(tree.root.at.diagnostic(message))
+            let message = "the front matter has no keys; write lines like `title: …`";
+            Err(tree.root.position.diagnostic(message))
         }
     }
 }
 
-/// The entries that can be parsed line by line, for front matter that is invalid as a whole.
-pub fn salvage(parts: DocumentParts<'_>) -> Vec<YamlEntry> {
+/// Parses invalid front matter line by line and returns the entries of all valid lines.
+pub fn salvage_lines(parts: DocumentParts<'_>) -> Vec<YamlEntry> {
     const MAX_LINES: usize = 200;
     let mut entries: Vec<YamlEntry> = Vec::new();
-    let lines = parts.yaml.unwrap_or_default().lines().take(MAX_LINES).zip(2..);
-    for (line, number) in lines.filter(|(line, _)| !line.starts_with([' ', '\t', '-', '#'])) {
-        let mut found = match yaml::read(line, YamlDialect::FrontMatter).map(|tree| tree.root.value)
-        {
-            Ok(yaml::YamlValue::Map(entries)) => entries,
-            _ => plain_entry(line).into_iter().collect(),
-        };
-        found.retain(|entry| yaml::find(&entries, &entry.key).is_none());
-        for entry in &mut found {
-            move_to(&mut entry.node, number);
+    // Line 1 is the opening `---`.
+    for (line, number) in parts.yaml.unwrap_or_default().lines().take(MAX_LINES).zip(2..) {
+        // Continuation lines and list items belong to another key.
+        if line.starts_with([' ', '\t', '-', '#']) {
+            continue;
         }
-        entries.extend(found);
+        let tree = yaml::parse_yaml(line, YamlDialect::FrontMatter);
+        let mut salvaged = match tree.map(|tree| tree.root.value) {
+            Ok(YamlValue::Map(entries)) => entries,
+            _ => parse_plain_entry(line).into_iter().collect(),
+        };
+        // As in valid YAML, the first of duplicate keys wins.
+        salvaged.retain(|entry| yaml::find_key(&entries, &entry.key).is_none());
+        for entry in &mut salvaged {
+            set_line(&mut entry.node, number);
+        }
+        entries.extend(salvaged);
     }
     entries
 }
 
-/// The entry of a line like `title: Pay: by card`.
-fn plain_entry(line: &str) -> Option<YamlEntry> {
+/// Parses a line that is not valid YAML, such as `title: Pay: by card`.
+fn parse_plain_entry(line: &str) -> Option<YamlEntry> {
     let (key, value) = line.split_once(':')?;
     let value = value.trim().trim_matches(['\'', '"']);
-    let is_text = !value.is_empty() && !value.starts_with(['[', '{', '&', '*', '|', '>', '!']);
-    let at = yaml::SourcePosition { line: 1, column: 1, span: 0..0 };
-    let text = yaml::YamlValue::Scalar(value.to_owned());
-    let node = YamlNode { at: at.clone(), is_alias: false, value: text };
-    is_text.then(|| YamlEntry { key: key.to_owned(), key_at: at, node })
+    // The value continues on other lines, or is not a scalar.
+    if value.is_empty() || value.starts_with(['[', '{', '&', '*', '|', '>', '!']) {
+        return None;
+    }
+    let position = yaml::SourcePosition { line: 1, column: 1, span: 0..0 };
+    let value = YamlValue::Scalar(value.to_owned());
+    let node = YamlNode { position: position.clone(), is_alias: false, value };
+    Some(YamlEntry { key: key.to_owned(), key_position: position, node })
 }
 
-fn move_to(node: &mut YamlNode, line: usize) {
-    node.at.line = line;
-    if let yaml::YamlValue::List(items) = &mut node.value {
+fn set_line(node: &mut YamlNode, line: usize) {
+    node.position.line = line;
+    if let YamlValue::List(items) = &mut node.value {
         for item in items {
-            move_to(item, line);
+            set_line(item, line);
         }
     }
 }
@@ -129,39 +144,39 @@ impl FieldValue {
     /// The value on one line.
     fn render(&self) -> String {
         match self {
-            Self::Text(text) => scalar(text, false),
+            Self::Text(text) => render_scalar(text, false),
             Self::Number(number) => number.to_string(),
             Self::Time(time) => time.rfc3339(),
             Self::List(items) => {
-                let items: Vec<String> = items.iter().map(|item| scalar(item, true)).collect();
+                let items: Vec<String> =
+                    items.iter().map(|item| render_scalar(item, true)).collect();
                 format!("[{}]", items.join(", "))
             }
             Self::Map(entries) => {
-                let entry = |(key, value): &(String, String)| {
-                    format!("{}: {}", scalar(key, true), scalar(value, true))
-                };
-                let entries: Vec<String> = entries.iter().map(entry).collect();
-                format!("{{{}}}", entries.join(", "))
+                let mut rendered = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    let (key, value) = (render_scalar(key, true), render_scalar(value, true));
+                    rendered.push(format!("{key}: {value}"));
+                }
+                format!("{{{}}}", rendered.join(", "))
             }
         }
     }
 
     /// True if a parsed value is exactly this one.
-    fn equals(&self, parsed: &yaml::YamlValue) -> bool {
-        let is_text = |value: &yaml::YamlValue, text: &str| matches!(value, yaml::YamlValue::Scalar(found) if found == text);
+    fn matches_parsed(&self, parsed: &YamlValue) -> bool {
         match (self, parsed) {
-            (Self::Text(text), _) => is_text(parsed, text),
-            (Self::Number(number), _) => is_text(parsed, &number.to_string()),
-            (Self::Time(time), _) => is_text(parsed, &time.rfc3339()),
-            (Self::List(texts), yaml::YamlValue::List(items)) => {
+            (Self::Text(text), _) => is_scalar(parsed, text),
+            (Self::Number(number), _) => is_scalar(parsed, &number.to_string()),
+            (Self::Time(time), _) => is_scalar(parsed, &time.rfc3339()),
+            (Self::List(texts), YamlValue::List(items)) => {
                 let mut pairs = texts.iter().zip(items);
-                texts.len() == items.len() && pairs.all(|(text, item)| is_text(&item.value, text))
+                texts.len() == items.len() && pairs.all(|(text, item)| is_scalar(&item.value, text))
             }
-            (Self::Map(given), yaml::YamlValue::Map(entries)) => {
-                let mut pairs = given.iter().zip(entries);
-                given.len() == entries.len()
-                    && pairs.all(|((key, text), entry)| {
-                        *key == entry.key && is_text(&entry.node.value, text)
+            (Self::Map(pairs), YamlValue::Map(entries)) => {
+                pairs.len() == entries.len()
+                    && pairs.iter().zip(entries).all(|((key, text), entry)| {
+                        *key == entry.key && is_scalar(&entry.node.value, text)
                     })
             }
             _ => false,
@@ -169,47 +184,53 @@ impl FieldValue {
     }
 }
 
-/// A text as a scalar: plain where every YAML reader takes it for text, else in double quotes. More
-/// texts need quotes inside `[…]` and `{…}`.
-fn scalar(text: &str, in_flow: bool) -> String {
-    if is_plain(text, in_flow) { text.to_owned() } else { quoted(text) }
+fn is_scalar(value: &YamlValue, text: &str) -> bool {
+    matches!(value, YamlValue::Scalar(found) if found == text)
 }
 
-fn is_plain(text: &str, in_flow: bool) -> bool {
-    let begins = |c: char| c.is_alphanumeric() || matches!(c, '(' | '/' | '_') || !c.is_ascii();
-    text.starts_with(begins)
+/// Renders a text as a scalar: plain if every YAML parser reads it as text, else in double quotes.
+/// A scalar inside `[…]` or `{…}` is `in_flow`, where more texts need quotes.
+fn render_scalar(text: &str, in_flow: bool) -> String {
+    if is_plain_scalar(text, in_flow) { text.to_owned() } else { quote(text) }
+}
+
+fn is_plain_scalar(text: &str, in_flow: bool) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '(' | '/' | '_') || !c.is_ascii())
         && text.trim() == text
-        && !text.contains(is_odd)
+        && !text.contains(needs_escape)
         && !text.contains(": ")
         && !text.ends_with(':')
         && !text.contains(" #")
         && !(in_flow && text.contains([',', '[', ']', '{', '}', ':']))
-        && !is_typed(text)
+        && !is_typed_scalar(text)
 }
 
-/// True if some YAML reader takes it for a number, a boolean or a time.
-fn is_typed(text: &str) -> bool {
+/// True if any YAML parser reads the text as a number, a boolean, a time or null.
+fn is_typed_scalar(text: &str) -> bool {
     const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
-    let of_digits = |c: char| c.is_ascii_digit() || " _.,:+-eETtZz".contains(c);
-    let is_radix = || {
-        let rest = ["0x", "0o", "0b"].iter().find_map(|prefix| text.strip_prefix(prefix));
-        rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_hexdigit() || c == '_'))
-    };
-    WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
-        || text.parse::<f64>().is_ok()
-        || (text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(of_digits))
-        || is_radix()
+    // YAML 1.1 parsers also read `yes`, `on` and `y` as booleans.
+    if WORDS.iter().any(|word| text.eq_ignore_ascii_case(word)) || text.parse::<f64>().is_ok() {
+        return true;
+    }
+    for prefix in ["0x", "0o", "0b"] {
+        if let Some(digits) = text.strip_prefix(prefix) {
+            return digits.chars().all(|c| c.is_ascii_hexdigit() || c == '_');
+        }
+    }
+    // Times, and numbers with separators.
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_digit() || " _.,:+-eETtZz".contains(c))
 }
 
 /// True for characters that are invisible or not allowed in a plain scalar.
-fn is_odd(c: char) -> bool {
+fn needs_escape(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{feff}' | '\u{fff0}'..='\u{ffff}')
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -219,8 +240,8 @@ fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // All of them lie below U+10000. Writing to a String can't fail.
-            c if is_odd(c) => _ = write!(out, "\\u{:04X}", u32::from(c)),
+            // All such characters are below U+10000. Writing to a String cannot fail.
+            c if needs_escape(c) => _ = write!(out, "\\u{:04X}", u32::from(c)),
             c => out.push(c),
         }
     }

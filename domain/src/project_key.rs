@@ -1,14 +1,15 @@
-//! Keys of projects.
+//! Project keys.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded_types::shown_as_text;
+use crate::bounded_types::text_accessors;
 
-/// A project's canonical key, opaque except to the adapter that made it.
+/// The canonical key of a project: a key of the configuration, or a folder. Only the adapter that
+/// created it may interpret it.
 ///
-/// The server's own project is `default`, so responses and storages are independent of its path.
+/// The server's own project is `default`, so that responses and storages do not depend on its path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProjectKey(Arc<str>);
 
@@ -19,10 +20,10 @@ impl ProjectKey {
         Self(key.into())
     }
 
-    /// True for keys of the configuration. Only files have others, which are folders.
+    /// True for a key of the configuration, false for a folder.
     pub fn is_plain(&self) -> bool {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        (1..=64).contains(&self.0.len()) && self.0.bytes().all(plain)
+        (1..=64).contains(&self.0.len())
+            && self.0.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     }
 
     pub fn is_default(&self) -> bool {
@@ -36,16 +37,19 @@ impl Default for ProjectKey {
     }
 }
 
-shown_as_text!([] ProjectKey);
+text_accessors!([] ProjectKey);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_key_has_up_to_64_letters_digits_and_dashes() {
-        let is_plain = |key: &str| ProjectKey::new(key).is_plain();
-        assert!([ProjectKey::DEFAULT, "a", "A-1_b", &"x".repeat(64)].into_iter().all(is_plain));
-        assert!(!["", "/etc", "a b", "\u{f6}", ".", &"x".repeat(65)].into_iter().any(is_plain));
+    fn project_key_with_other_characters_is_not_plain() {
+        for plain in [ProjectKey::DEFAULT, "a", "A-1_b", &"x".repeat(64)] {
+            assert!(ProjectKey::new(plain).is_plain(), "{plain:?}");
+        }
+        for other in ["", "/etc", "a b", "\u{f6}", ".", &"x".repeat(65)] {
+            assert!(!ProjectKey::new(other).is_plain(), "{other:?}");
+        }
     }
 }

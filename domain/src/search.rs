@@ -4,48 +4,48 @@
 
 use std::collections::BTreeMap;
 
-use crate::backlog::{self, RequirementType, Status};
+use crate::backlog::ItemMeta;
 use crate::document::{Document, DocumentId, DocumentKind, Version};
 use crate::knowledge::{self, Entity};
 use crate::sections::{self, Section};
 use crate::timestamp::Timestamp;
 
-/// A searchable backlog item, knowledge entity or requirement of a section.
+/// A searchable backlog item, entity, or requirement of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchItem {
-    /// Like `dec-1d2c8f`, `general:2.1` or `REQ-048`.
+    /// Such as `dec-1d2c8f`, `general:2.1` or `REQ-048`.
     pub reference: String,
-    /// Like `decision`, `issue` or `requirement`.
+    /// Such as `decision`, `issue` or `requirement`.
     pub kind: String,
     pub title: String,
-    /// Markdown without its front matter; may be empty.
+    /// Markdown without front matter; may be empty.
     pub text: String,
-    /// Searchable, not shown.
+    /// Searchable, but not part of a hit.
     pub tags: Vec<String>,
-    /// Ids of link targets; searchable, not shown.
+    /// Ids of link targets. Searchable, but not part of a hit.
     pub links: Vec<String>,
     pub facets: Vec<SearchFacet>,
 }
 
-/// A property for exact filters, like `status:In Progress` or `parent:US-001`.
+/// A property for exact filters, such as `status:In Progress` or `parent:US-001`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SearchFacet(String);
 
 impl SearchFacet {
-    /// An item's or an entity's status, by its name.
+    /// The name of a status.
     pub const STATUS: &'static str = "status";
-    /// A priority's number.
+    /// The number of a priority.
     pub const PRIORITY: &'static str = "priority";
-    /// A requirement's type, by its name.
+    /// The name of a requirement type.
     pub const TYPE: &'static str = "type";
-    /// The parent's reference.
+    /// The reference of the parent.
     pub const PARENT: &'static str = "parent";
 
     pub fn new(name: &str, value: impl std::fmt::Display) -> Self {
         Self(format!("{name}:{value}"))
     }
 
-    /// Parses the form of [`SearchFacet::as_str`].
+    /// Restores a facet from [`SearchFacet::as_str`].
     pub fn from_text(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -54,13 +54,13 @@ impl SearchFacet {
         &self.0
     }
 
-    /// The value of a facet with this name.
+    /// The value, if the facet has this name.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.0.strip_prefix(name)?.strip_prefix(':')
     }
 }
 
-/// The items of a document at one version. It replaces an earlier projection.
+/// The searchable items of one version of a document. Replaces the projection of another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentProjection {
     pub document: DocumentId,
@@ -69,15 +69,16 @@ pub struct DocumentProjection {
     pub items: Vec<SearchItem>,
 }
 
+/// A query and its filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchQuery {
     /// Plain words without query syntax.
     pub text: String,
-    /// Only items of documents of these kinds.
+    /// Selects items of documents of these kinds.
     pub documents: Vec<DocumentKind>,
-    /// Only items of these kinds; empty for all.
+    /// Selects items of these kinds; empty for all.
     pub kinds: Vec<String>,
-    /// Only items with one facet of each list; an empty list matches nothing.
+    /// Selects items that have at least one facet of each list. An empty list selects nothing.
     pub facets: Vec<Vec<SearchFacet>>,
     /// Number of best hits to skip.
     pub offset: usize,
@@ -102,12 +103,13 @@ pub struct SearchHits {
     pub hits: Vec<SearchHit>,
     /// Number of all matching items.
     pub total: usize,
-    /// The ranking signals: `words`, `meaning:NAME`.
+    /// The signals of the ranking: `words`, `meaning:NAME`.
     pub signals: Vec<String>,
-    /// Number of texts without embeddings yet.
+    /// Number of texts without an embedding.
     pub pending: usize,
 }
 
+/// A matching item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
     pub document: DocumentId,
@@ -115,13 +117,13 @@ pub struct SearchHit {
     pub kind: String,
     pub title: String,
     pub facets: Vec<SearchFacet>,
-    /// From 0 to 1, within one answer.
+    /// From 0 to 1. Comparable within one result only.
     pub score: f32,
-    /// A matching part of the text on one line, about 240 characters.
+    /// The matching part of the text on one line, about 240 characters.
     pub snippet: String,
 }
 
-/// Counts of changes between two sets of documents.
+/// Counts of changes between two sets of document versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IndexDifference {
     pub added: usize,
@@ -143,74 +145,94 @@ impl IndexDifference {
                 Some(_) => difference.modified += 1,
             }
         }
+        // Present before and missing now.
         difference.deleted = before.keys().filter(|id| !now.contains_key(id)).count();
         difference
     }
 }
 
-/// The items of a document; none if it is not text. `known` is an already parsed entity.
-pub fn items(document: &Document, known: Option<Entity>) -> Vec<SearchItem> {
+/// Projects a document to its searchable items; empty if the body is not text. `entity` is the
+/// document's entity if it is already parsed.
+pub fn items(document: &Document, entity: Option<Entity>) -> Vec<SearchItem> {
     let (name, Ok(text)) = (&document.id.name, document.text()) else { return Vec::new() };
     match document.id.kind {
         DocumentKind::Entity => {
-            vec![entity(known.unwrap_or_else(|| Entity::read(name, text).0), text)]
+            let entity = entity.unwrap_or_else(|| Entity::read(name, text).0);
+            vec![project_entity(entity, text)]
         }
-        DocumentKind::Section => requirements(name, text),
+        DocumentKind::Section => project_requirements(name, text),
         DocumentKind::Item(kind) => {
-            vec![item(backlog::ItemMeta::read(kind, name, text, NO_TIME).0, name, text)]
+            // Times are not searchable.
+            let (item, _) = ItemMeta::read(kind, name, text, Timestamp(0));
+            vec![project_item(item, name, text)]
         }
+        // Tombstones must not appear in results.
         DocumentKind::Instructions | DocumentKind::Docsets | DocumentKind::Deleted => Vec::new(),
     }
 }
 
-/// Times are not searchable.
-const NO_TIME: Timestamp = Timestamp(0);
-
-fn item(item: backlog::ItemMeta, name: &str, text: &str) -> SearchItem {
+fn project_item(item: ItemMeta, name: &str, text: &str) -> SearchItem {
     let reference = item.display_name(name).into_owned();
-    let links = item.links().map(|(_, target)| target).collect();
-    let backlog::ItemMeta { kind, title, assignee, mut tags, .. } = item;
-    let (status, requirement_type) =
-        (item.status.map(Status::name), item.requirement_type.map(RequirementType::name));
-    tags.extend(status.into_iter().chain(requirement_type).map(str::to_owned));
-    tags.extend(assignee);
-    let facets = [
-        status.map(|status| SearchFacet::new(SearchFacet::STATUS, status)),
-        item.priority.map(|priority| SearchFacet::new(SearchFacet::PRIORITY, priority.number())),
-        requirement_type.map(|found| SearchFacet::new(SearchFacet::TYPE, found)),
-        item.parent.map(|parent| SearchFacet::new(SearchFacet::PARENT, parent)),
-    ];
-    let facets = facets.into_iter().flatten().collect();
-    let text = backlog::ItemMeta::description(text).to_owned();
-    SearchItem { reference, kind: kind.name().to_owned(), title, text, tags, links, facets }
+    let links = item.links().into_iter().map(|(_, target)| target).collect();
+    let mut tags = item.tags;
+    let mut facets = Vec::new();
+    if let Some(status) = item.status {
+        tags.push(status.name().to_owned());
+        facets.push(SearchFacet::new(SearchFacet::STATUS, status.name()));
+    }
+    if let Some(priority) = item.priority {
+        facets.push(SearchFacet::new(SearchFacet::PRIORITY, priority.number()));
+    }
+    if let Some(requirement_type) = item.requirement_type {
+        // Statuses and types are also searchable words.
+        tags.push(requirement_type.name().to_owned());
+        facets.push(SearchFacet::new(SearchFacet::TYPE, requirement_type.name()));
+    }
+    if let Some(parent) = item.parent {
+        facets.push(SearchFacet::new(SearchFacet::PARENT, parent));
+    }
+    tags.extend(item.assignee);
+    SearchItem {
+        reference,
+        kind: item.kind.name().to_owned(),
+        title: item.title,
+        text: ItemMeta::description(text).to_owned(),
+        tags,
+        links,
+        facets,
+    }
 }
 
-/// The status is searchable like a tag. Uncertain links are left out.
-fn entity(entity: Entity, text: &str) -> SearchItem {
+fn project_entity(entity: Entity, text: &str) -> SearchItem {
     let Entity { id, kind, title, status, mut tags, links } = entity;
-    let facets =
-        status.iter().map(|status| SearchFacet::new(SearchFacet::STATUS, status)).collect();
-    tags.extend(status);
-    let links = links.into_iter().filter(|link| link.certain).map(|link| link.target);
-    let (text, links) = (knowledge::body(text).to_owned(), links.collect());
+    let mut facets = Vec::new();
+    if let Some(status) = status {
+        facets.push(SearchFacet::new(SearchFacet::STATUS, &status));
+        tags.push(status);
+    }
+    // Without the storage it is unknown whether other targets exist.
+    let links = links.into_iter().filter(|link| link.certain).map(|link| link.target).collect();
+    let text = knowledge::body(text).to_owned();
     SearchItem { reference: id, kind, title, text, tags, links, facets }
 }
 
-/// Each requirement by `key:index`, under the section's title.
-fn requirements(key: &str, source: &str) -> Vec<SearchItem> {
+/// The reference of a requirement is `key:index`, and its title is that of the section.
+fn project_requirements(key: &str, source: &str) -> Vec<SearchItem> {
     let section = Section::of(source);
-    let title = sections::title(source).unwrap_or(key);
-    let requirements = section.requirements().iter();
-    let item = requirements.map(|requirement| SearchItem {
-        reference: format!("{key}:{}", requirement.index),
-        kind: "requirement".to_owned(),
-        title: title.to_owned(),
-        text: section.text(requirement),
-        tags: Vec::new(),
-        links: Vec::new(),
-        facets: Vec::new(),
-    });
-    item.collect()
+    let title = sections::first_heading(source).unwrap_or(key);
+    let mut items = Vec::with_capacity(section.requirements().len());
+    for requirement in section.requirements() {
+        items.push(SearchItem {
+            reference: format!("{key}:{}", requirement.index),
+            kind: "requirement".to_owned(),
+            title: title.to_owned(),
+            text: section.text(requirement),
+            tags: Vec::new(),
+            links: Vec::new(),
+            facets: Vec::new(),
+        });
+    }
+    items
 }
 
 #[cfg(test)]
@@ -219,10 +241,10 @@ mod tests {
     use crate::document::DocumentId;
 
     #[test]
-    fn an_entity_is_found_by_tags_status_and_links() {
+    fn entity_is_projected_with_tags_status_and_links() {
         let text = "---\nid: iss-1\nstatus: open\ntags: [wal]\nblocks: [dec-1d2c8f, perhaps]\n\
                     ---\nBody";
-        let item = entity(Entity::read("issues/iss-1", text).0, text);
+        let item = project_entity(Entity::read("issues/iss-1", text).0, text);
         assert_eq!(item.tags, ["wal", "open"]);
         assert_eq!(item.links, ["dec-1d2c8f"]);
         assert_eq!(item.text, "Body");
@@ -230,11 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_is_filtered_by_status_priority_type_and_story() {
+    fn requirement_is_projected_with_its_facets() {
         let text = "---\ntitle: Login\npriority: 2\ntype_name: Data\nuser_story: US-7\n---\nBody";
         let id = DocumentId { kind: DocumentKind::ITEMS[2], name: "REQ-1".to_owned() };
-        let found = items(&Document::new(id, text.into()), None);
-        let facets: Vec<&str> = found[0].facets.iter().map(SearchFacet::as_str).collect();
+        let items = items(&Document::new(id, text.into()), None);
+        let facets: Vec<&str> = items[0].facets.iter().map(SearchFacet::as_str).collect();
         assert_eq!(facets, ["status:Draft", "priority:2", "type:Data", "parent:US-007"]);
     }
 }

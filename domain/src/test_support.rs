@@ -1,4 +1,4 @@
-//! A stub of the application for tests of the crates around it.
+//! A stub of the application for tests of transports and protocols.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -37,13 +37,14 @@ const PROMPT: PromptSpec = PromptSpec {
 
 const PAGE_SIZE: usize = 2;
 
-/// A future of a test's own behaviour.
+/// The future of a handler or hook that a test provides.
 pub type StubFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type CallHandler = Box<dyn Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send + Sync>;
 type ReadHook = Box<dyn Fn() -> StubFuture<()> + Send + Sync>;
 
-/// Serves one template, one prompt and resources that a test changes; tool calls go to a handler.
-/// The names `panic` and `hang` do what they say in every method.
+/// Serves one template, one prompt, and resources that a test changes. Tool calls go to a handler.
+/// In every method, a name that ends with `panic` panics and one that ends with `hang` never
+/// returns.
 pub struct StubService {
     tools: Vec<ToolSpec>,
     on_call: CallHandler,
@@ -80,7 +81,7 @@ impl Default for StubService {
 }
 
 impl StubService {
-    /// With a resource for each of these references.
+    /// A stub with these resources, as references and texts.
     pub fn with(resources: &[(&str, &str)]) -> Self {
         let stub = Self::default();
         for (reference, text) in resources {
@@ -89,12 +90,12 @@ impl StubService {
         stub
     }
 
-    /// Without resources and prompts.
+    /// A stub without resources and prompts.
     pub fn without_backlog() -> Self {
         Self { has_backlog: false, ..Self::default() }
     }
 
-    /// With these tools, all of which may write.
+    /// Adds tools that require write access.
     #[must_use]
     pub fn tools(self, names: &[&'static str]) -> Self {
         Self { tools: names.iter().map(|name| tool(name)).collect(), ..self }
@@ -108,24 +109,24 @@ impl StubService {
         Self { on_call: Box::new(handler), ..self }
     }
 
-    /// Runs before each read gets its content.
+    /// Sets a hook that runs before each read of a resource.
     #[must_use]
     pub fn before_read(self, hook: impl Fn() -> StubFuture<()> + Send + Sync + 'static) -> Self {
         Self { before_read: Some(Box::new(hook)), ..self }
     }
 
     pub fn set(&self, reference: &str, text: &str) {
-        let mut state = self.changed();
+        let mut state = self.next_revision();
         state.resources.insert(format!("epic://{reference}"), text.to_owned());
     }
 
     pub fn remove(&self, reference: &str) {
-        self.changed().resources.remove(&format!("epic://{reference}"));
+        self.next_revision().resources.remove(&format!("epic://{reference}"));
     }
 
     /// Changes the content of every resource.
     pub fn touch_all(&self) {
-        let mut state = self.changed();
+        let mut state = self.next_revision();
         let revision = state.revision;
         for text in state.resources.values_mut() {
             let content = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
@@ -133,12 +134,12 @@ impl StubService {
         }
     }
 
-    /// The error of every read from now on.
+    /// Makes all following reads fail; `None` makes them succeed again.
     pub fn fail_reads(&self, kind: Option<ErrorKind>) {
         self.state().read_error = kind;
     }
 
-    /// Calls of `resources_changed` so far.
+    /// Number of calls of `resources_changed`.
     pub fn polls(&self) -> usize {
         self.state().polls
     }
@@ -147,14 +148,14 @@ impl StubService {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed(&self) -> MutexGuard<'_, StubState> {
+    fn next_revision(&self) -> MutexGuard<'_, StubState> {
         let mut state = self.state();
         state.revision += 1;
         state
     }
 }
 
-/// A tool with this name that may write.
+/// A tool with this name that requires write access.
 pub fn tool(name: &'static str) -> ToolSpec {
     let schema = Map::from_iter([("type".to_owned(), json!("object"))]);
     ToolSpec {
@@ -175,7 +176,7 @@ pub fn reply() -> ToolReply {
     ToolReply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) }
 }
 
-/// An error of this kind with every optional member.
+/// An error of this kind with field, reference and hint.
 pub fn error(kind: ErrorKind) -> Error {
     Error::new(kind, "words").field("f").reference("r").hint("h")
 }
@@ -195,7 +196,7 @@ fn content(uri: &str, text: &str) -> ResourceContent {
 }
 
 async fn misbehave(name: &str) {
-    assert!(!name.ends_with("panic"), "a secret of the inside");
+    assert!(!name.ends_with("panic"), "an internal secret");
     if name.ends_with("hang") {
         std::future::pending::<()>().await;
     }
@@ -219,17 +220,20 @@ impl ApplicationService for StubService {
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
         let cursor = request.cursor.unwrap_or_else(|| "0".to_owned());
         misbehave(&cursor).await;
-        let first: usize =
-            cursor.parse().map_err(|_| invalid("cursor", "cursor: it is unknown"))?;
-        let state = self.state();
-        let resource = |(uri, text): (&String, &String)| ResourceInfo {
-            uri: uri.clone(),
-            name: uri.clone(),
-            title: text.lines().next().unwrap_or_default().to_owned(),
-            description: "An epic.".to_owned(),
-            mime_type: "application/json",
+        let Ok(first) = cursor.parse::<usize>() else {
+            return Err(invalid("cursor", "cursor: it is unknown"));
         };
-        let resources = state.resources.iter().skip(first).take(PAGE_SIZE).map(resource).collect();
+        let state = self.state();
+        let mut resources = Vec::new();
+        for (uri, text) in state.resources.iter().skip(first).take(PAGE_SIZE) {
+            resources.push(ResourceInfo {
+                uri: uri.clone(),
+                name: uri.clone(),
+                title: text.lines().next().unwrap_or_default().to_owned(),
+                description: "An epic.".to_owned(),
+                mime_type: "application/json",
+            });
+        }
         let next = first + PAGE_SIZE;
         let next_cursor = (next < state.resources.len()).then(|| next.to_string());
         Ok(ResourcePage { resources, next_cursor })
@@ -245,14 +249,17 @@ impl ApplicationService for StubService {
         }
         misbehave(&request.name).await;
         if !request.name.starts_with("epic://") {
-            return Err(invalid("uri", "uri: it is no URI of Reqlore"));
+            return Err(invalid("uri", "uri: it is not a Reqlore URI"));
         }
         let text = self.state().resources.get(&request.name).cloned();
+        // After taking the text, so that a test can change it during a read.
         if let Some(hook) = &self.before_read {
             hook().await;
         }
-        let not_found = || Error::new(ErrorKind::NotFound, "Epic not found").reference("EP-1");
-        Ok(content(&request.name, &text.ok_or_else(not_found)?))
+        match text {
+            Some(text) => Ok(content(&request.name, &text)),
+            None => Err(Error::new(ErrorKind::NotFound, "Epic not found").reference("EP-1")),
+        }
     }
 
     fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
@@ -280,8 +287,9 @@ impl ApplicationService for StubService {
         request: CompletionRequest,
     ) -> Result<CompletionValues> {
         misbehave(&request.value).await;
-        let value = |n| format!("{:?} {}{n}", request.of, request.value);
-        Ok(CompletionValues { values: (0..150).map(value).collect(), total: 150 })
+        let CompletionRequest { of, value, .. } = request;
+        let values = (0..150).map(|number| format!("{of:?} {value}{number}")).collect();
+        Ok(CompletionValues { values, total: 150 })
     }
 
     async fn resources_changed(&self, _: &Caller) -> Result<u64> {

@@ -1,10 +1,10 @@
-//! Timestamps.
+//! Points in time.
 
 use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
 use time::{Date, OffsetDateTime};
 
-/// Nanoseconds since 1970-01-01T00:00:00Z, from 1677 to 2262 like the times of files.
+/// Nanoseconds since 1970-01-01T00:00:00Z, in the range of file times: 1677 to 2262.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -13,8 +13,9 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     const SECOND: i64 = 1_000_000_000;
 
-    /// Saturates at the ends of the range.
+    /// Saturates at the limits of the range.
     pub fn new(seconds: i64, nanoseconds: u32) -> Self {
+        // File systems can return any time, even after 2262.
         Self(seconds.saturating_mul(Self::SECOND).saturating_add(nanoseconds.into()))
     }
 
@@ -23,30 +24,30 @@ impl Timestamp {
         self.0.div_euclid(Self::SECOND)
     }
 
-    /// RFC 3339 in UTC with whole seconds.
+    /// Formats as RFC 3339 in UTC with whole seconds.
     pub fn rfc3339(self) -> String {
         let time = OffsetDateTime::from_unix_timestamp(self.seconds()).ok();
         time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
     }
 
-    /// Parses RFC 3339 with any offset, or a day, which begins at midnight in UTC.
+    /// Parses RFC 3339 with any offset, or a date, which means midnight in UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let time = if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
             time
         } else {
-            let day = time::macros::format_description!("[year]-[month]-[day]");
-            Date::parse(text, day).ok()?.midnight().assume_utc()
+            let date_format = time::macros::format_description!("[year]-[month]-[day]");
+            Date::parse(text, date_format).ok()?.midnight().assume_utc()
         };
         i64::try_from(time.unix_timestamp_nanos()).ok().map(Self)
     }
 
-    /// Rounded down to a whole second.
+    /// Rounds down to a whole second.
     #[must_use]
     pub fn whole(self) -> Self {
         Self::new(self.seconds(), 0)
     }
 
-    /// The fraction of a second after [`Timestamp::seconds`].
+    /// The nanoseconds after [`Timestamp::seconds`].
     pub fn nanoseconds(self) -> u32 {
         u32::try_from(self.0.rem_euclid(Self::SECOND)).unwrap_or_default()
     }
@@ -57,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_before_1970_comes_apart_and_together() {
+    fn time_before_1970_has_positive_nanoseconds() {
         let time = Timestamp::new(-2, 250_000_000);
         assert_eq!((time.seconds(), time.nanoseconds()), (-2, 250_000_000));
         assert_eq!(Timestamp::new(i64::MAX, 0), Timestamp(i64::MAX));
     }
 
     #[test]
-    fn times_are_read_as_people_write_them_and_printed_in_whole_seconds() {
+    fn time_parses_with_offset_or_as_date() {
         for (text, printed) in [
             ("2026-11-22T07:48:05Z", "2026-11-22T07:48:05Z"),
             ("2026-11-22T09:48:05.999+02:00", "2026-11-22T07:48:05Z"),
@@ -75,8 +76,8 @@ mod tests {
             assert_eq!(time.rfc3339(), printed);
             assert_eq!(Timestamp::parse(printed), Some(time.whole()));
         }
-        for wrong in ["", "yesterday", "2026-13-01", "22.11.2026", "2026-11-22 07:48"] {
-            assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
+        for invalid in ["", "yesterday", "2026-13-01", "22.11.2026", "2026-11-22 07:48"] {
+            assert_eq!(Timestamp::parse(invalid), None, "{invalid}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! YAML as a tree with positions: front matter of any shape and the configuration of the docsets.
+//! Parses YAML into an untyped tree with source positions.
 //!
 //! Scalars keep their source spelling: `010` is not ten and `no` is not false.
 
@@ -10,13 +10,15 @@ use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMess
 
 use crate::diagnostic::Diagnostic;
 
-/// The place of a key or a value.
+/// The position of a key or a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePosition {
-    /// Counted from 1, like the column.
+    /// 1-based.
     pub line: usize,
+    /// 1-based, in characters.
     pub column: usize,
-    /// In bytes. Covers a scalar with its quotes; a list or map has only its opening bracket.
+    /// Byte offsets. Covers a scalar with its quotes, but only the opening bracket of a list or
+    /// map.
     pub span: Range<usize>,
 }
 
@@ -27,11 +29,11 @@ impl SourcePosition {
     }
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlNode {
-    pub at: SourcePosition,
-    /// An alias or a merged value: its text is elsewhere.
+    pub position: SourcePosition,
+    /// True for an alias or a merged value, whose text is at another position.
     pub is_alias: bool,
     pub value: YamlValue,
 }
@@ -50,12 +52,12 @@ pub enum YamlValue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlEntry {
     pub key: String,
-    pub key_at: SourcePosition,
+    pub key_position: SourcePosition,
     pub node: YamlNode,
 }
 
 impl YamlNode {
-    /// The trimmed text of a scalar that is not blank.
+    /// The trimmed text of a scalar; `None` if it is blank.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             YamlValue::Scalar(text) => Some(text.trim()).filter(|text| !text.is_empty()),
@@ -63,12 +65,12 @@ impl YamlNode {
         }
     }
 
-    /// The entries of a map; none for any other value.
+    /// The entries of a map; empty for any other value.
     pub fn entries(&self) -> &[YamlEntry] {
         if let YamlValue::Map(entries) = &self.value { entries } else { &[] }
     }
 
-    /// The items of a list; any other value is its own only item.
+    /// The items of a list. Any other value is treated as a list of one item.
     pub fn items(&self) -> &[YamlNode] {
         match &self.value {
             YamlValue::List(items) => items,
@@ -77,20 +79,20 @@ impl YamlNode {
     }
 }
 
-/// The value of a key.
-pub fn find<'a>(entries: &'a [YamlEntry], key: &str) -> Option<&'a YamlNode> {
+/// Returns the value of a key.
+pub fn find_key<'a>(entries: &'a [YamlEntry], key: &str) -> Option<&'a YamlNode> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
-/// A parsed text; an empty one has a null root.
+/// A parsed text. The root of an empty text is null.
 #[derive(Debug, PartialEq, Eq)]
 pub struct YamlTree {
     pub root: YamlNode,
-    /// The first key that its map already has. The tree holds the first value.
+    /// The first duplicate key. The tree holds the value of its first occurrence.
     pub duplicate: Option<Diagnostic>,
 }
 
-/// The rules for a kind of text.
+/// The parsing rules for a kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum YamlDialect {
     /// Ignores unknown tags.
@@ -110,6 +112,7 @@ impl YamlDialect {
     fn options(self) -> Options {
         let mut options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
+                // Untrusted files: bounds time and memory, also against alias bombs.
                 max_documents: 1,
                 max_nodes: MAX_NODES,
                 max_events: 4 * MAX_NODES,
@@ -125,13 +128,17 @@ impl YamlDialect {
                 max_total_replayed_events: MAX_NODES,
                 max_replay_stack_depth: MAX_DEPTH,
             },
+            // The tree reports duplicates itself, with a position.
             duplicate_keys: serde_saphyr::DuplicateKeyPolicy::PassThrough,
+            // `no` and `on` stay text, as in YAML 1.2.
             strict_booleans: true,
             reject_unsupported_tags: self == Self::Configuration,
             non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
+            // Messages must be short; diagnostics have a position anyway.
             with_snippet: false,
         };
         if let (Self::FrontMatter, Some(budget)) = (self, &mut options.budget) {
+            // A configuration is already bounded by its file size.
             budget.max_total_scalar_bytes = 1 << 20;
         }
         options
@@ -139,49 +146,59 @@ impl YamlDialect {
 }
 
 /// Parses a text within the limits of its dialect.
-pub fn read(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
+pub fn parse_yaml(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
     let root: Option<Spanned<RawNode>> =
         serde_saphyr::from_str_with_options(text, dialect.options())
-            .map_err(|error| explain(&error, dialect))?;
+            .map_err(|error| explain_error(&error, dialect))?;
     let mut duplicate = None;
     let root = match root {
-        Some(raw) => node(raw, text, &mut duplicate),
-        None => YamlNode { at: position(None), is_alias: false, value: YamlValue::Null },
+        Some(raw) => build_node(raw, text, &mut duplicate),
+        None => {
+            YamlNode { position: source_position(None), is_alias: false, value: YamlValue::Null }
+        }
     };
     Ok(YamlTree { root, duplicate })
 }
 
-fn position(location: Option<Location>) -> SourcePosition {
+fn source_position(location: Option<Location>) -> SourcePosition {
     let location = location.unwrap_or(Location::UNKNOWN);
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    let start = number(location.span().byte_offset().unwrap_or_default());
-    let end = start.saturating_add(number(location.span().byte_len().unwrap_or_default()));
-    let (line, column) = (number(location.line()).max(1), number(location.column()).max(1));
-    SourcePosition { line, column, span: start..end }
+    let start = to_usize(location.span().byte_offset().unwrap_or_default());
+    let length = to_usize(location.span().byte_len().unwrap_or_default());
+    SourcePosition {
+        // Positions of an unknown location are 0.
+        line: to_usize(location.line()).max(1),
+        column: to_usize(location.column()).max(1),
+        span: start..start.saturating_add(length),
+    }
 }
 
-/// The parser's error in words for the author of the text.
-fn explain(error: &Error, dialect: YamlDialect) -> Diagnostic {
+fn to_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// Rephrases a parser error for the author of the text.
+fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
     let inner = match error {
         Error::AliasError { error, .. } => error,
         error => error,
     };
     let message = match inner {
-        Error::UnknownAnchor { .. } => "this alias has no anchor; define it further up with '&', \
-                                        or put the text in quotes"
-            .to_owned(),
+        Error::UnknownAnchor { .. } => {
+            "this alias has no anchor; define the anchor above with '&', or quote the text"
+                .to_owned()
+        }
         Error::UnsupportedTag { tag, .. } => {
-            format!("the tag {} is not supported; remove it", shown(tag))
+            format!("the tag {} is not supported; remove it", quote_excerpt(tag))
         }
         Error::MultipleDocuments { .. }
         | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
-            "a second YAML document begins here, and only one is read; remove the line".to_owned()
+            "a second YAML document begins here; only one is supported, remove this line".to_owned()
         }
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => format!(
-            "too large or too deeply nested; at most {MAX_NODES} values, {MAX_DEPTH} levels and {} \
-             aliases are read",
+            "the YAML is too large; use at most {MAX_NODES} values, {MAX_DEPTH} levels and {} \
+             aliases",
             dialect.max_aliases()
         ),
         Error::Unexpected { expected: "string scalar", .. } | Error::NullIntoString { .. } => {
@@ -189,56 +206,60 @@ fn explain(error: &Error, dialect: YamlDialect) -> Diagnostic {
         }
         other => {
             let reason = UserMessageFormatter.format_message(other);
+            // The message may quote control characters of the file.
             format!("{}; correct the YAML", reason.replace(char::is_control, " "))
         }
     };
-    position(error.location()).diagnostic(message)
+    source_position(error.location()).diagnostic(message)
 }
 
-/// The start of an untrusted text, quoted for a message.
-pub(crate) fn shown(text: &str) -> String {
+/// Quotes the first 64 characters of an untrusted text for a message.
+pub(crate) fn quote_excerpt(text: &str) -> String {
     let short: String = text.chars().take(64).collect();
     if short.len() == text.len() { format!("{short:?}") } else { format!("{short:?}…") }
 }
 
-/// A node before the source spelling of typed scalars is looked up.
+/// A deserialized node. Typed scalars get their source spelling in [`build_node`].
 enum RawNode {
     Null,
     Text(String),
-    /// A scalar that the parser took for a number or a boolean.
+    /// A scalar that the parser read as a number or a boolean.
     Typed,
     List(Vec<Spanned<RawNode>>),
     Map(Vec<(Spanned<String>, Spanned<RawNode>)>),
 }
 
-fn node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagnostic>) -> YamlNode {
+fn build_node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagnostic>) -> YamlNode {
     let value = match raw.value {
         RawNode::Null => YamlValue::Null,
         RawNode::Text(text) => YamlValue::Scalar(text),
         RawNode::Typed => {
-            let written = source.get(position(Some(raw.defined)).span);
-            YamlValue::Scalar(written.unwrap_or_default().trim().to_owned())
+            let spelling = source.get(source_position(Some(raw.defined)).span);
+            YamlValue::Scalar(spelling.unwrap_or_default().trim().to_owned())
         }
-        RawNode::List(items) => {
-            YamlValue::List(items.into_iter().map(|raw| node(raw, source, duplicate)).collect())
-        }
+        RawNode::List(items) => YamlValue::List(
+            items.into_iter().map(|raw| build_node(raw, source, duplicate)).collect(),
+        ),
         RawNode::Map(pairs) => {
             let mut entries: Vec<YamlEntry> = Vec::with_capacity(pairs.len());
             for (key, raw) in pairs {
-                let node = node(raw, source, duplicate);
-                let (key, key_at) = (key.value, position(Some(key.referenced)));
-                if find(&entries, &key).is_none() {
-                    entries.push(YamlEntry { key, key_at, node });
+                let node = build_node(raw, source, duplicate);
+                let (key, key_at) = (key.value, source_position(Some(key.referenced)));
+                if find_key(&entries, &key).is_none() {
+                    entries.push(YamlEntry { key, key_position: key_at, node });
+                // One diagnostic per file is enough.
                 } else if duplicate.is_none() {
-                    let message = format!("the key {} is duplicated; keep one", shown(&key));
+                    let message =
+                        format!("the key {} is duplicated; keep one", quote_excerpt(&key));
                     *duplicate = Some(key_at.diagnostic(message));
                 }
             }
             YamlValue::Map(entries)
         }
     };
+    // The definition of an alias is at its anchor.
     let is_alias = raw.referenced != raw.defined;
-    YamlNode { at: position(Some(raw.referenced)), is_alias, value }
+    YamlNode { position: source_position(Some(raw.referenced)), is_alias, value }
 }
 
 impl<'de> Deserialize<'de> for RawNode {
@@ -294,18 +315,20 @@ impl<'de> Visitor<'de> for RawVisitor {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
 
     fn parse(text: &str) -> YamlTree {
-        read(text, YamlDialect::FrontMatter).unwrap()
+        parse_yaml(text, YamlDialect::FrontMatter).unwrap()
     }
 
     fn scalar<'a>(tree: &'a YamlTree, key: &str) -> Option<&'a str> {
-        find(tree.root.entries(), key)?.text()
+        find_key(tree.root.entries(), key)?.text()
     }
 
     #[test]
-    fn scalars_keep_their_spelling_and_positions() {
+    fn scalar_keeps_its_spelling_and_position() {
         let text = "a: 010\nb: no\nc: 1.0\nd: '2'\ne: ~\nf: 2026-01-04\ng: 1e3\nh: true # yes\n\
                     i: \"x\\ty\"\nj: 0x1F\nk: .5\nl: 123456789012345678901234567890\nm: é🦀 x\nn: 7\n";
         let tree = parse(text);
@@ -329,44 +352,45 @@ mod tests {
         }
         let entries = tree.root.entries();
         assert_eq!(entries[4].node.value, YamlValue::Null);
-        assert_eq!((entries[0].node.at.line, entries[13].key_at.line), (1, 14));
-        assert_eq!(&text[entries[3].node.at.span.clone()], "'2'");
-        assert_eq!(&text[entries[12].node.at.span.clone()], "é🦀 x");
+        assert_eq!((entries[0].node.position.line, entries[13].key_position.line), (1, 14));
+        assert_eq!(&text[entries[3].node.position.span.clone()], "'2'");
+        assert_eq!(&text[entries[12].node.position.span.clone()], "é🦀 x");
     }
 
-    // Catalogue 67
     #[test]
-    fn errors_name_their_line() {
-        let level =
-            |at: usize| format!("l{at}: &l{at} [{}]\n", vec![format!("*l{}", at - 1); 9].join(","));
-        let bomb = "l0: &l0 [x]\n".to_owned() + &(1..9).map(level).collect::<String>();
+    fn invalid_yaml_is_reported_with_its_line() {
+        let mut alias_bomb = "l0: &l0 [x]\n".to_owned();
+        for level in 1..9 {
+            let aliases = vec![format!("*l{}", level - 1); 9].join(",");
+            writeln!(alias_bomb, "l{level}: &l{level} [{aliases}]").unwrap();
+        }
         let deep = "a: ".to_owned() + &"[".repeat(250_000);
-        for (text, line, says) in [
+        for (text, line, message) in [
             ("a: 1\nb: [1, 2\nc: 3\n", 3, ""),
             ("a:\n\t- x\n", 2, ""),
             ("a: *nowhere\n", 1, "anchor"),
             ("a: 1\n---\nb: 2\n", 2, "second YAML document"),
-            (&bomb, 4, "at most"),
+            (&alias_bomb, 4, "at most"),
             (&deep, 1, ""),
         ] {
-            let error = read(text, YamlDialect::FrontMatter).unwrap_err();
+            let error = parse_yaml(text, YamlDialect::FrontMatter).unwrap_err();
             let start: String = text.chars().take(40).collect();
             assert_eq!(error.line, Some(line), "{start}: {error:?}");
-            assert!(error.message.contains(says) && !error.message.is_empty(), "{error:?}");
+            assert!(error.message.contains(message) && !error.message.is_empty(), "{error:?}");
         }
         assert_eq!(parse("").root.value, YamlValue::Null);
         assert_eq!(parse("# nothing\n").root.value, YamlValue::Null);
     }
 
     #[test]
-    fn aliases_are_resolved_and_the_first_of_duplicate_keys_wins() {
+    fn alias_is_resolved_and_first_duplicate_key_wins() {
         let merged = parse("a: &base {x: 1, y: 2}\nb: {<<: *base, x: 3}\n");
-        let merged = find(merged.root.entries(), "b").unwrap().entries();
-        assert_eq!(find(merged, "x").and_then(YamlNode::text), Some("3"));
-        assert_eq!(find(merged, "y").and_then(YamlNode::text), Some("2"));
+        let merged = find_key(merged.root.entries(), "b").unwrap().entries();
+        assert_eq!(find_key(merged, "x").and_then(YamlNode::text), Some("3"));
+        assert_eq!(find_key(merged, "y").and_then(YamlNode::text), Some("2"));
         let tree = parse("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n");
         assert_eq!((scalar(&tree, "a"), scalar(&tree, "b")), (Some("Kevin"), Some("Kevin")));
-        let is_alias = |key| find(tree.root.entries(), key).unwrap().is_alias;
+        let is_alias = |key| find_key(tree.root.entries(), key).unwrap().is_alias;
         assert!(is_alias("b") && !is_alias("a"));
         assert_eq!(tree.root.entries().len(), 3);
         let duplicate = tree.duplicate.unwrap();

@@ -4,21 +4,21 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reqlore_mcp::wire;
+use reqlore_mcp::jsonrpc;
 use serde_json::Value;
 
 const PARSE_ERROR: i64 = -32700;
 
 fuzz_target!(|line: &[u8]| {
     let sent = serde_json::from_slice::<Value>(line).ok();
-    match wire::read(line) {
+    match jsonrpc::parse_message(line) {
         Ok(message) => {
             let sent = sent.expect("a message is JSON");
             assert_eq!(sent["jsonrpc"], "2.0");
             let read = serde_json::to_value(&message).expect("a message is JSON again");
             assert_eq!(read.get("id"), sent.get("id").filter(|id| !id.is_null()), "{sent}");
         }
-        Err(malformed) => match malformed.answer {
+        Err(malformed) => match malformed.response {
             Some(answer) => check_answer(line, &answer, sent.as_ref()),
             None => {
                 let sent = sent.expect("what gets no answer is JSON");

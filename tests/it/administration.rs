@@ -122,7 +122,7 @@ fn sled_store_in_use_refuses_admin_commands() {
     let (code, said) = run(place, "--storage sled token create --user ann");
     drop(server);
     assert!(code == 1 && said.contains("already served by another process"), "{said}");
-    assert!(said.contains("stop that one"), "{said}");
+    assert!(said.contains("stop that process"), "{said}");
 }
 
 // S5: 5.1

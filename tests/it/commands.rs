@@ -40,7 +40,7 @@ fn check_problem_names_document_line_fix_and_exits_1() {
     let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(root));
     assert_eq!(code, 1, "{found}");
     for line in [
-        "section bytes: not UTF-8 text from line 2 on; save the file as UTF-8",
+        "section bytes: line 2 is not UTF-8 text; save the file as UTF-8",
         "section order:3: index 1 comes after 2",
         "section order:5: `**12345678901.**` is not a valid index",
         "section order:7: this code fence or comment is never closed",

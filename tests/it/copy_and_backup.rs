@@ -142,7 +142,7 @@ fn copy_impossible_request_names_the_fix() {
         ("restore --storage fs:fs whole.jsonl", 1, "not empty"),
         ("restore --storage fs:new none.jsonl", 1, "none.jsonl: cannot be read"),
         ("restore --storage fs:new cut.jsonl", 1, "line 3: it does not end; the file was cut off"),
-        ("restore --storage fs:new later.jsonl", 1, "upgrade Reqlore"),
+        ("restore --storage fs:new later.jsonl", 1, "update Reqlore"),
     ] {
         let (code, said) = run(place, command);
         assert_eq!(code, expected, "{command}: {said}");
@@ -232,8 +232,8 @@ fn copy_unreadable_document_stops_the_copy() {
         assert_eq!(code, 1, "{command}: {told}");
         for expected in [
             "3 entries can't be copied, so nothing is:",
-            "- .ixchel/closed/: can't be entered (Permission denied",
-            "- .ixchel/listed/: can't be entered (Permission denied",
+            "- .ixchel/closed/: can't be opened (Permission denied",
+            "- .ixchel/listed/: can't be opened (Permission denied",
             "- .ixchel/c.md: can't be read (Permission denied",
         ] {
             assert!(told.contains(expected), "{command}: {expected} in {told}");

@@ -1,4 +1,4 @@
-//! `reqlore doctor`: each finding seen once, good and bad; no run changes the tree.
+//! `reqlore doctor`: each result once, good and bad. No run changes a file.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -13,10 +13,10 @@ use crate::client::{BINARY, DIRECTORY, Server, set};
 use crate::init::Place;
 use crate::repository;
 
-/// A project, a home, and a PATH with this program.
-pub(crate) struct Bed(Place);
+/// A project, a home folder, and a PATH with this binary.
+pub(crate) struct Machine(Place);
 
-impl Deref for Bed {
+impl Deref for Machine {
     type Target = Place;
 
     fn deref(&self) -> &Place {
@@ -30,17 +30,17 @@ pub(crate) struct Report {
     pub(crate) json: Value,
 }
 
-impl Bed {
+impl Machine {
     pub(crate) fn new() -> Self {
-        let bed = Self(Place::new());
-        std::fs::create_dir(bed.at("tmp")).unwrap();
-        // No more than that, or the clients of this machine would be found.
-        symlink("/bin/sh", bed.at("bin/sh")).unwrap();
-        bed.program("bin/git", "PATH=/usr/local/bin:/usr/bin:/bin exec git \"$@\"");
-        bed
+        let machine = Self(Place::new());
+        std::fs::create_dir(machine.at("tmp")).unwrap();
+        // No other programs, or clients on this computer would be found.
+        symlink("/bin/sh", machine.at("bin/sh")).unwrap();
+        machine.program("bin/git", "PATH=/usr/local/bin:/usr/bin:/bin exec git \"$@\"");
+        machine
     }
 
-    /// A program on the PATH.
+    /// Writes an executable script.
     pub(crate) fn program(&self, path: &str, script: &str) {
         self.write(path, format!("#!/bin/sh\n{script}\n"));
         std::fs::set_permissions(self.at(path), PermissionsExt::from_mode(0o755)).unwrap();
@@ -56,7 +56,7 @@ impl Bed {
         self.doctor_with(arguments, &[])
     }
 
-    /// Runs both forms, which have the same findings, and checks that nothing was changed.
+    /// Runs with text and JSON output, compares their results, and checks that no file changed.
     pub(crate) fn doctor_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Report {
         let before = tree(&self.at(""));
         let run = |form: &[&str]| {
@@ -83,7 +83,7 @@ impl Bed {
         assert!(command.output().unwrap().status.success(), "git {arguments:?}");
     }
 
-    /// Creates an epic in a server with these settings, which still runs.
+    /// A running server with these settings and one epic.
     fn serve_with_epic(&self, arguments: &[&str]) -> Server {
         let mut command = self.command();
         command.args(arguments);
@@ -94,15 +94,15 @@ impl Bed {
 }
 
 impl Report {
-    /// A finding of this area and state that says this.
+    /// Requires a result of this area and state that contains the message.
     pub(crate) fn assert(&self, area: &str, state: &str, message: &str) {
-        let is_it = |finding: &Value| {
+        let is_expected = |finding: &Value| {
             finding["area"] == area
                 && finding["state"] == state
                 && finding.to_string().contains(message)
         };
-        let found = self.json["findings"].as_array().unwrap().iter().any(is_it);
-        assert!(found, "no {state} of {area} says {message:?} in\n{}", self.text);
+        let found = self.json["findings"].as_array().unwrap().iter().any(is_expected);
+        assert!(found, "no {state} of {area} contains {message:?} in\n{}", self.text);
     }
 
     pub(crate) fn assert_problem(&self, area: &str, message: &str) {
@@ -111,7 +111,7 @@ impl Report {
     }
 }
 
-/// Mode, time of change and contents of everything below a folder.
+/// Mode, modification time and content of everything below a folder.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -119,7 +119,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
         let found = path.symlink_metadata().unwrap();
         let mut state = (found.mode(), found.mtime(), found.mtime_nsec(), vec![]);
         if path.to_string_lossy().ends_with("-shm") || path.ends_with("tmp") {
-            // Readers of SQLite write the one, and each start creates a folder in the other.
+            // SQLite readers write `-shm`, and each start of a server creates a folder in `tmp`.
             state = (found.mode(), 0, 0, vec![]);
         } else if found.is_file() {
             state.3 = std::fs::read(&path).unwrap();
@@ -135,43 +135,43 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
 const BLOCK: &str = "<!-- reqlore:begin -->\nx\n<!-- reqlore:end -->\n";
 
 #[test]
-fn a_sound_project_has_nothing_to_fix() {
-    let bed = Bed::new();
-    bed.git(&["init", "-q"]);
-    bed.write("project/AGENTS.md", BLOCK);
-    bed.write("project/.mcp.json", r#"{"mcpServers":{"reqlore":{"command":"reqlore"}}}"#);
-    let mut server = bed.serve_with_epic(&[]);
+fn doctor_of_a_valid_project_finds_nothing_to_fix() {
+    let machine = Machine::new();
+    machine.git(&["init", "-q"]);
+    machine.write("project/AGENTS.md", BLOCK);
+    machine.write("project/.mcp.json", r#"{"mcpServers":{"reqlore":{"command":"reqlore"}}}"#);
+    let mut server = machine.serve_with_epic(&[]);
     server.call("reqlix_set_requirements", set(1, "text"));
     server.call("ixchel_search", json!({ "query": "x" }));
     server.end();
-    let report = bed.doctor(&[]);
+    let report = machine.doctor(&[]);
     assert_eq!((report.code, report.text.ends_with("\nNothing to fix.\n")), (0, true));
     for (area, message) in [
-        ("settings", "there is no reqlore.toml"),
-        ("program", "`reqlore` on PATH is this program"),
-        ("storage", "sections: 1, items in the backlog: 1, entities: 0"),
-        ("storage", "`reqlore check` finds no problem"),
+        ("settings", "no reqlore.toml"),
+        ("program", "`reqlore` on PATH is this binary"),
+        ("storage", "sections: 1, backlog items: 1, entities: 0"),
+        ("storage", "`reqlore check` finds no problems"),
         ("search", "the index is in"),
         ("permissions", "secrets are private"),
         ("clients", "`reqlore` starts and answers as reqlore"),
-        ("instructions", "it mentions Reqlore"),
+        ("instructions", "has the Reqlore block"),
         ("git", "documents are shared"),
     ] {
         report.assert(area, "ok", message);
     }
-    bed.write(&format!("project/{DIRECTORY}/order.md"), "**2.** b\n\n**1.** a\n");
-    bed.doctor(&[]).assert("storage", "warning", "`reqlore check` finds ");
+    machine.write(&format!("project/{DIRECTORY}/order.md"), "**2.** b\n\n**1.** a\n");
+    machine.doctor(&[]).assert("storage", "warning", "`reqlore check` finds ");
 }
 
 #[test]
-fn an_empty_folder_without_home_and_path_gives_a_report() {
-    let bed = Bed::new();
-    let mut command = bed.command();
-    command.env_clear().env("TMPDIR", bed.at("tmp")).args(["doctor", "--json"]);
+fn doctor_without_home_and_path_prints_a_report() {
+    let machine = Machine::new();
+    let mut command = machine.command();
+    command.env_clear().env("TMPDIR", machine.at("tmp")).args(["doctor", "--json"]);
     let output = command.output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let binary = Path::new(BINARY).canonicalize().unwrap();
-    let shown = shown.replace(&*bed.at("project").to_string_lossy(), "PROJECT");
+    let shown = shown.replace(&*machine.at("project").to_string_lossy(), "PROJECT");
     let shown = shown.replace(&*binary.to_string_lossy(), "BINARY");
     let shown = shown.replace(&*binary.parent().unwrap().to_string_lossy(), "FOLDER");
     assert_eq!(output.status.code(), Some(0), "{shown}");
@@ -179,10 +179,10 @@ fn an_empty_folder_without_home_and_path_gives_a_report() {
 }
 
 #[test]
-fn wrong_settings_are_a_problem_and_do_not_stop_other_checks() {
-    let bed = Bed::new();
-    bed.write("project/reqlore.toml", "wrap = 80\n");
-    let report = bed.doctor(&[]);
+fn doctor_with_invalid_settings_runs_the_other_checks() {
+    let machine = Machine::new();
+    machine.write("project/reqlore.toml", "wrap = 80\n");
+    let report = machine.doctor(&[]);
     report.assert_problem("settings", "unknown setting \\\"wrap\\\"");
     report.assert("storage", "note", "not checked");
     report.assert("clients", "note", "no client was found");
@@ -194,184 +194,189 @@ fn wrong_settings_are_a_problem_and_do_not_stop_other_checks() {
         ("\"", &[], "reqlore.toml: line 1, column"),
         (&"#".repeat(2 << 20), &[], "it is larger than 1 MiB"),
     ] {
-        bed.write("project/reqlore.toml", file);
-        bed.doctor(arguments).assert_problem("settings", message);
+        machine.write("project/reqlore.toml", file);
+        machine.doctor(arguments).assert_problem("settings", message);
     }
-    bed.write("project/reqlore.toml", "read_only = true\n");
-    bed.doctor(&[]).assert("settings", "ok", "reqlore.toml is used");
+    machine.write("project/reqlore.toml", "read_only = true\n");
+    machine.doctor(&[]).assert("settings", "ok", "settings from ");
 }
 
 #[test]
-fn a_settings_file_is_neither_waited_for_nor_quoted() {
-    let bed = Bed::new();
-    let file = bed.at("project/reqlore.toml");
+fn settings_file_does_not_block_and_is_not_quoted() {
+    let machine = Machine::new();
+    let file = machine.at("project/reqlore.toml");
     symlink("/dev/zero", &file).unwrap();
-    bed.doctor(&[]).assert_problem("settings", "it is not a regular file");
+    machine.doctor(&[]).assert_problem("settings", "it is not a regular file");
     std::fs::remove_file(&file).unwrap();
-    bed.write("home/.netrc", "login a\npassword of-another\n");
-    symlink(bed.at("home/.netrc"), &file).unwrap();
-    let report = bed.doctor(&[]);
+    machine.write("home/.netrc", "login a\npassword of-another\n");
+    symlink(machine.at("home/.netrc"), &file).unwrap();
+    let report = machine.doctor(&[]);
     report.assert_problem("settings", "reqlore.toml: line 1, column 7");
     assert!(!report.text.contains("login a"), "{}", report.text);
-    // A named file may be a pipe, as a shell's `<(…)` is.
+    // A file named by --config may be a pipe, such as a shell's `<(…)`.
     std::fs::remove_file(&file).unwrap();
-    let mut command = bed.command();
+    let mut command = machine.command();
     command.args(["--config", "/dev/stdin", "--print-config"]);
     let mut echo = Command::new("echo");
     let mut echo = echo.arg("read_only = true").stdout(Stdio::piped()).spawn().unwrap();
     let output = command.stdin(echo.stdout.take().unwrap()).output().unwrap();
     echo.wait().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && told.contains("read_only = true"), "{told}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && shown.contains("read_only = true"), "{shown}");
 }
 
 #[test]
-fn another_program_on_the_path_is_named_and_not_started() {
-    let bed = Bed::new();
-    std::fs::remove_file(bed.at("bin/reqlore")).unwrap();
-    bed.doctor(&[]).assert("program", "warning", "no reqlore on PATH");
-    bed.program("bin/reqlore", "echo x > \"$HOME/started\"");
-    bed.doctor(&[]).assert("program", "note", "not this program; it was not started");
+fn doctor_does_not_start_another_program_on_path() {
+    let machine = Machine::new();
+    std::fs::remove_file(machine.at("bin/reqlore")).unwrap();
+    machine.doctor(&[]).assert("program", "warning", "reqlore is not on PATH");
+    machine.program("bin/reqlore", "echo x > \"$HOME/started\"");
+    machine.doctor(&[]).assert("program", "note", "not this binary; it was not started");
 }
 
 #[test]
-fn each_storage_is_checked_and_never_created() {
+fn doctor_checks_each_storage_and_creates_none() {
     for storage in ["fs:data", "sqlite", "sled"] {
-        let bed = Bed::new();
-        bed.doctor(&["--storage", storage]).assert("storage", "note", "does not exist yet");
-        std::fs::create_dir_all(bed.at("project/data")).unwrap();
-        let server = bed.serve_with_epic(&["--storage", storage]);
+        let machine = Machine::new();
+        machine.doctor(&["--storage", storage]).assert("storage", "note", "does not exist yet");
+        std::fs::create_dir_all(machine.at("project/data")).unwrap();
+        let server = machine.serve_with_epic(&["--storage", storage]);
         let (state, message) = match storage {
             "sled" => ("note", "is served by another process".to_owned()),
-            "sqlite" => ("ok", ", schema 2; sections: 0, items in the backlog: 1".to_owned()),
-            _ => ("ok", "items in the backlog: 1".to_owned()),
+            "sqlite" => ("ok", ", schema 2; sections: 0, backlog items: 1".to_owned()),
+            _ => ("ok", "backlog items: 1".to_owned()),
         };
-        bed.doctor(&["--storage", storage]).assert("storage", state, &message);
+        machine.doctor(&["--storage", storage]).assert("storage", state, &message);
         server.end();
         let ended = if storage == "sled" { "no process has it open" } else { &message };
-        bed.doctor(&["--storage", storage]).assert("storage", "ok", ended);
+        machine.doctor(&["--storage", storage]).assert("storage", "ok", ended);
     }
 }
 
 #[test]
-fn a_storage_that_cannot_be_opened_is_a_problem() {
-    let bed = Bed::new();
-    bed.write("project/other.db", "no database ".repeat(100));
-    let report = bed.doctor(&["--storage", "sqlite:other.db"]);
+fn doctor_reports_a_storage_that_cannot_be_opened() {
+    let machine = Machine::new();
+    machine.write("project/other.db", "no database ".repeat(100));
+    let report = machine.doctor(&["--storage", "sqlite:other.db"]);
     report.assert_problem("storage", "other.db: is not an SQLite database");
-    bed.write("project/folder/file", "x");
-    bed.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "holds other files");
-    bed.write("project/.reqlore/local/incomplete", "x");
-    bed.doctor(&[]).assert_problem("storage", "a copy into this folder did not finish");
-    std::fs::remove_file(bed.at("project/.reqlore/local/incomplete")).unwrap();
-    bed.write("project/.reqlore/local/journal", "x");
-    bed.doctor(&[]).assert("storage", "note", "a change is in progress, or was interrupted");
-    // An empty file is one that the next server fills.
-    bed.write("project/empty.db", "");
-    bed.doctor(&["--storage", "sqlite:empty.db"]).assert("storage", "note", "has schema 0");
+    machine.write("project/folder/file", "x");
+    machine.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "holds other files");
+    machine.write("project/.reqlore/local/incomplete", "x");
+    machine.doctor(&[]).assert_problem("storage", "a copy into this folder did not finish");
+    std::fs::remove_file(machine.at("project/.reqlore/local/incomplete")).unwrap();
+    machine.write("project/.reqlore/local/journal", "x");
+    machine.doctor(&[]).assert("storage", "note", "a change is in progress or was interrupted");
+    // The next server fills an empty file.
+    machine.write("project/empty.db", "");
+    machine.doctor(&["--storage", "sqlite:empty.db"]).assert("storage", "note", "has schema 0");
 }
 
 #[test]
-fn leftovers_of_a_killed_server_stay() {
-    let bed = Bed::new();
+fn doctor_keeps_the_files_of_a_killed_server() {
+    let machine = Machine::new();
     let sqlite = ["--storage", "sqlite"];
-    let mut server = bed.serve_with_epic(&sqlite);
+    let mut server = machine.serve_with_epic(&sqlite);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    bed.doctor(&sqlite).assert("storage", "ok", "items in the backlog: 1");
-    // As after a restart of the machine, or in a copy.
-    std::fs::remove_file(bed.at("project/.reqlore/local/reqlore.db-shm")).unwrap();
-    bed.doctor(&sqlite).assert("storage", "note", "a change is in progress, or was interrupted");
+    machine.doctor(&sqlite).assert("storage", "ok", "backlog items: 1");
+    // As after a reboot, or in a copy.
+    std::fs::remove_file(machine.at("project/.reqlore/local/reqlore.db-shm")).unwrap();
+    machine.doctor(&sqlite).assert("storage", "note", "a change is in progress or was interrupted");
 }
 
 #[test]
-fn wide_permissions_are_reported() {
-    let bed = Bed::new();
-    bed.write("project/.reqlore/local/identity.json", "{}");
+fn doctor_reports_wide_permissions() {
+    let machine = Machine::new();
+    machine.write("project/.reqlore/local/identity.json", "{}");
     let set = |path: &str, mode| {
-        std::fs::set_permissions(bed.at(path), PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::set_permissions(machine.at(path), PermissionsExt::from_mode(mode)).unwrap();
     };
     set("project/.reqlore/local", 0o755);
     set("project/.reqlore/local/identity.json", 0o640);
-    let report = bed.doctor(&[]);
+    let report = machine.doctor(&[]);
     report.assert("permissions", "warning", "run `chmod 700 .reqlore/local`");
     report.assert("permissions", "warning", "run `chmod 600 .reqlore/local/identity.json`");
-    std::fs::remove_dir_all(bed.at("project/.reqlore/local")).unwrap();
-    symlink(bed.at("home"), bed.at("project/.reqlore/local")).unwrap();
-    bed.doctor(&[]).assert_problem("permissions", ".reqlore/local is a symbolic link");
-    // Below a file no user can write, root included.
-    bed.write("home/file", "");
-    let cache = bed.at("home/file/cache");
+    std::fs::remove_dir_all(machine.at("project/.reqlore/local")).unwrap();
+    symlink(machine.at("home"), machine.at("project/.reqlore/local")).unwrap();
+    machine.doctor(&[]).assert_problem("permissions", ".reqlore/local is a symbolic link");
+    // A path below a file is not writable, even for root.
+    machine.write("home/file", "");
+    let cache = machine.at("home/file/cache");
     let cache = [("REQLORE_CACHE", cache.to_str().unwrap())];
-    bed.doctor_with(&[], &cache).assert("permissions", "warning", "file/cache can't be written");
-    bed.doctor(&["--storage", "sled:../home/file/x"])
+    machine.doctor_with(&[], &cache).assert(
+        "permissions",
+        "warning",
+        "file/cache can't be written",
+    );
+    machine
+        .doctor(&["--storage", "sled:../home/file/x"])
         .assert_problem("permissions", "serve with --read-only");
 }
 
 #[test]
-fn index_and_model_are_reported() {
-    let bed = Bed::new();
+fn doctor_reports_index_and_model() {
+    let machine = Machine::new();
     let off = [("REQLORE_SEARCH_MODEL", "off"), ("REQLORE_CACHE", "off")];
-    let report = bed.doctor_with(&[], &off);
-    report.assert("search", "note", "ranks by words only");
+    let report = machine.doctor_with(&[], &off);
+    report.assert("search", "note", "lexical ranking only");
     report.assert("search", "note", "no cache folder");
     let named = [("REQLORE_SEARCH_MODEL", "all-minilm-l6-v2")];
-    bed.doctor_with(&[], &named).assert_problem("search", "is not installed");
-    let report = bed.doctor(&[]);
+    machine.doctor_with(&[], &named).assert_problem("search", "is not installed");
+    let report = machine.doctor(&[]);
     report.assert("search", "note", "reqlore model install");
     report.assert("search", "note", "there is no index yet");
-    let mut server = bed.serve_with_epic(&[]);
+    let mut server = machine.serve_with_epic(&[]);
     server.call("search_global", json!({ "query": "x" }));
     server.end();
-    let search = bed.at("home/.cache/reqlore/search");
+    let search = machine.at("home/.cache/reqlore/search");
     let folder = std::fs::read_dir(search).unwrap().next().unwrap().unwrap().path();
-    bed.doctor(&[]).assert("search", "ok", "the index is in");
+    machine.doctor(&[]).assert("search", "ok", "the index is in");
     std::fs::write(folder.join("manifest"), "x").unwrap();
-    bed.doctor(&[]).assert("search", "note", "unfinished, old or damaged");
+    machine.doctor(&[]).assert("search", "note", "unfinished, old or damaged");
 }
 
 #[test]
-fn agents_md_is_checked() {
-    let bed = Bed::new();
-    bed.doctor(&[]).assert("instructions", "note", "root has no AGENTS.md");
+fn doctor_checks_agents_md() {
+    let machine = Machine::new();
+    machine.doctor(&[]).assert("instructions", "note", "no AGENTS.md");
     for (text, state, message) in [
-        (&b"# Mine\n"[..], "note", "does not mention Reqlore"),
+        (&b"# Mine\n"[..], "note", "has no Reqlore block"),
         (b"<!-- reqlore:begin -->\n", "warning", "is broken"),
-        (b"\xff", "warning", "is not UTF-8"),
+        (b"\xff", "warning", "not UTF-8 text"),
     ] {
-        bed.write("project/AGENTS.md", text);
-        bed.doctor(&[]).assert("instructions", state, message);
+        machine.write("project/AGENTS.md", text);
+        machine.doctor(&[]).assert("instructions", state, message);
     }
     // Claude Code reads another file.
-    bed.write("project/AGENTS.md", BLOCK);
-    bed.write("project/.claude/settings.json", "{}");
-    bed.doctor(&[]).assert("instructions", "ok", "it mentions Reqlore");
-    bed.write("project/CLAUDE.md", "Be brief.\n");
-    bed.doctor(&[]).assert("instructions", "warning", "`@AGENTS.md`");
+    machine.write("project/AGENTS.md", BLOCK);
+    machine.write("project/.claude/settings.json", "{}");
+    machine.doctor(&[]).assert("instructions", "ok", "has the Reqlore block");
+    machine.write("project/CLAUDE.md", "Be brief.\n");
+    machine.doctor(&[]).assert("instructions", "warning", "`@AGENTS.md`");
 }
 
 #[test]
-fn ignored_files_are_reported() {
-    let bed = Bed::new();
-    bed.doctor(&[]).assert("git", "note", "not in a Git repository");
-    bed.git(&["init", "-q"]);
-    bed.doctor(&[]).assert("git", "ok", "in a Git repository");
-    bed.write("project/.reqlore/local/identity.json", "{}");
-    bed.doctor(&[]).assert_problem("git", ".reqlore/local is not ignored");
-    bed.write("project/.gitignore", ".reqlore/\n*.toml\n");
-    bed.write("project/.reqlore/backlog/epics/EP-001.md", "---\ntitle: x\n---\n");
-    bed.write("project/reqlore.toml", "");
-    let report = bed.doctor(&[]);
+fn doctor_reports_ignored_files() {
+    let machine = Machine::new();
+    machine.doctor(&[]).assert("git", "note", "not in a Git repository");
+    machine.git(&["init", "-q"]);
+    machine.doctor(&[]).assert("git", "ok", "in a Git repository");
+    machine.write("project/.reqlore/local/identity.json", "{}");
+    machine.doctor(&[]).assert_problem("git", ".reqlore/local is not ignored");
+    machine.write("project/.gitignore", ".reqlore/\n*.toml\n");
+    machine.write("project/.reqlore/backlog/epics/EP-001.md", "---\ntitle: x\n---\n");
+    machine.write("project/reqlore.toml", "");
+    let report = machine.doctor(&[]);
     report.assert("git", "warning", ".reqlore/backlog is ignored");
     report.assert("git", "warning", "reqlore.toml is ignored");
     let rule = "`git check-ignore --no-index -v .reqlore/backlog/requirements/REQ-001-000000.md`";
     report.assert("git", "warning", rule);
-    bed.write("project/wishes/AGENTS.md", "");
-    bed.write("project/.gitignore", ".reqlore/local/\nwishes\n");
+    machine.write("project/wishes/AGENTS.md", "");
+    machine.write("project/.gitignore", ".reqlore/local/\nwishes\n");
     let own = [("REQLIX_REQ_REL_PATH", "wishes")];
-    bed.doctor_with(&[], &own).assert("git", "warning", "wishes is ignored");
-    bed.write("project/.gitignore", ".reqlore/local/\n");
+    machine.doctor_with(&[], &own).assert("git", "warning", "wishes is ignored");
+    machine.write("project/.gitignore", ".reqlore/local/\n");
     // A link out of the repository is not checked.
-    symlink(bed.at("home"), bed.at("project/.ixchel")).unwrap();
-    bed.doctor(&[]).assert("git", "ok", "documents are shared");
+    symlink(machine.at("home"), machine.at("project/.ixchel")).unwrap();
+    machine.doctor(&[]).assert("git", "ok", "documents are shared");
 }

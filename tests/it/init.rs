@@ -6,16 +6,16 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use reqlore_client_config::{Client, Platform, Scope, Surroundings, edit};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope, Platform, edit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{BINARY, Server, reqlore};
 
-/// Names, bytes, modes and links below a folder.
+/// Modes and bytes (or link targets) by path.
 pub(crate) type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-/// A person's home and project, with nothing else in reach.
+/// A home folder and a project on a machine with no other programs.
 pub(crate) struct Place {
     folder: TempDir,
 }
@@ -31,7 +31,7 @@ impl Place {
     }
 
     pub(crate) fn at(&self, path: &str) -> PathBuf {
-        // As the kernel names it, so that paths in answers can be compared.
+        // Resolved, so that it equals paths in outputs.
         self.folder.path().canonicalize().unwrap().join(path)
     }
 
@@ -46,7 +46,7 @@ impl Place {
         output(self.command().arg("init").args(arguments))
     }
 
-    /// It has to work.
+    /// Runs init, which has to succeed. Returns its output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let (code, shown, errors) = self.init(arguments);
         assert_eq!(code, 0, "{arguments:?}: {shown}{errors}");
@@ -64,8 +64,8 @@ impl Place {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    fn around(&self) -> Surroundings {
-        Surroundings {
+    fn environment(&self) -> ClientEnvironment {
+        ClientEnvironment {
             project: self.at("project"),
             home: self.at("home"),
             platform: Platform::Linux,
@@ -104,12 +104,12 @@ pub(crate) fn output(command: &mut Command) -> (i32, String, String) {
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// Every client with each scope that it has a file for, and the arguments that choose both.
-fn each(mut check: impl FnMut(Client, Scope, &[&str])) {
+/// Calls `check` for each client and scope with a file, with the arguments that select both.
+fn each(mut check: impl FnMut(Client, ConfigScope, &[&str])) {
     let mut seen = 0;
     for client in Client::ALL {
-        for scope in Scope::ALL {
-            if client.place(scope, &Place::new().around()).is_ok() {
+        for scope in ConfigScope::ALL {
+            if client.config_location(scope, &Place::new().environment()).is_ok() {
                 check(client, scope, &["--client", client.name(), "--scope", scope.name()]);
                 seen += 1;
             }
@@ -118,7 +118,7 @@ fn each(mut check: impl FnMut(Client, Scope, &[&str])) {
     assert!(seen > Client::ALL.len(), "{seen}");
 }
 
-/// The `initialize` of a server's client.
+/// The result of `initialize`.
 pub(crate) fn initialize(server: &mut Server) -> Value {
     let answer = server.ask(&json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -129,8 +129,7 @@ pub(crate) fn initialize(server: &mut Server) -> Value {
     answer["result"].clone()
 }
 
-/// A file of this client as users write them: comments, unknown keys, another server, and line
-/// ends of another system.
+/// A client's file as users write it: with comments, unknown keys, another server and CRLF.
 fn written_by_hand(client: Client) -> String {
     let map = match client {
         Client::VsCode => "servers",
@@ -149,7 +148,7 @@ fn written_by_hand(client: Client) -> String {
 }
 
 #[test]
-fn from_nothing_init_and_remove_leave_nothing() {
+fn init_remove_without_earlier_files_leaves_nothing() {
     each(|client, scope, arguments| {
         let place = Place::new();
         let before = place.tree();
@@ -163,10 +162,10 @@ fn from_nothing_init_and_remove_leave_nothing() {
 }
 
 #[test]
-fn remove_restores_edited_files_to_the_byte() {
+fn init_remove_restores_edited_files_to_the_byte() {
     each(|client, scope, arguments| {
         let place = Place::new();
-        let file = client.place(scope, &place.around()).unwrap().file;
+        let file = client.config_location(scope, &place.environment()).unwrap().file;
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, written_by_hand(client)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
@@ -177,7 +176,7 @@ fn remove_restores_edited_files_to_the_byte() {
         assert!(text.contains("mine\r\n") && text.contains("[1,2 ,3]"), "{client}: {text}");
         assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{client}: {text}");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-        // With other options it is another entry, and still the same way back.
+        // A second init with other options still restores the first state.
         place.ok(&[arguments, &["--yes", "--storage", "sqlite"]].concat());
         assert!(fs::read_to_string(&file).unwrap().contains("sqlite"), "{client}");
         place.ok(&["--remove"]);
@@ -185,11 +184,11 @@ fn remove_restores_edited_files_to_the_byte() {
     });
 }
 
-/// The entry as a client would read it: program and arguments.
-pub(crate) fn entry(client: Client, scope: Scope, place: &Place) -> Vec<String> {
-    let found = client.place(scope, &place.around()).unwrap();
+/// Program and arguments of the entry, as the client reads them.
+pub(crate) fn entry(client: Client, scope: ConfigScope, place: &Place) -> Vec<String> {
+    let found = client.config_location(scope, &place.environment()).unwrap();
     let text = fs::read_to_string(&found.file).unwrap();
-    let entry = edit::find(&text, found.slot).unwrap().unwrap();
+    let entry = edit::find_entry(&text, found.slot).unwrap().unwrap();
     let words = match &entry["command"] {
         Value::Array(words) => words.clone(),
         program => {
@@ -204,7 +203,7 @@ pub(crate) fn entry(client: Client, scope: Scope, place: &Place) -> Vec<String> 
 }
 
 #[test]
-fn the_written_entry_starts_a_server_on_the_project() {
+fn init_entry_starts_a_server_on_the_project() {
     each(|client, scope, arguments| {
         let place = Place::new();
         let settings = ["--storage", "sqlite", "--toolsets", "backlog", "--log", "error", "--yes"];
@@ -213,7 +212,8 @@ fn the_written_entry_starts_a_server_on_the_project() {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env_clear().env("PATH", place.at("bin"));
         command.env("HOME", place.at("home")).env("REQLORE_CACHE", "off");
-        let is_in_project = client.place(scope, &place.around()).unwrap().starts_in_project;
+        let is_in_project =
+            client.config_location(scope, &place.environment()).unwrap().starts_in_project;
         command.current_dir(if is_in_project { place.at("project") } else { place.at("home") });
         let mut server = Server::start_as(command, &place.at("project"));
         assert_eq!(initialize(&mut server)["serverInfo"]["name"], "reqlore", "{arguments:?}");
@@ -225,7 +225,7 @@ fn the_written_entry_starts_a_server_on_the_project() {
 }
 
 #[test]
-fn dry_run_and_check_change_nothing() {
+fn init_dry_run_and_check_change_nothing() {
     let place = Place::new();
     place.write("project/.cursor/mcp.json", "{\n}\n");
     place.write("home/.claude/x", "");
@@ -238,10 +238,10 @@ fn dry_run_and_check_change_nothing() {
     let missing = "missing: .mcp.json (Claude Code)\nmissing: .cursor/mcp.json (Cursor)\n\
                    missing: AGENTS.md (all assistants)\n";
     assert_eq!((code, shown.as_str()), (1, missing));
-    // There is no terminal to ask at.
+    // Without a terminal, init cannot ask.
     let (code, shown, errors) = place.init(&[]);
     assert_eq!(code, 1);
-    assert!(shown.contains("+++ AGENTS.md") && errors.contains("use --yes"), "{errors}");
+    assert!(shown.contains("+++ AGENTS.md") && errors.contains("pass --yes"), "{errors}");
     place.ok(&["--remove"]);
     assert_eq!(place.tree(), before);
 
@@ -252,7 +252,7 @@ fn dry_run_and_check_change_nothing() {
 }
 
 #[test]
-fn no_client_found_shows_names_and_a_snippet() {
+fn init_without_clients_shows_names_and_a_snippet() {
     let place = Place::new();
     let before = place.tree();
     let (code, shown, errors) = place.init(&["--yes"]);
@@ -263,12 +263,12 @@ fn no_client_found_shows_names_and_a_snippet() {
     let read: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((code, &read["clients"], &read["files"]), (1, &json!([]), &json!([])));
     let (code, _, errors) = place.init(&["--client", "clippy"]);
-    assert!(code == 2 && errors.contains("there are claude-code, "), "{errors}");
+    assert!(code == 2 && errors.contains("expected one of claude-code, "), "{errors}");
     assert_eq!(place.tree(), before);
 }
 
 #[test]
-fn a_client_that_fails_does_not_stop_the_rest() {
+fn init_continues_after_a_client_that_fails() {
     let place = Place::new();
     let broken = place.write("project/.vscode/mcp.json", "{ \"servers\": { ");
     place.write("project/.zed/settings.json", [0xff, 0xfe, b'{', 0]);
@@ -276,15 +276,15 @@ fn a_client_that_fails_does_not_stop_the_rest() {
     let clients: Vec<&str> = names.iter().flat_map(|name| ["--client", name]).collect();
     let (code, shown, _) = place.init(&[&clients[..], &["--scope", "project", "--yes"]].concat());
     assert_eq!(code, 1, "{shown}");
-    assert!(shown.contains("not possible for .vscode/mcp.json (VS Code): "), "{shown}");
-    assert!(shown.contains("not possible for Claude Desktop: "), "{shown}");
-    assert!(shown.contains("(Zed): it is not UTF-8 text"), "{shown}");
+    assert!(shown.contains("cannot edit .vscode/mcp.json (VS Code): "), "{shown}");
+    assert!(shown.contains("cannot configure Claude Desktop: "), "{shown}");
+    assert!(shown.contains("(Zed): not UTF-8 text"), "{shown}");
     assert!(shown.contains("written: .cursor/mcp.json\n"), "{shown}");
     assert_eq!(fs::read_to_string(broken).unwrap(), "{ \"servers\": { ");
 }
 
 #[test]
-fn create_makes_files_and_remove_takes_them() {
+fn init_create_writes_files_and_remove_deletes_them() {
     let place = Place::new();
     place.write("project/.knowledge/config.yaml", "docsets: {}\n");
     let before = place.tree();
@@ -300,14 +300,14 @@ fn create_makes_files_and_remove_takes_them() {
 
     place.ok(&[&all[..], &["--yes"]].concat());
     let agents = place.at("project/docs/development/requirements/AGENTS.md");
-    fs::write(&agents, "# By now it is ours\n").unwrap();
+    fs::write(&agents, "# Edited by the user\n").unwrap();
     let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("left as it is, since it was edited: docs/"), "{shown}");
+    assert!(shown.contains("kept, because it was edited: docs/"), "{shown}");
     assert!(agents.is_file() && !place.at("project/.ixchel").is_dir());
 }
 
 #[test]
-fn json_reports_clients_and_files() {
+fn init_json_lists_clients_and_files() {
     let place = Place::new();
     place.write("project/.cursor/mcp.json", "{}");
     let read = |arguments: &[&str]| {

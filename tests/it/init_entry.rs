@@ -1,14 +1,14 @@
-//! The entries that `reqlore init` writes: program and settings, no token, few words.
+//! The entries that `reqlore init` writes: program, settings, no token.
 
 use std::io::Write as _;
 
-use reqlore_client_config::{Client, Scope};
+use reqlore_client_config::{Client, ConfigScope};
 
 use crate::client::{BINARY, Server};
 use crate::init::{Place, entry, initialize, output};
 
 #[test]
-fn a_token_gets_into_no_file() {
+fn init_writes_no_token_to_a_file() {
     let token = "reqlore_pat_0123456789ab_0123456789abcdefghijABCDEFGHIJ01_012345";
     let url = "https://reqlore.example.org/mcp";
     for (name, value) in [("REQLORE_TOKEN", None), ("TEAM_TOKEN", Some("TEAM_TOKEN"))] {
@@ -19,7 +19,7 @@ fn a_token_gets_into_no_file() {
         command.args(["--transport", "http", "--url", url]).env(name, token);
         command.args(value.into_iter().flat_map(|value| ["--token-variable", value]));
         let (code, shown, errors) = output(&mut command);
-        assert_eq!(code, 1, "Zed can't have a token that is in no file: {errors}");
+        assert_eq!(code, 1, "Zed has no token variable: {errors}");
         assert!(place.text("project/.cursor/mcp.json").contains(&format!("${{env:{name}}}")));
         for (path, (_, bytes)) in place.tree() {
             let text = String::from_utf8_lossy(&bytes);
@@ -51,9 +51,9 @@ fn a_token_gets_into_no_file() {
 }
 
 #[test]
-fn the_program_is_named_so_that_it_is_found() {
+fn init_entry_names_the_program_for_its_scope() {
     let file = ["--config", "team.toml", "--storage", "sqlite:x/y.db"];
-    let program = |scope: Scope, arguments: &[&str], npx: bool, has_path: bool| {
+    let program = |scope: ConfigScope, arguments: &[&str], npx: bool, has_path: bool| {
         let place = Place::new();
         place.write("project/team.toml", "");
         let mut command = place.command();
@@ -70,30 +70,30 @@ fn the_program_is_named_so_that_it_is_found() {
         let words = entry(Client::ClaudeCode, scope, &place).join(" ");
         (words.replace(place.at("").to_str().unwrap(), "~/"), errors)
     };
-    assert_eq!(program(Scope::Project, &[], false, true).0, "reqlore");
-    assert_eq!(program(Scope::User, &[], false, true).0, "~/bin/reqlore");
+    assert_eq!(program(ConfigScope::Project, &[], false, true).0, "reqlore");
+    assert_eq!(program(ConfigScope::User, &[], false, true).0, "~/bin/reqlore");
     let npx = ("npx -y reqlore".to_owned(), String::new());
-    assert_eq!(program(Scope::Project, &[], true, true), npx);
-    let (words, errors) = program(Scope::Project, &[], false, false);
+    assert_eq!(program(ConfigScope::Project, &[], true, true), npx);
+    let (words, errors) = program(ConfigScope::Project, &[], false, false);
     assert_eq!(words, BINARY);
     assert!(errors.contains("is a path of this machine"), "{errors}");
-    // As in a clone on a machine that has it elsewhere.
+    // In a clone on a machine with the program elsewhere, the entry is up to date.
     let place = Place::new();
     place.ok(&["--client", "claude-code", "--yes"]);
     let mut command = place.command();
     command.args(["init", "--client", "claude-code", "--check"]).env_remove("PATH");
     assert_eq!(output(&mut command).0, 0);
-    // A shared file names paths from the project, the user's own file whole ones.
-    let words = program(Scope::Project, &file, false, true).0;
+    // A shared file has paths relative to the project, the user's own file absolute ones.
+    let words = program(ConfigScope::Project, &file, false, true).0;
     assert_eq!(words, "reqlore --storage sqlite:./x/y.db --config ./team.toml");
     assert_eq!(
-        program(Scope::User, &file, false, true).0,
+        program(ConfigScope::User, &file, false, true).0,
         "~/bin/reqlore --storage sqlite:~/project/x/y.db --config ~/project/team.toml"
     );
 }
 
 #[test]
-fn a_shared_npx_entry_keeps_its_package() {
+fn init_keeps_the_package_of_a_shared_npx_entry() {
     let cursor = r#"{"mcpServers":{"reqlore":{"command":"npx","args":["-y","reqlore@1.2"]}}}"#;
     let opencode = r#"{"mcp":{"reqlore":{"command":["npx","-y","reqlore@1.2"]}}}"#;
     for (client, file, text) in [
@@ -103,33 +103,33 @@ fn a_shared_npx_entry_keeps_its_package() {
         let place = Place::new();
         place.write(&format!("project/{file}"), text);
         place.ok(&["--client", client.name(), "--yes", "--read-only"]);
-        let words = entry(client, Scope::Project, &place).join(" ");
+        let words = entry(client, ConfigScope::Project, &place).join(" ");
         assert!(words.starts_with("npx -y reqlore@1.2 --read-only"), "{words}");
     }
 }
 
 #[test]
-fn lost_settings_are_a_warning() {
+fn init_warns_of_settings_that_the_new_entry_lacks() {
     let place = Place::new();
     let desktop = ["--client", "claude-desktop", "--yes"];
     let cursor = ["--client", "cursor", "--yes"];
     place.ok(&[&cursor[..], &["--storage", "sqlite", "--read-only"]].concat());
     place.ok(&desktop);
     let (_, _, errors) = place.init(&[&cursor[..], &["--read-only"]].concat());
-    let warning = "warning: `--storage sqlite` goes from the entry in .cursor/mcp.json; give it";
+    let warning = "warning: .cursor/mcp.json: `--storage sqlite` is not in the new entry";
     assert!(errors.contains(warning), "{errors}");
-    // It knows one project, and that was another.
+    // Its entry names one project, and init replaces it with another.
     let other = place.at("home/other");
     std::fs::create_dir(&other).unwrap();
     let (_, _, errors) = place.init(&[&desktop[..], &["--root", other.to_str().unwrap()]].concat());
-    let warning = format!("warning: `{}` goes from", place.at("project").display());
+    let warning = format!("`{}` is not in the new entry", place.at("project").display());
     assert!(errors.contains(&warning), "{errors}");
     let (_, _, errors) = place.init(&[&cursor[..], &["--read-only"]].concat());
     assert_eq!(errors, "");
 }
 
 #[test]
-fn a_home_folder_is_no_project() {
+fn init_in_the_home_folder_is_rejected() {
     let place = Place::new();
     let before = place.tree();
     for arguments in [&["--root", "."][..], &["--root", ".", "--scope", "project"]] {
@@ -143,11 +143,11 @@ fn a_home_folder_is_no_project() {
     assert_eq!(place.tree(), before);
 }
 
-/// For the server's instructions and the block, which a model reads in each session.
+/// Limit for the server's instructions and the block, which a model reads in each session.
 const MAX_TOKENS: usize = 400;
 
 #[test]
-fn instructions_and_block_have_few_tokens() {
+fn instructions_and_block_stay_within_the_token_limit() {
     let coder = tiktoken_rs::cl100k_base().unwrap();
     let names = ["sections", "backlog", "docsets", "knowledge"];
     for chosen in 1..1 << names.len() {

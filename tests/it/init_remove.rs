@@ -1,4 +1,4 @@
-//! `reqlore init` on files that were edited, linked, locked or lost, and many runs at once.
+//! `reqlore init` on edited, linked, read-only and missing files, and in parallel.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::init::{Place, output};
 
 #[test]
-fn text_below_the_block_stays_a_line_of_its_own() {
+fn init_remove_keeps_text_below_the_block() {
     let place = Place::new();
     let agents = place.write("project/AGENTS.md", "no line end");
     place.ok(&["--yes", "--client", "cursor"]);
@@ -26,7 +26,7 @@ fn text_below_the_block_stays_a_line_of_its_own() {
 }
 
 #[test]
-fn unread_files_are_a_warning() {
+fn init_warns_of_files_that_assistants_do_not_read() {
     let place = Place::new();
     let claude = ["--dry-run", "--client", "claude-code"];
     let (_, _, errors) = place.init(&claude);
@@ -34,14 +34,14 @@ fn unread_files_are_a_warning() {
     place.write("project/CLAUDE.md", "Be brief.\n");
     place.write("project/.git", "gitdir: elsewhere\n");
     let (_, _, errors) = place.init(&claude);
-    assert!(errors.contains("a line `@AGENTS.md` in CLAUDE.md brings"), "{errors}");
+    assert!(errors.contains("add a line `@AGENTS.md` to CLAUDE.md"), "{errors}");
     place.write("project/CLAUDE.md", "@AGENTS.md\n");
     assert_eq!(place.init(&claude).2, "");
     fs::create_dir(place.at("project/part")).unwrap();
     let part = place.at("project/part");
     let (_, _, errors) = output(place.command().current_dir(part).arg("init").args(claude));
-    assert!(errors.contains("the Git repository begins further up"), "{errors}");
-    // A home that is a repository is none of the projects in it.
+    assert!(errors.contains("the root of the Git repository is"), "{errors}");
+    // A home folder that is a repository is not the root of the projects in it.
     place.write("home/.git", "gitdir: elsewhere\n");
     fs::create_dir(place.at("home/shop")).unwrap();
     let shop = place.at("home/shop");
@@ -50,7 +50,7 @@ fn unread_files_are_a_warning() {
 }
 
 #[test]
-fn read_only_files_stay() {
+fn init_does_not_replace_read_only_files() {
     let place = Place::new();
     let file = place.write("project/.cursor/mcp.json", "{}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
@@ -61,13 +61,13 @@ fn read_only_files_stay() {
     let clients = ["--client", "cursor", "--client", "zed", "--yes"];
     let (code, shown, _) = place.init(&clients);
     assert_eq!(code, 1, "{shown}");
-    assert!(shown.contains("(Cursor): it is read-only; make it writable"), "{shown}");
+    assert!(shown.contains("(Cursor): read-only; make it writable"), "{shown}");
     assert!(shown.contains("project/.zed is read-only"), "{shown}");
     assert_eq!(place.tree(), before, "AGENTS.md is not written without a client");
 }
 
 #[test]
-fn a_token_in_an_entry_is_not_logged() {
+fn undo_log_omits_a_token_in_an_entry() {
     let place = Place::new();
     let token = "reqlore_pat_0123456789ab_0123456789abcdefghijABCDEFGHIJ01_012345";
     let by_hand = format!(
@@ -79,15 +79,15 @@ fn a_token_in_an_entry_is_not_logged() {
     let record = place.text("home/.local/state/reqlore/init.json");
     assert!(!record.contains("0123456789abcdef"), "{record}");
     let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("only Reqlore's part goes"), "{shown}");
+    assert!(shown.contains("only Reqlore's part is removed"), "{shown}");
     assert_eq!(place.text("project/.mcp.json"), "{\"mcpServers\":{}}");
 }
 
 #[test]
-fn later_edits_stay() {
+fn init_remove_keeps_later_edits() {
     let place = Place::new();
     place.ok(&["--client", "cursor", "--client", "claude-code", "--yes"]);
-    // Inside our entry, next to it, and around the block.
+    // Edit our entry, add another entry, and add text before the block.
     let cursor = place.text("project/.cursor/mcp.json");
     let mine = cursor.replace("\"command\"", "\"env\": { \"A\": \"b\" },\n      \"command\"");
     place.write("project/.cursor/mcp.json", &mine);
@@ -101,7 +101,7 @@ fn later_edits_stay() {
     let cursor = place.text("project/.cursor/mcp.json");
     assert!(cursor.contains("\"A\": \"b\"") && cursor.contains("--read-only"), "{cursor}");
     let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("note: it was edited since"), "{shown}");
+    assert!(shown.contains("note: edited after init"), "{shown}");
     assert!(!place.at("project/.cursor").is_dir(), "nothing else was in it");
     let claude: Value = serde_json::from_str(&place.text("project/.mcp.json")).unwrap();
     assert_eq!(claude, json!({ "mcpServers": { "other": { "command": "x" } } }));
@@ -110,23 +110,23 @@ fn later_edits_stay() {
 }
 
 #[test]
-fn without_a_log_only_our_part_goes() {
+fn init_remove_without_a_log_removes_only_our_part() {
     let place = Place::new();
     let other = "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n";
     place.write("project/.cursor/mcp.json", other);
     place.ok(&["--client", "cursor", "--yes"]);
     fs::remove_dir_all(place.at("home/.local")).unwrap();
     let shown = place.ok(&["--client", "cursor", "--remove"]);
-    assert!(shown.contains("note: it is not recorded"), "{shown}");
+    assert!(shown.contains("note: not in the undo log"), "{shown}");
     assert_eq!(place.text("project/.cursor/mcp.json"), other);
     assert!(!place.text("project/AGENTS.md").contains("reqlore"));
 }
 
 #[test]
-fn committed_entries_stay() {
+fn init_remove_keeps_committed_entries() {
     let place = Place::new();
     place.ok(&["--client", "claude-code", "--yes"]);
-    // As in a clone: the files are there, and nothing is on record.
+    // As in a clone: the files exist, and the undo log is empty.
     fs::remove_dir_all(place.at("home/.local")).unwrap();
     let before = place.tree();
     for own in [&["--client", "zed"][..], &["--client", "claude-code"], &[]] {
@@ -137,24 +137,24 @@ fn committed_entries_stay() {
     place.ok(&["--client", "zed", "--yes"]);
     place.ok(&["--client", "zed", "--remove"]);
     assert_eq!(place.tree(), before);
-    // The block is ours where theirs had none.
+    // Without a committed block, the block is ours.
     fs::rename(place.at("project/AGENTS.md"), place.at("home/AGENTS.md")).unwrap();
     place.ok(&["--client", "zed", "--yes"]);
     place.ok(&["--remove"]);
     assert!(!place.at("project/AGENTS.md").is_file());
     fs::rename(place.at("home/AGENTS.md"), place.at("project/AGENTS.md")).unwrap();
     let (_, _, warning) = place.init(&["--remove"]);
-    assert!(warning.contains(".mcp.json has an entry that init did not record"), "{warning}");
+    assert!(warning.contains(".mcp.json: the entry is not in the undo log"), "{warning}");
     let (_, way_out) = warning.split_once("reqlore init ").unwrap();
     place.ok(&way_out.split_whitespace().collect::<Vec<_>>());
     assert!(!place.text("project/.mcp.json").contains("reqlore"));
-    // An unreadable file without our name is not ours to complain of.
+    // A broken file without our entry is not an error.
     place.write("project/.mcp.json", "{");
     place.ok(&["--client", "claude-code", "--remove"]);
 }
 
 #[test]
-fn names_that_are_not_utf8_are_refused() {
+fn init_rejects_names_that_are_not_utf8() {
     use std::os::unix::ffi::OsStrExt as _;
     let place = Place::new();
     place.ok(&["--client", "cursor", "--yes"]);
@@ -168,12 +168,12 @@ fn names_that_are_not_utf8_are_refused() {
     let (code, _, errors) = output(&mut command);
     assert!(code == 1 && errors.contains("is not UTF-8"), "{errors}");
     let (code, shown, _) = place.init(&["--client", "cursor", "--scope", "user", "--yes"]);
-    assert!(code == 1 && shown.contains("(Cursor): it is a link to a file whose name"), "{shown}");
+    assert!(code == 1 && shown.contains("(Cursor): a link to a file whose name"), "{shown}");
     assert_eq!(place.tree(), before);
 }
 
 #[test]
-fn an_unreadable_log_stops_everything() {
+fn init_with_an_unreadable_log_writes_nothing() {
     for (record, reason) in [("{", "init.json: "), ("{\"version\": 9}", "a newer version")] {
         let place = Place::new();
         place.write("home/.local/state/reqlore/init.json", record);
@@ -188,7 +188,7 @@ fn an_unreadable_log_stops_everything() {
 }
 
 #[test]
-fn links_are_followed_inside_the_project() {
+fn init_follows_links_only_inside_the_project() {
     let place = Place::new();
     let outside = place.write("home/secret.md", "# Mine\n");
     symlink(&outside, place.at("project/AGENTS.md")).unwrap();
@@ -201,7 +201,7 @@ fn links_are_followed_inside_the_project() {
     let before = place.tree();
     let (code, shown, _) = place.init(&["--client", "cursor", "--yes"]);
     assert_eq!(code, 1);
-    assert!(shown.contains("it is a link that leads out of the project"), "{shown}");
+    assert!(shown.contains("a link out of the project"), "{shown}");
     assert!(place.text("project/config/cursor.json").contains("reqlore"));
     place.ok(&["--client", "kiro", "--scope", "user", "--yes"]);
     assert!(place.text("home/dotfiles/kiro.json").contains("reqlore"));
@@ -210,7 +210,7 @@ fn links_are_followed_inside_the_project() {
 }
 
 #[test]
-fn new_files_in_a_private_folder_are_private() {
+fn init_makes_new_files_in_private_folders_private() {
     let place = Place::new();
     let folder = place.at("home/.codex");
     fs::create_dir(&folder).unwrap();
@@ -222,8 +222,8 @@ fn new_files_in_a_private_folder_are_private() {
 }
 
 #[test]
-fn concurrent_runs_lose_nothing() {
-    // In the project all of them write AGENTS.md, too.
+fn init_in_parallel_loses_no_entry() {
+    // In the project scope, all of them write AGENTS.md as well.
     for scope in [&["--scope", "user"][..], &[]] {
         let place = Place::new();
         let before = place.tree();
@@ -242,7 +242,7 @@ fn concurrent_runs_lose_nothing() {
 }
 
 #[test]
-fn an_entry_removed_by_hand_is_new_again() {
+fn init_after_a_manual_removal_logs_a_new_edit() {
     let place = Place::new();
     let file = place.write("project/.cursor/mcp.json", "{ \"mcpServers\": {} }\n");
     place.ok(&["--client", "cursor", "--yes"]);
@@ -251,13 +251,13 @@ fn an_entry_removed_by_hand_is_new_again() {
     place.ok(&["--client", "cursor", "--yes", "--storage", "sqlite"]);
     place.ok(&["--client", "cursor", "--yes", "--scope", "user"]);
     let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("\nRestart Cursor to see it gone."), "named once: {shown}");
+    assert!(shown.contains("\nRestart Cursor to apply the change.\n"), "named once: {shown}");
     assert_eq!(fs::read_to_string(&file).unwrap(), tidied);
     assert!(!place.at("home/.local").is_dir() && !place.at("project/AGENTS.md").is_file());
 }
 
 #[test]
-fn one_client_or_project_can_be_removed() {
+fn init_remove_can_be_limited_to_a_client_or_project() {
     let place = Place::new();
     let before = place.tree();
     place.ok(&["--client", "cursor", "--client", "zed", "--yes"]);

@@ -69,7 +69,7 @@ fn json_rpc_each_error_has_a_code_and_names_the_fix() {
         (client.call("get_item", json!({ "reference": "EP-404" })), -32002, "EP-404"),
         (client.call("update_epic", stale), -32012, "version"),
         (client.call("no_such", json!({})), -32601, "tools/list returns all tools"),
-        (client.request("no/such", json!({})), -32601, "Reqlore serves "),
+        (client.request("no/such", json!({})), -32601, "use one of "),
         (client.request("tools/call", json!({})), -32602, "tools/call"),
         (client.request("resources/read", json!({ "uri": "epic://EP-404" })), -32002, "EP-404"),
         (client.request("prompts/get", json!({ "name": "no_such" })), -32602, "no_such"),

@@ -86,7 +86,7 @@ fn model_install_wrong_file_is_refused() {
     fs::write(given.path().join("tokenizer.json"), "{}").unwrap();
     let (code, said) = cache.install(given.path().to_str().unwrap());
     assert_eq!(code, 1);
-    assert!(said.contains("tokenizer.json is not the file that is known"), "{said}");
+    assert!(said.contains("tokenizer.json: wrong SHA-256"), "{said}");
     assert!(said.contains("nothing was installed; try another source"), "{said}");
     cache.check_state("absent");
 }

@@ -1,4 +1,4 @@
-//! The supported clients: their names, their files, and a server's entry in them.
+//! The supported clients: names, file locations and the format of a server's entry.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, json};
 
 use crate::ConfigError;
-use crate::edit::{Entry, Slot};
+use crate::edit::{EntryEdit, EntrySlot};
+use crate::environment::ClientEnvironment;
 use crate::profiles::PROFILES;
-use crate::surroundings::Surroundings;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
@@ -25,7 +25,7 @@ pub enum Client {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ConfigScope {
     /// A file in the project, shared through Git.
     Project,
     /// A file in the home folder, for all projects of the user.
@@ -33,14 +33,14 @@ pub enum Scope {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Server {
+pub enum ServerSpec {
     /// The client starts it and uses standard input and output.
     Command { program: String, arguments: Vec<String> },
     /// A running server. The token is in a variable of the client's environment, never in a file.
     Url { url: String, token_variable: String },
 }
 
-impl Scope {
+impl ConfigScope {
     pub const ALL: [Self; 2] = [Self::Project, Self::User];
 
     pub fn name(self) -> &'static str {
@@ -50,17 +50,17 @@ impl Scope {
         }
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
 
 /// The position of a client's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    pub scope: Scope,
+pub struct ConfigLocation {
+    pub scope: ConfigScope,
     pub file: PathBuf,
-    pub slot: Slot,
+    pub slot: EntrySlot,
     /// True if the client starts the server in the project. Else the entry needs `--root`.
     pub starts_in_project: bool,
 }
@@ -89,35 +89,46 @@ impl Client {
         self.profile().title
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// True if its program is on the path, or it left files for the user or in the project. A path
-    /// that cannot be inspected counts as absent: it cannot be edited either.
-    pub fn is_present(self, around: &Surroundings) -> bool {
+    /// True if its program is on `PATH`, or its files exist in the home folder or the project. A
+    /// path that can't be inspected is absent, because it can't be edited either.
+    pub fn is_present(self, environment: &ClientEnvironment) -> bool {
         let profile = self.profile();
-        let user_paths = profile
-            .user_paths
-            .map_or_else(|| vec![(profile.user_folder)(around)], |paths| paths(around));
-        let project_paths = profile.project_paths.iter().map(|name| around.project.join(name));
-        around.has_program(profile.programs)
-            || user_paths.into_iter().chain(project_paths).any(|path| path.metadata().is_ok())
+        if environment.has_program(profile.programs) {
+            return true;
+        }
+        let mut paths = match profile.user_paths {
+            Some(user_paths) => user_paths(environment),
+            None => vec![(profile.user_folder)(environment)],
+        };
+        for name in profile.project_paths {
+            paths.push(environment.project.join(name));
+        }
+        paths.iter().any(|path| path.metadata().is_ok())
     }
 
-    /// The file in which the client looks for servers.
-    pub fn place(self, scope: Scope, around: &Surroundings) -> Result<Place, ConfigError> {
+    /// The file from which the client reads its servers.
+    pub fn config_location(
+        self,
+        scope: ConfigScope,
+        environment: &ClientEnvironment,
+    ) -> Result<ConfigLocation, ConfigError> {
         let profile = self.profile();
         let file = match scope {
-            Scope::Project => first_existing(&around.project, profile.project_files?),
-            Scope::User => first_existing(&(profile.user_folder)(around), profile.user_files),
+            ConfigScope::Project => first_existing(&environment.project, profile.project_files?),
+            ConfigScope::User => {
+                first_existing(&(profile.user_folder)(environment), profile.user_files)
+            }
         };
-        let starts_in_project = match profile.starts {
+        let starts_in_project = match profile.working_directory {
             WorkingDirectory::Project => true,
-            WorkingDirectory::ProjectForItsOwnFile => scope == Scope::Project,
+            WorkingDirectory::ProjectForProjectFile => scope == ConfigScope::Project,
             WorkingDirectory::Other => false,
         };
-        Ok(Place { scope, file, slot: profile.slot, starts_in_project })
+        Ok(ConfigLocation { scope, file, slot: profile.slot, starts_in_project })
     }
 
     /// The text of a new file before the entry is added.
@@ -125,28 +136,27 @@ impl Client {
         self.profile().new_file
     }
 
-    /// The variable that the client replaces by the project's folder. `--root` takes it instead of
-    /// a path if [`Place::starts_in_project`] is false: a path is valid on one machine and for one
-    /// project only. It has to be an argument of its own.
+    /// The variable that the client replaces with the project's folder. It is the value of `--root`
+    /// if [`ConfigLocation::starts_in_project`] is false, because a path is valid on one machine
+    /// only. It has to be an argument of its own.
     pub fn project_variable(self) -> Option<&'static str> {
         self.profile().project_variable
     }
 
-    /// The variable's name in [`Server::Url`] is written as it is: the caller checks it.
-    pub fn entry(self, server: &Server) -> Result<Entry, ConfigError> {
+    /// The entry for this server. The caller validates the name of the token variable.
+    pub fn entry(self, server: &ServerSpec) -> Result<EntryEdit, ConfigError> {
         let profile = self.profile();
         let template = match server {
-            Server::Command { program, arguments } => {
+            ServerSpec::Command { program, arguments } => {
                 profile.check_command(program, arguments)?;
                 &profile.command
             }
-            Server::Url { url, .. } => {
+            ServerSpec::Url { url, .. } => {
                 let template = profile.remote.as_ref().map_err(|reason| *reason)?;
                 if let Some(variable) = profile.variable_in(url) {
                     // The URL may contain a secret, so it is not shown.
                     return Err(ConfigError(format!(
-                        "{} takes `{variable}` in the URL for the beginning of a variable; give \
-                         one without it",
+                        "{} reads `{variable}` in the URL as a variable; use a URL without it",
                         profile.title
                     )));
                 }
@@ -169,61 +179,66 @@ impl fmt::Display for Client {
 
 /// The first of these files that exists, else the first.
 fn first_existing(folder: &Path, names: &[&str]) -> PathBuf {
-    let existing = names.iter().map(|name| folder.join(name)).find(|file| file.metadata().is_ok());
-    existing.unwrap_or_else(|| folder.join(names.first().unwrap_or(&"")))
+    for name in names {
+        let file = folder.join(name);
+        if file.metadata().is_ok() {
+            return file;
+        }
+    }
+    folder.join(names.first().unwrap_or(&""))
 }
 
-/// The facts of one client. An `Err` says what it lacks and what to do instead.
+/// The properties of one client. An `Err` names a missing feature and the alternative.
 pub(crate) struct ClientProfile {
     pub name: &'static str,
     pub title: &'static str,
     pub programs: &'static [&'static str],
-    pub user_folder: fn(&Surroundings) -> PathBuf,
-    /// In the user folder; the first that exists, else the first.
+    pub user_folder: fn(&ClientEnvironment) -> PathBuf,
+    /// In the user folder. The first that exists is used, else the first.
     pub user_files: &'static [&'static str],
-    /// In the project, likewise.
+    /// In the project, with the same rule.
     pub project_files: Result<&'static [&'static str], &'static str>,
-    /// Files and folders that the client makes for a user, if not the user folder.
-    pub user_paths: Option<fn(&Surroundings) -> Vec<PathBuf>>,
-    /// Files and folders that a client has in a project.
+    /// Files and folders that show that the user has the client, if not the user folder.
+    pub user_paths: Option<fn(&ClientEnvironment) -> Vec<PathBuf>>,
+    /// Files and folders that show that the project is used with the client.
     pub project_paths: &'static [&'static str],
-    pub slot: Slot,
+    pub slot: EntrySlot,
     pub new_file: &'static str,
-    pub starts: WorkingDirectory,
+    pub working_directory: WorkingDirectory,
     pub project_variable: Option<&'static str>,
-    /// The beginnings of the texts that the client replaces in values. `$` is one only before a
-    /// name.
+    /// Beginnings of variables that the client replaces in values. `$` is one only before a name.
     pub variables: &'static [&'static str],
-    /// True if a shell splits a program without arguments.
+    /// True if the client passes a program without arguments to a shell.
     pub has_shell: bool,
-    pub command: Template,
-    pub remote: Result<Template, &'static str>,
+    pub command: EntryTemplate,
+    pub remote: Result<EntryTemplate, &'static str>,
 }
 
 /// The directory in which a client starts a server.
 #[derive(Clone, Copy)]
 pub(crate) enum WorkingDirectory {
     Project,
-    ProjectForItsOwnFile,
+    ProjectForProjectFile,
     Other,
 }
 
 /// An entry for one kind of server.
-pub(crate) struct Template {
-    pub set: &'static [(&'static str, Field)],
-    /// Keys of the other kind. `args` comes first, and is dropped unless it is set.
+pub(crate) struct EntryTemplate {
+    pub set: &'static [(&'static str, TemplateField)],
+    /// Keys to remove because they belong to the other kind of server. `args`, if listed, is first
+    /// and is removed only if it is not set.
     pub drop: &'static [&'static str],
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Field {
+pub(crate) enum TemplateField {
     Text(&'static str),
     False,
-    /// A list with one text.
+    /// A list of one string.
     List(&'static str),
     Program,
     Arguments,
-    /// Left out if there are none.
+    /// Omitted if there are none.
     OptionalArguments,
     ProgramAndArguments,
     Url,
@@ -232,74 +247,92 @@ pub(crate) enum Field {
     TokenVariable,
 }
 
-impl Template {
-    fn entry(&self, server: &Server) -> Entry {
+impl EntryTemplate {
+    fn entry(&self, server: &ServerSpec) -> EntryEdit {
         let (mut program, mut arguments, mut url, mut variable) = ("", &[][..], "", "");
         match server {
-            Server::Command { program: name, arguments: list } => {
+            ServerSpec::Command { program: name, arguments: list } => {
                 (program, arguments) = (name, list);
             }
-            Server::Url { url: at, token_variable } => (url, variable) = (at, token_variable),
+            ServerSpec::Url { url: address, token_variable } => {
+                (url, variable) = (address, token_variable);
+            }
         }
         let mut set = Map::new();
         for (key, field) in self.set {
             let value = match *field {
-                Field::OptionalArguments if arguments.is_empty() => continue,
-                Field::Arguments | Field::OptionalArguments => json!(arguments),
-                Field::Text(text) => json!(text),
-                Field::False => json!(false),
-                Field::List(text) => json!([text]),
-                Field::Program => json!(program),
-                Field::ProgramAndArguments => {
-                    [program].into_iter().chain(arguments.iter().map(String::as_str)).collect()
+                TemplateField::OptionalArguments if arguments.is_empty() => continue,
+                TemplateField::Arguments | TemplateField::OptionalArguments => json!(arguments),
+                TemplateField::Text(text) => json!(text),
+                TemplateField::False => json!(false),
+                TemplateField::List(text) => json!([text]),
+                TemplateField::Program => json!(program),
+                TemplateField::ProgramAndArguments => {
+                    let mut words = vec![json!(program)];
+                    words.extend(arguments.iter().map(|argument| json!(argument)));
+                    json!(words)
                 }
-                Field::Url => json!(url),
-                Field::Headers(before, after) => {
+                TemplateField::Url => json!(url),
+                TemplateField::Headers(before, after) => {
                     json!({ "Authorization": format!("Bearer {before}{variable}{after}") })
                 }
-                Field::TokenVariable => json!(variable),
+                TemplateField::TokenVariable => json!(variable),
             };
             set.insert((*key).to_owned(), value);
         }
         let drop = match self.drop.split_first() {
             Some((first, rest)) if set.contains_key(*first) => rest,
+            // The entry sets no `args`, so old ones are removed.
             _ => self.drop,
         };
-        Entry { set, drop }
+        EntryEdit { set, drop }
     }
 }
 
 impl ClientProfile {
-    /// Clients replace variables in what they read, so `${` in a path would change it silently.
-    /// None documents an escape, so such texts are rejected.
+    /// Rejects text that the client would replace as a variable: no client documents an escape.
     fn check_command(&self, program: &str, arguments: &[String]) -> Result<(), ConfigError> {
         let title = self.title;
-        let is_word = |c: char| c.is_alphanumeric() || "/\\:._-+@".contains(c);
-        if self.has_shell && arguments.is_empty() && !program.chars().all(is_word) {
+        // Arguments are quoted, but a program without them is passed as it is.
+        if self.has_shell && arguments.is_empty() && !program.chars().all(is_shell_safe) {
             return Err(ConfigError(format!(
                 "{title} passes `{program}` to a shell, which would split or expand it; put the \
-                 program on the path, and name it without spaces and signs"
+                 program on PATH under a name without spaces and special characters"
             )));
         }
-        let given = arguments.iter().map(String::as_str);
-        let given = given.filter(|argument| Some(*argument) != self.project_variable);
-        for text in std::iter::once(program).chain(given) {
+        for text in std::iter::once(program).chain(arguments.iter().map(String::as_str)) {
+            // This one has to be replaced: it is the project's folder.
+            if Some(text) == self.project_variable {
+                continue;
+            }
             if let Some(variable) = self.variable_in(text) {
                 return Err(ConfigError(format!(
-                    "{title} takes `{variable}` in `{text}` for the beginning of a variable; give \
-                     it another name"
+                    "{title} reads `{variable}` in `{text}` as a variable; use another name"
                 )));
             }
         }
         Ok(())
     }
 
+    /// The beginning of the first variable in a text.
     fn variable_in(&self, text: &str) -> Option<&'static str> {
-        let is_name =
-            |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        self.variables.iter().copied().find(|sign| match *sign {
-            "$" => text.split('$').skip(1).any(is_name),
-            sign => text.contains(sign),
-        })
+        for prefix in self.variables {
+            let is_variable = match *prefix {
+                "$" => text.split('$').skip(1).any(|rest| rest.starts_with(is_name_start)),
+                prefix => text.contains(prefix),
+            };
+            if is_variable {
+                return Some(prefix);
+            }
+        }
+        None
     }
+}
+
+fn is_shell_safe(c: char) -> bool {
+    c.is_alphanumeric() || "/\\:._-+@".contains(c)
+}
+
+fn is_name_start(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }

@@ -1,40 +1,40 @@
-//! MCP clients' configuration files: their locations, and a server's entry in them.
+//! Locations of MCP clients' configuration files, and edits of this server's entry in them.
 //!
-//! Nothing here reads the environment or writes a file: the caller shows each change to the user
-//! before it is written. An edit changes one entry, and can be undone to the byte ([`Trace`]).
+//! Nothing here reads the environment or writes a file, so callers can show each change before it
+//! is written. An [`UndoPatch`] restores the bytes.
 
 pub mod client;
 pub mod edit;
+mod environment;
 mod profiles;
-mod surroundings;
-pub mod trace;
+pub mod undo;
 
-pub use client::{Client, Place, Scope, Server};
-pub use edit::{Entry, Format, Slot};
-pub use surroundings::{Platform, Surroundings};
-pub use trace::Trace;
+pub use client::{Client, ConfigLocation, ConfigScope, ServerSpec};
+pub use edit::{ConfigFormat, EntryEdit, EntrySlot};
+pub use environment::{ClientEnvironment, Platform};
+pub use undo::UndoPatch;
 
-/// Why a client can't be configured or its file can't be edited, and what to do instead.
+/// The reason why a client or its file can't be edited, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
 impl ConfigError {
-    /// An error at a byte of a text, with line and column as editors count them.
-    fn at(text: &str, at: usize, what: &str) -> Self {
-        let before = &text[..at];
+    /// An error at a byte position of a text. Shows line and column as editors count them.
+    fn at_position(text: &str, position: usize, message: &str) -> Self {
+        let before = &text[..position];
         let line = before.matches('\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |end| end + 1);
-        let column = before[start..].chars().count() + 1;
-        Self(format!("line {line}, column {column}: {what}"))
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let column = before[line_start..].chars().count() + 1;
+        Self(format!("line {line}, column {column}: {message}"))
     }
 
-    fn syntax(text: &str, at: usize, format: &str, what: &str) -> Self {
-        let what = format!(
-            "not the {format} that the client reads: {what}; correct it there, or move the file \
-             away, then run this again"
+    fn syntax_error(text: &str, position: usize, format: &str, problem: &str) -> Self {
+        let message = format!(
+            "invalid {format}: {problem}; correct the file or move it away, then run the command \
+             again"
         );
-        Self::at(text, at, &what)
+        Self::at_position(text, position, &message)
     }
 }
 

@@ -1,10 +1,10 @@
-//! The facts of each client, with the documentation in which to check them again.
+//! The properties of each client, with the documentation that they come from.
 
-use crate::client::{ClientProfile, Field, Template, WorkingDirectory};
-use crate::edit::{Format, Slot};
-use crate::surroundings::Platform;
+use crate::client::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
+use crate::edit::{ConfigFormat, EntrySlot};
+use crate::environment::Platform;
 
-use Field::{
+use TemplateField::{
     Arguments, False, Headers, List, OptionalArguments, Program, ProgramAndArguments, Text,
     TokenVariable, Url,
 };
@@ -24,7 +24,7 @@ pub(crate) const PROFILES: [&ClientProfile; 10] = [
 ];
 
 /// The map of servers that most clients have.
-const SERVERS: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
+const SERVERS: EntrySlot = EntrySlot { format: ConfigFormat::Json, path: &["mcpServers"] };
 
 /// "Connect Claude Code to tools via MCP" and "Environment variables" (code.claude.com/docs):
 /// - `~/.claude.json` also holds Claude's own state, and moves into `CLAUDE_CONFIG_DIR`.
@@ -36,25 +36,25 @@ const CLAUDE_CODE: ClientProfile = ClientProfile {
     name: "claude-code",
     title: "Claude Code",
     programs: &["claude"],
-    user_folder: |around| around.moved_or("CLAUDE_CONFIG_DIR", ""),
+    user_folder: |environment| environment.variable_or_home("CLAUDE_CONFIG_DIR", ""),
     user_files: &[".claude.json"],
     project_files: Ok(&[".mcp.json"]),
-    user_paths: Some(|around| {
-        let file = around.moved_or("CLAUDE_CONFIG_DIR", "").join(".claude.json");
-        vec![around.moved_or("CLAUDE_CONFIG_DIR", ".claude"), file]
+    user_paths: Some(|environment| {
+        let file = environment.variable_or_home("CLAUDE_CONFIG_DIR", "").join(".claude.json");
+        vec![environment.variable_or_home("CLAUDE_CONFIG_DIR", ".claude"), file]
     }),
     project_paths: &[".claude", ".mcp.json"],
     slot: SERVERS,
     new_file: "",
-    starts: WorkingDirectory::Project,
+    working_directory: WorkingDirectory::Project,
     project_variable: None,
     variables: &["${"],
     has_shell: false,
-    command: Template {
+    command: EntryTemplate {
         set: &[("type", Text("stdio")), ("command", Program), ("args", OptionalArguments)],
         drop: &["args", "url", "headers"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[("type", Text("http")), ("url", Url), ("headers", Headers("${", "}"))],
         drop: &["command", "args"],
     }),
@@ -72,19 +72,21 @@ const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
     name: "claude-desktop",
     title: "Claude Desktop",
     programs: &["claude-desktop"],
-    user_folder: |around| around.applications().join("Claude"),
+    user_folder: |environment| environment.application_data().join("Claude"),
     user_files: &["claude_desktop_config.json"],
     project_files: Err("Claude Desktop has no file for a project; use --scope user"),
     user_paths: None,
     project_paths: &[],
-    starts: WorkingDirectory::Other,
+    working_directory: WorkingDirectory::Other,
     variables: &[],
-    command: Template {
+    command: EntryTemplate {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &["args", "type", "url", "headers"],
     },
-    remote: Err("Claude Desktop's file can't name a server over http; use --transport stdio, or \
-                 add the URL in its settings under Connectors"),
+    remote: Err(
+        "Claude Desktop's file can't contain an HTTP server; use --transport stdio, or add \
+                 the URL in its settings under Connectors",
+    ),
     ..CLAUDE_CODE
 };
 
@@ -97,18 +99,18 @@ const CURSOR: ClientProfile = ClientProfile {
     name: "cursor",
     title: "Cursor",
     programs: &["cursor", "cursor-agent"],
-    user_folder: |around| around.home.join(".cursor"),
+    user_folder: |environment| environment.home.join(".cursor"),
     user_files: &["mcp.json"],
     project_files: Ok(&[".cursor/mcp.json"]),
     user_paths: None,
     project_paths: &[".cursor"],
-    starts: WorkingDirectory::Other,
+    working_directory: WorkingDirectory::Other,
     project_variable: Some("${workspaceFolder}"),
-    command: Template {
+    command: EntryTemplate {
         set: &[("type", Text("stdio")), ("command", Program), ("args", OptionalArguments)],
         drop: &["args", "url", "headers", "auth"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[("url", Url), ("headers", Headers("${env:", "}"))],
         drop: &["type", "command", "args", "envFile"],
     }),
@@ -120,7 +122,8 @@ const CURSOR: ClientProfile = ClientProfile {
 /// - The map is `servers`; each entry has a `type`.
 /// - All predefined variables are replaced, `${env:NAME}` and `${workspaceFolder}` among them; the
 ///   latter is an error in the user's file. One report says that headers are left out (issue
-///   336232). `${input:…}` would ask for the token, and needs a second entry beside `servers`.
+///   336232). `${input:…}` would prompt for the token, and needs a second entry next to
+///   `servers`.
 /// - A server of a project's file is started in the project, one of the user's file in the home
 ///   folder.
 /// - The folder is the stable release's default profile; other profiles have files of their own.
@@ -128,20 +131,23 @@ const VS_CODE: ClientProfile = ClientProfile {
     name: "vscode",
     title: "VS Code",
     programs: &["code"],
-    user_folder: |around| around.applications().join("Code").join("User"),
+    user_folder: |environment| environment.application_data().join("Code").join("User"),
     user_files: &["mcp.json"],
     project_files: Ok(&[".vscode/mcp.json"]),
-    user_paths: Some(|around| {
-        vec![around.home.join(".vscode"), around.applications().join("Code").join("User")]
+    user_paths: Some(|environment| {
+        vec![
+            environment.home.join(".vscode"),
+            environment.application_data().join("Code").join("User"),
+        ]
     }),
     project_paths: &[".vscode"],
-    slot: Slot { format: Format::Json, path: &["servers"] },
-    starts: WorkingDirectory::ProjectForItsOwnFile,
-    command: Template {
+    slot: EntrySlot { format: ConfigFormat::Json, path: &["servers"] },
+    working_directory: WorkingDirectory::ProjectForProjectFile,
+    command: EntryTemplate {
         set: &[("type", Text("stdio")), ("command", Program), ("args", OptionalArguments)],
         drop: &["args", "url", "headers", "oauth"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[("type", Text("http")), ("url", Url), ("headers", Headers("${env:", "}"))],
         drop: &["command", "args", "cwd", "env", "envFile"],
     }),
@@ -162,24 +168,24 @@ const ZED: ClientProfile = ClientProfile {
     title: "Zed",
     // Distributions name it `zeditor`, since ZFS has a `zed`.
     programs: &["zed", "zeditor"],
-    user_folder: |around| match around.platform {
-        Platform::Linux => around.dot_config().join("zed"),
-        Platform::MacOs => around.home.join(".config/zed"),
-        Platform::Windows => around.applications().join("Zed"),
+    user_folder: |environment| match environment.platform {
+        Platform::Linux => environment.config_home().join("zed"),
+        Platform::MacOs => environment.home.join(".config/zed"),
+        Platform::Windows => environment.application_data().join("Zed"),
     },
     user_files: &["settings.json"],
     project_files: Ok(&[".zed/settings.json"]),
     user_paths: None,
     project_paths: &[".zed"],
-    slot: Slot { format: Format::Json, path: &["context_servers"] },
+    slot: EntrySlot { format: ConfigFormat::Json, path: &["context_servers"] },
     variables: &["${", "$"],
     has_shell: true,
     // Earlier versions reject an entry without `args`.
-    command: Template {
+    command: EntryTemplate {
         set: &[("command", Program), ("args", Arguments)],
         drop: &["url", "headers"],
     },
-    remote: Err("Zed can't take a token from its environment, and the file must not contain it; \
+    remote: Err("Zed can't read a token from its environment, and the file must not contain it; \
                  use --transport stdio"),
     ..CLAUDE_CODE
 };
@@ -195,14 +201,14 @@ const CODEX: ClientProfile = ClientProfile {
     name: "codex",
     title: "Codex CLI",
     programs: &["codex"],
-    user_folder: |around| around.moved_or("CODEX_HOME", ".codex"),
+    user_folder: |environment| environment.variable_or_home("CODEX_HOME", ".codex"),
     user_files: &["config.toml"],
     project_files: Ok(&[".codex/config.toml"]),
     user_paths: None,
     project_paths: &[".codex"],
-    slot: Slot { format: Format::Toml, path: &["mcp_servers"] },
+    slot: EntrySlot { format: ConfigFormat::Toml, path: &["mcp_servers"] },
     variables: &[],
-    command: Template {
+    command: EntryTemplate {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &[
             "args",
@@ -215,7 +221,7 @@ const CODEX: ClientProfile = ClientProfile {
             "oauth_resource",
         ],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[("url", Url), ("bearer_token_env_var", TokenVariable)],
         drop: &["command", "args", "env", "env_vars", "cwd", "bearer_token"],
     }),
@@ -235,18 +241,18 @@ const GEMINI: ClientProfile = ClientProfile {
     name: "gemini",
     title: "Gemini CLI",
     programs: &["gemini"],
-    user_folder: |around| around.moved_or("GEMINI_CLI_HOME", "").join(".gemini"),
+    user_folder: |environment| environment.variable_or_home("GEMINI_CLI_HOME", "").join(".gemini"),
     user_files: &["settings.json"],
     project_files: Ok(&[".gemini/settings.json"]),
     // Other programs of Google use the folder as well.
-    user_paths: Some(|around| vec![(GEMINI.user_folder)(around).join("settings.json")]),
+    user_paths: Some(|environment| vec![(GEMINI.user_folder)(environment).join("settings.json")]),
     project_paths: &[".gemini"],
     variables: &["${", "$"],
-    command: Template {
+    command: EntryTemplate {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &["args", "type", "url", "httpUrl", "headers", "oauth"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[("httpUrl", Url), ("headers", Headers("${", "}"))],
         drop: &["command", "args", "cwd", "type", "url"],
     }),
@@ -268,14 +274,14 @@ const COPILOT: ClientProfile = ClientProfile {
     name: "copilot",
     title: "Copilot CLI",
     programs: &["copilot"],
-    user_folder: |around| around.moved_or("COPILOT_HOME", ".copilot"),
+    user_folder: |environment| environment.variable_or_home("COPILOT_HOME", ".copilot"),
     user_files: &["mcp-config.json"],
     project_files: Ok(&[".github/mcp.json"]),
     // The folder alone may be VS Code's, which keeps servers there as well.
-    user_paths: Some(|around| vec![(COPILOT.user_folder)(around).join("config.json")]),
+    user_paths: Some(|environment| vec![(COPILOT.user_folder)(environment).join("config.json")]),
     project_paths: &[".github/mcp.json", ".github/copilot"],
     variables: &["${", "$"],
-    command: Template {
+    command: EntryTemplate {
         set: &[
             ("type", Text("stdio")),
             ("command", Program),
@@ -284,7 +290,7 @@ const COPILOT: ClientProfile = ClientProfile {
         ],
         drop: &["url", "headers"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[
             ("type", Text("http")),
             ("url", Url),
@@ -307,17 +313,17 @@ const KIRO: ClientProfile = ClientProfile {
     name: "kiro",
     title: "Kiro",
     programs: &["kiro", "kiro-cli"],
-    user_folder: |around| around.home.join(".kiro"),
+    user_folder: |environment| environment.home.join(".kiro"),
     user_files: &["settings/mcp.json"],
     project_files: Ok(&[".kiro/settings/mcp.json"]),
     user_paths: None,
     project_paths: &[".kiro"],
-    starts: WorkingDirectory::ProjectForItsOwnFile,
-    command: Template {
+    working_directory: WorkingDirectory::ProjectForProjectFile,
+    command: EntryTemplate {
         set: &[("command", Program), ("args", Arguments)],
         drop: &["type", "url", "headers", "oauth", "oauthScopes"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[("url", Url), ("headers", Headers("${", "}"))],
         drop: &["command", "args", "type"],
     }),
@@ -339,7 +345,7 @@ const OPEN_CODE: ClientProfile = ClientProfile {
     name: "opencode",
     title: "OpenCode",
     programs: &["opencode"],
-    user_folder: |around| around.dot_config().join("opencode"),
+    user_folder: |environment| environment.config_home().join("opencode"),
     user_files: &["opencode.json", "opencode.jsonc"],
     project_files: Ok(&[
         "opencode.json",
@@ -347,17 +353,19 @@ const OPEN_CODE: ClientProfile = ClientProfile {
         ".opencode/opencode.json",
         ".opencode/opencode.jsonc",
     ]),
-    user_paths: Some(|around| vec![(OPEN_CODE.user_folder)(around), around.home.join(".opencode")]),
+    user_paths: Some(|environment| {
+        vec![(OPEN_CODE.user_folder)(environment), environment.home.join(".opencode")]
+    }),
     project_paths: &["opencode.json", "opencode.jsonc", ".opencode"],
-    slot: Slot { format: Format::Json, path: &["mcp"] },
+    slot: EntrySlot { format: ConfigFormat::Json, path: &["mcp"] },
     // OpenCode would write this line itself, and the file could not be restored to the byte.
     new_file: "{\n  \"$schema\": \"https://opencode.ai/config.json\"\n}\n",
     variables: &["{env:", "{file:"],
-    command: Template {
+    command: EntryTemplate {
         set: &[("type", Text("local")), ("command", ProgramAndArguments)],
         drop: &["args", "env", "url", "headers", "oauth"],
     },
-    remote: Ok(Template {
+    remote: Ok(EntryTemplate {
         set: &[
             ("type", Text("remote")),
             ("url", Url),

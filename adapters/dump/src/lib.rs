@@ -1,8 +1,8 @@
-//! A dump: everything that a storage keeps, in one file that can be read without Reqlore.
+//! The dump file format: the whole content of a storage, readable without Reqlore.
 //!
-//! JSON Lines: a header, one line per [`ArchiveRecord`], and an end line with the number of lines
+//! The format is JSON Lines: a header, one line per [`ArchiveRecord`], and an end line with counts
 //! and the SHA-256 of all bytes before it (`head -n -1 FILE | sha256sum` prints the same).
-//! [`Dump::read`] verifies the whole file before it returns anything, so a damaged file changes
+//! [`Dump::read`] verifies the whole file before it returns a record, so a damaged file changes
 //! nothing. Each line is checked again when it is returned, because the file may change meanwhile.
 
 mod lines;
@@ -16,10 +16,10 @@ use async_trait::async_trait;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, RecordReader, RecordWriter};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
-use crate::read::Reader;
-use crate::write::Writer;
+use crate::read::DumpReader;
+use crate::write::DumpWriter;
 
-/// The path of a dump, existing or to be written.
+/// A dump file by its path, existing or to be written.
 #[derive(Debug, Clone)]
 pub struct Dump {
     path: PathBuf,
@@ -35,31 +35,34 @@ impl Dump {
 impl Archive for Dump {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let path = self.path.clone();
-        Ok(Box::new(BlockingState(Some(blocking(move || Reader::open(&path)).await?))))
+        Ok(Box::new(BlockingState(Some(run_blocking(move || DumpReader::open(&path)).await?))))
     }
 
-    /// The file appears once it is complete, and never replaces another one.
+    /// Creates the file when it is complete. Never replaces an existing file.
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let path = self.path.clone();
-        Ok(Box::new(BlockingState(Some(blocking(move || Writer::begin(path)).await?))))
+        Ok(Box::new(BlockingState(Some(run_blocking(move || DumpWriter::begin(path)).await?))))
     }
 }
 
-/// A reader or writer that works where blocking is allowed. `None` after an error or a panic.
+/// A reader or writer that runs on blocking threads. `None` after an error or a panic.
 struct BlockingState<T>(Option<T>);
 
 impl<T: Send + 'static> BlockingState<T> {
     fn take(&mut self) -> StoreResult<T> {
-        let gone = || StoreError::Internal("a dump is used after an error".to_owned());
-        self.0.take().ok_or_else(gone)
+        match self.0.take() {
+            Some(state) => Ok(state),
+            None => Err(StoreError::Internal("the dump was used after an error".to_owned())),
+        }
     }
 
     async fn run<R: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut T) -> StoreResult<R> + Send + 'static,
     ) -> StoreResult<R> {
+        // Put back only after success, so every call after an error fails.
         let mut state = self.take()?;
-        let (state, result) = blocking(move || {
+        let (state, result) = run_blocking(move || {
             let result = work(&mut state)?;
             Ok((state, result))
         })
@@ -70,30 +73,36 @@ impl<T: Send + 'static> BlockingState<T> {
 }
 
 #[async_trait]
-impl RecordReader for BlockingState<Reader> {
+impl RecordReader for BlockingState<DumpReader> {
     fn total(&self) -> Option<usize> {
         self.0.as_ref().map(|reader| reader.total)
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        self.run(Reader::batch).await
+        self.run(DumpReader::next_batch).await
     }
 }
 
 #[async_trait]
-impl RecordWriter for BlockingState<Writer> {
+impl RecordWriter for BlockingState<DumpWriter> {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        self.run(move |writer| records.iter().try_for_each(|record| writer.add(record))).await
+        self.run(move |writer| {
+            for record in &records {
+                writer.add_record(record)?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
         let writer = self.take()?;
-        blocking(move || writer.finish()).await
+        run_blocking(move || writer.finish()).await
     }
 }
 
-/// Runs file operations where blocking is allowed; a panic becomes an error.
-async fn blocking<T: Send + 'static>(
+/// Runs file operations where blocking is allowed. A panic becomes an error.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
     let outcome = tokio::task::spawn_blocking(work).await;

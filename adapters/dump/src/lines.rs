@@ -1,6 +1,6 @@
 //! The lines of a dump file.
 //!
-//! Dumps outlive programs: a change to what these types read or write needs a new [`VERSION`].
+//! Later versions must read old dumps: any change to these types needs a new [`VERSION`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use reqlore_domain::identity::{Access, Role, Token, TokenDigest, TokenId, User, 
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -22,74 +23,71 @@ use sha2::{Digest as _, Sha256};
 const FORMAT: &str = "reqlore-dump";
 const VERSION: u64 = 1;
 
-/// The longest line: a byte of text takes at most six in JSON (`\u0000`); the rest is for the
-/// other keys.
-pub(crate) const LINE_BYTES: usize = 6 * MAX_BYTES + (1 << 20);
+/// Maximum length of a line: JSON needs at most six bytes for a byte of text (`\u0000`). The rest
+/// is for the other keys.
+pub(crate) const MAX_LINE_BYTES: usize = 6 * MAX_BYTES + (1 << 20);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Header<'a> {
+pub(crate) struct DumpHeader<'a> {
     format: Cow<'a, str>,
     version: u64,
-    /// The program that wrote it.
+    /// Version of the program that wrote the dump.
     reqlore: Cow<'a, str>,
 }
 
-/// Why the header is refused.
+/// The reason why a header is refused.
 pub(crate) enum HeaderError {
     Newer(String),
     Unreadable(String),
 }
 
-impl Header<'_> {
-    pub(crate) const OURS: Self = Header {
+impl DumpHeader<'_> {
+    pub(crate) const CURRENT: Self = DumpHeader {
         format: Cow::Borrowed(FORMAT),
         version: VERSION,
         reqlore: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
     };
 
     /// Checks the version first, because a newer format may have other keys.
-    pub(crate) fn check(line: &[u8]) -> Result<(), HeaderError> {
-        let not_a_dump = || HeaderError::Unreadable("this is not a Reqlore dump".to_owned());
-        let header: Value = serde_json::from_slice(line).map_err(|_| not_a_dump())?;
+    pub(crate) fn check_line(line: &[u8]) -> Result<(), HeaderError> {
+        let header = serde_json::from_slice(line).unwrap_or(Value::Null);
         if header["format"] != FORMAT {
-            return Err(not_a_dump());
+            return Err(HeaderError::Unreadable("this is not a Reqlore dump".to_owned()));
         }
         match header["version"].as_u64() {
             Some(version) if version > VERSION => Err(HeaderError::Newer(format!(
-                "it was written by a newer Reqlore (format {version}, and this one reads \
-                 {VERSION}); upgrade Reqlore to read it"
+                "was written by a newer Reqlore (format {version}, supported: {VERSION}); \
+                 update Reqlore"
             ))),
-            Some(VERSION) => match serde_json::from_value::<Header>(header) {
+            Some(VERSION) => match serde_json::from_value::<DumpHeader>(header) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(HeaderError::Unreadable(error.to_string())),
             },
-            _ => {
-                Err(HeaderError::Unreadable(format!("the version of the format is not {VERSION}")))
-            }
+            _ => Err(HeaderError::Unreadable(format!("the format version is not {VERSION}"))),
         }
     }
 }
 
-/// The last line. Dumps without users, tokens and audit rows may lack these counts.
+/// The last line. Dumps without users, tokens and audit rows may omit these counts.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct End {
-    /// The number of documents.
+pub(crate) struct EndLine {
+    /// Number of documents.
     pub(crate) records: u64,
     #[serde(default)]
     users: u64,
     #[serde(default)]
     tokens: u64,
-    /// The number of audit rows.
+    /// Number of audit rows.
     #[serde(default)]
     audit: u64,
-    /// Of all lines before it; empty while lines are counted.
+    /// Hash of all lines before this one; empty while lines are counted.
     pub(crate) sha256: String,
 }
 
-impl End {
-    pub(crate) fn count(&mut self, record: &ArchiveRecord) {
+impl EndLine {
+    pub(crate) fn count_record(&mut self, record: &ArchiveRecord) {
         match record {
             ArchiveRecord::Document(_) => self.records += 1,
             ArchiveRecord::HighWaterMark(_) => {}
@@ -104,46 +102,55 @@ impl End {
     }
 
     /// Describes the first count that differs from the lines.
-    pub(crate) fn miscount(&self, found: &Self) -> Option<String> {
-        let counts = [
-            ("records", self.records, found.records),
-            ("users", self.users, found.users),
-            ("tokens", self.tokens, found.tokens),
-            ("rows of the audit", self.audit, found.audit),
-        ];
-        let differs = counts.into_iter().find(|(_, stated, found)| stated != found);
-        differs.map(|(what, stated, found)| format!("there are {found} {what}, not {stated}"))
+    pub(crate) fn describe_miscount(&self, actual: &Self) -> Option<String> {
+        for (label, stated, actual) in [
+            ("records", self.records, actual.records),
+            ("users", self.users, actual.users),
+            ("tokens", self.tokens, actual.tokens),
+            ("audit rows", self.audit, actual.audit),
+        ] {
+            if stated != actual {
+                return Some(format!("there are {actual} {label}, not {stated}"));
+            }
+        }
+        None
     }
 }
 
-/// The first key of a line tells its type; a document has none of these.
-pub(crate) fn decode(line: &[u8]) -> Result<ArchiveRecord, String> {
+pub(crate) fn decode_line(line: &[u8]) -> Result<ArchiveRecord, String> {
+    let error = match parse_record(line) {
+        Ok(record) => return Ok(record),
+        Err(error) => error,
+    };
+    let json = serde_json::from_slice::<Value>(line);
+    if json.is_ok_and(|json| json.get("sha256").is_some()) {
+        return Err("the file continues after its end line".to_owned());
+    }
+    // serde_json saw one line only, so its line number is always 1.
+    Err(error.to_string().replace(" at line 1 column ", " at column "))
+}
+
+/// The first key of a line determines its type. A document line starts with none of these.
+fn parse_record(line: &[u8]) -> serde_json::Result<ArchiveRecord> {
     let mut reader = serde_json::Deserializer::from_slice(line);
     let json = &mut reader;
     let record = if line.starts_with(b"{\"mark\":") {
-        MarkLine::deserialize(json).map(ArchiveRecord::HighWaterMark)
+        ArchiveRecord::HighWaterMark(MarkLine::deserialize(json)?)
     } else if line.starts_with(b"{\"user\":") {
-        UserLine::deserialize(json).map(ArchiveRecord::User)
+        ArchiveRecord::User(UserLine::deserialize(json)?)
     } else if line.starts_with(b"{\"token\":") {
-        TokenLine::deserialize(json).map(ArchiveRecord::Token)
+        ArchiveRecord::Token(TokenLine::deserialize(json)?)
     } else if line.starts_with(b"{\"audit\":") {
-        RowLine::deserialize(json).map(ArchiveRecord::AuditRow)
+        ArchiveRecord::AuditRow(RowLine::deserialize(json)?)
     } else {
-        DocumentLine::deserialize(json)
-            .and_then(|document| document.decode().map_err(serde::de::Error::custom))
-            .map(ArchiveRecord::Document)
+        let document = DocumentLine::deserialize(json)?.decode();
+        ArchiveRecord::Document(document.map_err(serde_json::Error::custom)?)
     };
-    record.and_then(|record| reader.end().map(|()| record)).map_err(|error| {
-        let line = serde_json::from_slice::<Value>(line);
-        if line.is_ok_and(|line| line.get("sha256").is_some()) {
-            return "the file continues after its end line".to_owned();
-        }
-        // serde_json saw one line only, so its line number is always 1.
-        error.to_string().replace(" at line 1 column ", " at column ")
-    })
+    reader.end()?;
+    Ok(record)
 }
 
-pub(crate) fn encode(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), String> {
+pub(crate) fn encode_line(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), String> {
     let json = &mut serde_json::Serializer::new(line);
     let written = match record {
         ArchiveRecord::Document(record) => DocumentLine::new(record).serialize(json),
@@ -155,7 +162,7 @@ pub(crate) fn encode(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), S
     written.map_err(|error| error.to_string())
 }
 
-/// A document. Its bytes are in `text`, or in `base64` if they are not UTF-8.
+/// A document. Its body is in `text`, or in `base64` if it is not UTF-8.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DocumentLine<'a> {
@@ -190,8 +197,9 @@ impl<'a> DocumentLine<'a> {
     }
 
     fn decode(self) -> Result<DocumentRecord, String> {
-        let kind = DocumentKind::from_name(&self.kind);
-        let kind = kind.ok_or_else(|| format!("unknown kind {:?}", self.kind))?;
+        let Some(kind) = DocumentKind::from_name(&self.kind) else {
+            return Err(format!("unknown kind {:?}", self.kind));
+        };
         let body = match (self.text, self.base64) {
             (Some(text), None) => text.into_owned().into_bytes(),
             (None, Some(base64)) => STANDARD.decode(base64).map_err(|error| error.to_string())?,
@@ -272,8 +280,8 @@ struct RowLine {
     text: Arc<str>,
 }
 
-/// A point in time, or an optional one that is present, in its one spelling: other spellings could
-/// hold more than a [`Timestamp`] can.
+/// A timestamp as RFC 3339 text, for fields with and without `Option`. Only one spelling is valid,
+/// because others could hold more than a [`Timestamp`].
 mod time_text {
     use std::borrow::Cow;
 
@@ -286,23 +294,30 @@ mod time_text {
         time: &(impl Copy + Into<Option<Timestamp>>),
         json: S,
     ) -> Result<S::Ok, S::Error> {
-        let text = (*time).into().map(to_text).transpose();
-        text.map_err(serde::ser::Error::custom)?.serialize(json)
+        let text = match (*time).into() {
+            Some(time) => Some(to_text(time).map_err(serde::ser::Error::custom)?),
+            None => None,
+        };
+        text.serialize(json)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>, T: From<Timestamp>>(
         json: D,
     ) -> Result<T, D::Error> {
         let text = Cow::<str>::deserialize(json)?;
-        let time = OffsetDateTime::parse(&text, &Rfc3339).ok();
-        let nanos = time.and_then(|time| i64::try_from(time.unix_timestamp_nanos()).ok());
-        let time = nanos.map(Timestamp);
-        let time = time.filter(|time| to_text(*time).is_ok_and(|same| same == text));
-        time.map(T::from).ok_or_else(|| {
-            serde::de::Error::custom(format!(
+        match from_text(&text) {
+            Some(time) => Ok(T::from(time)),
+            None => Err(serde::de::Error::custom(format!(
                 "{text:?} is not a time like 2026-01-31T23:59:59.123456789Z in 1677 to 2262"
-            ))
-        })
+            ))),
+        }
+    }
+
+    fn from_text(text: &str) -> Option<Timestamp> {
+        let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+        let time = Timestamp(i64::try_from(time.unix_timestamp_nanos()).ok()?);
+        // Rejects every other spelling of the same time.
+        (to_text(time).ok()? == text).then_some(time)
     }
 
     fn to_text(time: Timestamp) -> Result<String, String> {

@@ -1,6 +1,6 @@
-//! Checks each record of a dump and its position, both on writing and on reading.
+//! Checks each record of a dump and its position, while writing and while reading.
 //!
-//! Audit rows are checked for ascending numbers only: a tampered audit log must still be saved, so
+//! Of audit rows only the numbers are checked: a tampered audit log must be saved unchanged, so
 //! that `audit verify` can report it.
 
 use std::collections::BTreeSet;
@@ -11,18 +11,18 @@ use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::lines::End;
+use crate::lines::EndLine;
 
-/// The longest path, in bytes (`PATH_MAX` on Linux).
+/// Maximum length of a path in bytes (`PATH_MAX` on Linux).
 const MAX_PLACE_BYTES: usize = 4_096;
-/// The most marks, and the most users, tokens and token projects together. Bounds the memory of an
-/// import.
+/// Maximum number of marks, and of users, tokens and token projects together. It bounds the memory
+/// of an import.
 const MAX_IN_MEMORY: usize = 1_000_000;
 
-/// The state after the records so far.
+/// State after the records that were checked so far.
 #[derive(Default)]
 pub(crate) struct OrderCheck {
-    pub(crate) end: End,
+    pub(crate) totals: EndLine,
     last: Option<RecordKey>,
     marks: usize,
     identities: usize,
@@ -30,7 +30,7 @@ pub(crate) struct OrderCheck {
 }
 
 impl OrderCheck {
-    pub(crate) fn add(&mut self, record: &ArchiveRecord) -> Result<(), String> {
+    pub(crate) fn check_next(&mut self, record: &ArchiveRecord) -> Result<(), String> {
         let key = record.key();
         match record {
             ArchiveRecord::Document(record) => check_document(record)?,
@@ -43,7 +43,10 @@ impl OrderCheck {
             }
             ArchiveRecord::User(_) => self.identities += 1,
             ArchiveRecord::Token(token) => {
-                token.projects.iter().try_for_each(check_project)?;
+                for project in &token.projects {
+                    check_project(project)?;
+                }
+                // Tokens are sorted by age, so equal ids may be far apart.
                 if !self.tokens.insert(token.id.clone()) {
                     return Err(format!("{key} occurs twice"));
                 }
@@ -66,7 +69,7 @@ impl OrderCheck {
                 "there are more than {MAX_IN_MEMORY} users, tokens and projects of tokens"
             ));
         }
-        self.end.count(record);
+        self.totals.count_record(record);
         self.last = Some(key);
         Ok(())
     }
@@ -76,7 +79,9 @@ fn check_document(record: &DocumentRecord) -> Result<(), String> {
     let DocumentRecord { project, document: Document { id, body, version }, place, .. } = record;
     check_project(project)?;
     id.check()?;
-    place.as_deref().map_or(Ok(()), check_place)?;
+    if let Some(place) = place {
+        check_place(place)?;
+    }
     if body.len() > MAX_BYTES {
         return Err(format!("{id} has {} bytes; the limit is {MAX_BYTES}", body.len()));
     }
@@ -86,7 +91,7 @@ fn check_document(record: &DocumentRecord) -> Result<(), String> {
     Ok(())
 }
 
-/// A path must stay below the project's folder.
+/// Rejects paths that lead out of the project's folder.
 fn check_place(place: &str) -> Result<(), String> {
     if place.len() > MAX_PLACE_BYTES {
         return Err(format!(

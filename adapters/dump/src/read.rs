@@ -10,153 +10,159 @@ use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 
-use crate::lines::{End, Header, HeaderError, LINE_BYTES, decode};
+use crate::lines::{DumpHeader, EndLine, HeaderError, MAX_LINE_BYTES, decode_line};
 use crate::order_check::OrderCheck;
 
-const HEADER_BYTES: usize = 4096;
-/// The size of a batch, counted in bytes of the file. One record may exceed it.
+const MAX_HEADER_BYTES: usize = 4096;
+/// Size of a batch in bytes of the file. One record may exceed it.
 const BATCH_BYTES: usize = 2 << 20;
-/// The longest reason in an error message, in characters.
+/// Maximum length of a reason in an error message, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
-/// A dump whose lines were all verified.
-pub(crate) struct Reader {
-    /// The number of documents.
+/// Reads a dump after all its lines were verified.
+pub(crate) struct DumpReader {
+    /// Number of documents.
     pub(crate) total: usize,
     place: String,
     file: BufReader<File>,
     line: Vec<u8>,
-    number: u64,
+    line_number: u64,
     /// Hash of all lines before `line`.
     hash: Sha256,
     order: OrderCheck,
-    ended: bool,
+    has_ended: bool,
 }
 
-impl Reader {
+impl DumpReader {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
         let place = path.display().to_string();
-        let unavailable = |error| unavailable(&place, error);
-        // Anything but a regular file could block, and cannot be read twice.
-        if !fs::metadata(path).map_err(unavailable)?.is_file() {
-            let reason = "it is not a file; name a dump that `reqlore backup` wrote".to_owned();
-            return Err(StoreError::Refused { place, reason });
-        }
-        let file = File::open(path).map_err(unavailable)?;
-        let again = file.try_clone().map_err(unavailable)?;
-        let total = Self::new(place.clone(), file).and_then(Self::drain);
-        let total = total.map_err(nothing_changed)?;
-        (&again).rewind().map_err(unavailable)?;
-        Ok(Self { total, ..Self::new(place, again)? })
+        let Some(file) = open_regular_file(path).map_err(|error| read_error(&place, error))? else {
+            let reason = "is not a regular file; name a dump that `reqlore backup` wrote";
+            return Err(StoreError::Refused { place, reason: reason.to_owned() });
+        };
+        // The same file is read again, even if the path names another file by then.
+        let mut second = file.try_clone().map_err(|error| read_error(&place, error))?;
+        let verified = Self::new(place.clone(), file).and_then(Self::verify_all);
+        let total = verified.map_err(nothing_changed)?;
+        second.rewind().map_err(|error| read_error(&place, error))?;
+        Ok(Self { total, ..Self::new(place, second)? })
     }
 
     fn new(place: String, file: File) -> StoreResult<Self> {
-        let mut new = Self {
+        let mut reader = Self {
             total: 0,
             place,
             file: BufReader::new(file),
             line: Vec::new(),
-            number: 0,
+            line_number: 0,
             hash: Sha256::new(),
             order: OrderCheck::default(),
-            ended: false,
+            has_ended: false,
         };
-        new.read_line(HEADER_BYTES)?;
-        match Header::check(&new.line) {
+        reader.read_line(MAX_HEADER_BYTES)?;
+        match DumpHeader::check_line(&reader.line) {
             Ok(()) => {}
             Err(HeaderError::Newer(reason)) => {
-                return Err(StoreError::Refused { place: new.place, reason });
+                return Err(StoreError::Refused { place: reader.place, reason });
             }
-            Err(HeaderError::Unreadable(reason)) => return Err(new.damaged(&reason)),
+            Err(HeaderError::Unreadable(reason)) => return Err(reader.damaged_line(&reason)),
         }
-        if new.at_end()? {
-            return Err(new.damaged("the file ends after this line; it was cut off"));
+        if reader.at_end()? {
+            return Err(reader.damaged_line("the file ends after this line; it was cut off"));
         }
-        Ok(new)
+        Ok(reader)
     }
 
     /// Verifies all lines and returns the number of documents.
-    fn drain(mut self) -> StoreResult<usize> {
-        while self.next()?.is_some() {}
-        usize::try_from(self.order.end.records)
+    fn verify_all(mut self) -> StoreResult<usize> {
+        while self.next_record()?.is_some() {}
+        usize::try_from(self.order.totals.records)
             .map_err(|error| StoreError::Internal(error.to_string()))
     }
 
-    /// The next records; empty at the end.
-    pub(crate) fn batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    /// Returns the next records; empty at the end.
+    pub(crate) fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut records = Vec::new();
         let mut bytes = 0;
         while bytes < BATCH_BYTES {
-            let Some(record) = self.next()? else { break };
+            let Some(record) = self.next_record()? else { break };
             bytes += self.line.len();
             records.push(record);
         }
         Ok(records)
     }
 
-    /// The next record; `None` at a valid end line.
-    fn next(&mut self) -> StoreResult<Option<ArchiveRecord>> {
-        if self.ended {
+    /// Returns the next record, or `None` at a valid end line.
+    fn next_record(&mut self) -> StoreResult<Option<ArchiveRecord>> {
+        if self.has_ended {
             return Ok(None);
         }
         self.hash.update(&self.line);
-        self.read_line(LINE_BYTES)?;
+        self.read_line(MAX_LINE_BYTES)?;
         if self.at_end()? {
             self.check_end()?;
-            self.ended = true;
+            self.has_ended = true;
             return Ok(None);
         }
-        let record = decode(&self.line).map_err(|why| self.damaged(&why))?;
-        self.order.add(&record).map_err(|why| self.damaged(&why))?;
+        let record = decode_line(&self.line).map_err(|reason| self.damaged_line(&reason))?;
+        self.order.check_next(&record).map_err(|reason| self.damaged_line(&reason))?;
         Ok(Some(record))
     }
 
     fn check_end(&self) -> StoreResult<()> {
-        let Ok(end) = serde_json::from_slice::<End>(&self.line) else {
-            return Err(self.damaged("this is not an end line; the file was cut off"));
+        let Ok(end) = serde_json::from_slice::<EndLine>(&self.line) else {
+            return Err(self.damaged_line("this is not an end line; the file was cut off"));
         };
-        let found = self.order.end.with_hash(self.hash.clone());
-        if let Some(why) = end.miscount(&found) {
-            return Err(self.damaged(&why));
+        let totals = self.order.totals.with_hash(self.hash.clone());
+        if let Some(reason) = end.describe_miscount(&totals) {
+            return Err(self.damaged_line(&reason));
         }
-        if end.sha256 != found.sha256 {
-            return Err(self.damaged("the checksum does not match; a line above was changed"));
+        if end.sha256 != totals.sha256 {
+            return Err(self.damaged_line("the checksum does not match; a line above was changed"));
         }
         Ok(())
     }
 
-    fn read_line(&mut self, most: usize) -> StoreResult<()> {
+    fn read_line(&mut self, max_bytes: usize) -> StoreResult<()> {
         self.line.clear();
-        self.number += 1;
-        let mut part = (&mut self.file).take(most as u64);
-        let read = part.read_until(b'\n', &mut self.line);
-        read.map_err(|error| unavailable(&self.place, error))?;
+        self.line_number += 1;
+        let mut limited = (&mut self.file).take(max_bytes as u64);
+        let result = limited.read_until(b'\n', &mut self.line);
+        result.map_err(|error| read_error(&self.place, error))?;
         if self.line.ends_with(b"\n") {
             return Ok(());
         }
-        if self.line.len() == most {
-            return Err(self.damaged(&format!("it is longer than {most} bytes")));
+        if self.line.len() == max_bytes {
+            return Err(self.damaged_line(&format!("it is longer than {max_bytes} bytes")));
         }
-        Err(self.damaged("it does not end; the file was cut off"))
+        Err(self.damaged_line("it does not end; the file was cut off"))
     }
 
     fn at_end(&mut self) -> StoreResult<bool> {
-        let rest = self.file.fill_buf().map_err(|error| unavailable(&self.place, error))?;
+        let rest = self.file.fill_buf().map_err(|error| read_error(&self.place, error))?;
         Ok(rest.is_empty())
     }
 
-    fn damaged(&self, why: &str) -> StoreError {
+    fn damaged_line(&self, reason: &str) -> StoreError {
+        let mut text = format!("line {}: ", self.line_number);
         // The reason may quote a long line.
-        let cut = why
-            .char_indices()
-            .nth(MAX_REASON_CHARS)
-            .map(|(at, _)| format!("{}\u{2026}", &why[..at]));
-        let reason = format!("line {}: {}", self.number, cut.as_deref().unwrap_or(why));
-        StoreError::Unreadable { place: self.place.clone(), reason }
+        match reason.char_indices().nth(MAX_REASON_CHARS) {
+            Some((end, _)) => {
+                text.push_str(&reason[..end]);
+                text.push('\u{2026}');
+            }
+            None => text.push_str(reason),
+        }
+        StoreError::Unreadable { place: self.place.clone(), reason: text }
     }
 }
 
-/// For errors found before the first record was returned.
+fn open_regular_file(path: &Path) -> io::Result<Option<File>> {
+    // Opening a pipe could block, and only a regular file can be read twice.
+    if fs::metadata(path)?.is_file() { File::open(path).map(Some) } else { Ok(None) }
+}
+
+/// Completes errors that were found before the first record was returned.
 fn nothing_changed(error: StoreError) -> StoreError {
     match error {
         StoreError::Unreadable { place, reason } => {
@@ -166,7 +172,7 @@ fn nothing_changed(error: StoreError) -> StoreError {
     }
 }
 
-fn unavailable(place: &str, error: io::Error) -> StoreError {
+fn read_error(place: &str, error: io::Error) -> StoreError {
     let (place, reason) = (place.to_owned(), format!("cannot be read: {error}"));
     StoreError::Unavailable { place, reason, source: Some(error) }
 }

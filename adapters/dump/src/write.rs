@@ -1,6 +1,6 @@
-//! Writes a dump file. It gets its name once it is complete and durable.
+//! Writes a dump file, which gets its name when it is complete and durable.
 //!
-//! Until then it is a temporary file in the same folder, readable by its owner only and removed on
+//! Until then it is a temporary file in the same folder, readable only by its owner and removed on
 //! drop. The next dump in the folder removes the temporary files of killed writers.
 
 use std::fs::{self, File};
@@ -15,13 +15,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::lines::{Header, LINE_BYTES, encode};
+use crate::lines::{DumpHeader, MAX_LINE_BYTES, encode_line};
 use crate::order_check::OrderCheck;
 
-/// Prefix and suffix of a temporary file, different from those of the storages.
+/// Prefix and suffix of a temporary file. The storages use other ones.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
 
-pub(crate) struct Writer {
+pub(crate) struct DumpWriter {
     path: PathBuf,
     file: BufWriter<NamedTempFile>,
     line: Vec<u8>,
@@ -29,16 +29,16 @@ pub(crate) struct Writer {
     order: OrderCheck,
 }
 
-impl Writer {
+impl DumpWriter {
     pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
         match fs::symlink_metadata(&path) {
-            Ok(_) => return Err(taken(&path)),
+            Ok(_) => return Err(already_exists(&path)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(unavailable(&path, error)),
+            Err(error) => return Err(write_error(&path, error)),
         }
         let folder = durable_fs::parent(&path);
-        let file = temporary(folder).map_err(|error| unavailable(&path, error))?;
-        clear_up(folder, file.as_file());
+        let file = create_temporary_file(folder).map_err(|error| write_error(&path, error))?;
+        remove_stale_files(folder, file.as_file());
         let mut writer = Self {
             path,
             file: BufWriter::new(file),
@@ -46,53 +46,61 @@ impl Writer {
             hash: Sha256::new(),
             order: OrderCheck::default(),
         };
-        writer.line(&Header::OURS)?;
+        writer.write_line(&DumpHeader::CURRENT)?;
         Ok(writer)
     }
 
-    pub(crate) fn add(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
+    pub(crate) fn add_record(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
         self.line.clear();
-        let added = self.order.add(record).and_then(|()| encode(record, &mut self.line));
-        added.map_err(StoreError::Internal)?;
-        self.write()
+        self.order.check_next(record).map_err(StoreError::Internal)?;
+        encode_line(record, &mut self.line).map_err(StoreError::Internal)?;
+        self.flush_line()
     }
 
-    fn line(&mut self, line: &impl Serialize) -> StoreResult<()> {
+    fn write_line(&mut self, line: &impl Serialize) -> StoreResult<()> {
         self.line.clear();
         let written = serde_json::to_writer(&mut self.line, line);
         written.map_err(|error| StoreError::Internal(error.to_string()))?;
-        self.write()
+        self.flush_line()
     }
 
-    fn write(&mut self) -> StoreResult<()> {
+    fn flush_line(&mut self) -> StoreResult<()> {
         self.line.push(b'\n');
-        if self.line.len() > LINE_BYTES {
-            return Err(StoreError::Internal(format!("a line is longer than {LINE_BYTES} bytes")));
+        if self.line.len() > MAX_LINE_BYTES {
+            return Err(StoreError::Internal(format!(
+                "a line is longer than {MAX_LINE_BYTES} bytes"
+            )));
         }
         self.hash.update(&self.line);
-        self.file.write_all(&self.line).map_err(|error| unavailable(&self.path, error))
+        self.file.write_all(&self.line).map_err(|error| write_error(&self.path, error))
     }
 
     pub(crate) fn finish(mut self) -> StoreResult<()> {
-        self.line(&self.order.end.with_hash(self.hash.clone()))?;
+        self.write_line(&self.order.totals.with_hash(self.hash.clone()))?;
         let Self { path, file, .. } = self;
-        let failed = |error| unavailable(&path, error);
-        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist_noclobber(&path).map_err(|error| match error.error.kind() {
-            ErrorKind::AlreadyExists => taken(&path),
-            _ => failed(error.error),
-        })?;
-        durable_fs::sync_dir(durable_fs::parent(&path)).map_err(failed)
+        match publish_file(file, &path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(already_exists(&path)),
+            Err(error) => Err(write_error(&path, error)),
+        }
     }
 }
 
-/// Creates a temporary file. Its lock shows other writers that this one is alive.
-fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+/// Makes a complete file durable under its final name. Never replaces an existing file.
+fn publish_file(file: BufWriter<NamedTempFile>, path: &Path) -> io::Result<()> {
+    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    // The data must be durable before the name.
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    durable_fs::sync_dir(durable_fs::parent(path))
+}
+
+/// Creates a temporary file. Its lock shows other writers that this process is running.
+fn create_temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     loop {
         let mut named = tempfile::Builder::new();
         let file = named.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
-        // On a file system without locks nothing is removed, so a failure here is harmless.
+        // A failure is harmless: without locks, no writer removes files.
         let _ = file.as_file().lock();
         // Another writer may have removed the file before it was locked.
         if file.path().try_exists()? {
@@ -101,21 +109,21 @@ fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
-/// Removes temporary files of killed writers. What fails is left for the next dump.
-fn clear_up(folder: &Path, ours: &File) {
+/// Removes temporary files of killed writers. After a failure the next dump tries again.
+fn remove_stale_files(folder: &Path, ours: &File) {
     let (Ok(ours), Ok(entries)) = (ours.metadata(), fs::read_dir(folder)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_temporary = name
-            .to_str()
-            .is_some_and(|name| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1));
-        let of_us = |found: fs::Metadata| found.is_file() && found.uid() == ours.uid();
-        if !is_temporary || !entry.metadata().is_ok_and(of_us) {
+        let Some(name) = name.to_str() else { continue };
+        if !name.starts_with(TEMPORARY.0) || !name.ends_with(TEMPORARY.1) {
             continue;
         }
-        let file = File::options().read(true).write(true).open(entry.path());
-        // Our own file is locked by another handle, so it is kept.
-        if let Ok(file) = file
+        let Ok(metadata) = entry.metadata() else { continue };
+        if !metadata.is_file() || metadata.uid() != ours.uid() {
+            continue;
+        }
+        // A running writer holds the lock of its file. So do we, by another handle of our own file.
+        if let Ok(file) = File::options().read(true).write(true).open(entry.path())
             && file.try_lock().is_ok()
         {
             let _ = fs::remove_file(entry.path());
@@ -123,12 +131,12 @@ fn clear_up(folder: &Path, ours: &File) {
     }
 }
 
-fn taken(path: &Path) -> StoreError {
+fn already_exists(path: &Path) -> StoreError {
     let reason = "already exists; name another file or remove it".to_owned();
     StoreError::Refused { place: path.display().to_string(), reason }
 }
 
-fn unavailable(path: &Path, error: io::Error) -> StoreError {
+fn write_error(path: &Path, error: io::Error) -> StoreError {
     let (place, reason) = (path.display().to_string(), format!("cannot be written: {error}"));
     StoreError::Unavailable { place, reason, source: Some(error) }
 }

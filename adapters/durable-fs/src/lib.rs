@@ -1,6 +1,6 @@
-//! Atomic, durable and private files, the same for every crate that writes to disk.
+//! Writes files atomically, durably and privately; used by all crates that write to disk.
 //!
-//! Everything that differs between operating systems is in `unix.rs`, behind these functions.
+//! Code that differs between operating systems is in `unix.rs`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 #[path = "unix.rs"]
 mod system;
 
-/// What survives a power cut once [`atomic_write`] has returned.
+/// The contents that survive a power cut after [`atomic_write`] has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: for caches that verify what they read.
+    /// None. For caches that validate their contents.
     Cache,
     /// Either the old or the new contents, complete.
     Contents,
@@ -22,18 +22,18 @@ pub enum Durability {
     Full,
 }
 
-/// How [`atomic_write`] writes.
+/// Options of [`atomic_write`].
 #[derive(Debug, Clone, Copy)]
 pub struct AtomicWrite<'a> {
-    /// Start of the temporary file's name, in the target's directory. Callers that remove the
-    /// leftovers of killed processes recognize them by it.
+    /// Prefix of the temporary file's name in the target's directory. Callers use it to find the
+    /// temporary files of killed processes.
     pub temp_prefix: &'a OsStr,
     pub durability: Durability,
-    /// A new file is readable by its owner only. An existing file keeps mode and owner.
+    /// Makes a new file accessible to its owner only. An existing file keeps its mode and owner.
     pub is_private: bool,
 }
 
-/// Replaces or creates a file. Readers see the old contents or the new ones, never a part.
+/// Replaces or creates a file. Readers see either the old contents or the new ones.
 pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> io::Result<()> {
     let dir = parent(path);
     let old = match fs::metadata(path) {
@@ -43,12 +43,14 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
     };
     let mut temp = tempfile::Builder::new();
     temp.prefix(options.temp_prefix);
-    temp.permissions(system::permissions(options.is_private || old.is_some()));
+    // Until it gets the old file's mode, the new file must not be readable by more users.
+    temp.permissions(system::initial_permissions(options.is_private || old.is_some()));
     let mut temp = temp.tempfile_in(dir)?;
     temp.write_all(contents)?;
     if let Some(old) = old {
         keep_mode_and_owner(&old, temp.as_file())?;
     }
+    // Before the rename: otherwise a power cut may leave the new name with partial contents.
     if options.durability != Durability::Cache {
         temp.as_file().sync_all()?;
     }
@@ -59,11 +61,12 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
     Ok(())
 }
 
-/// Gives `file` the mode and, where the process may, the owner of another file.
-pub fn keep_mode_and_owner(of: &Metadata, file: &File) -> io::Result<()> {
-    // Only root may give files away. The contents are worth more than the owner.
-    let _ = system::keep_owner(of, file);
-    file.set_permissions(of.permissions())
+/// Gives a new file the mode of the old one and, if this process may change it, the owner.
+pub fn keep_mode_and_owner(old: &Metadata, new: &File) -> io::Result<()> {
+    // Only root may change the owner. Without that right the write is still worth more.
+    let _ = system::keep_owner(old, new);
+    // After the owner, because changing the owner may clear bits of the mode.
+    new.set_permissions(old.permissions())
 }
 
 /// The directory that holds `path`; `.` for a bare file name.
@@ -74,41 +77,42 @@ pub fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Makes created, renamed and removed names of a directory survive a power cut.
+/// Syncs a directory, so that created, renamed and removed names survive a power cut.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes everything of the file system that holds `dir` to disk.
+/// Syncs the whole file system that holds `dir`.
 pub fn sync_file_system(dir: &File) -> io::Result<()> {
     system::sync_file_system(dir)
 }
 
-/// Creates a directory and its missing parents for their owner only. Returns the directories to
-/// sync for them to survive a power cut: none if it existed.
+/// Creates a directory and its missing parents, accessible to their owner only. Returns the
+/// directories that the caller must sync for them to survive a power cut.
 pub fn create_private_dirs(path: &Path) -> io::Result<Vec<PathBuf>> {
     let path = std::path::absolute(path)?;
-    let is_missing = |dir: &&Path| fs::symlink_metadata(dir).is_err();
-    let missing = path.ancestors().take_while(is_missing).count();
+    let missing = path.ancestors().take_while(|dir| fs::symlink_metadata(dir).is_err()).count();
     if missing == 0 {
         return Ok(Vec::new());
     }
     system::private_dirs().create(&path)?;
+    // The entry of the topmost new directory is in its parent, which existed.
     Ok(path.ancestors().take(missing + 1).map(Path::to_owned).collect())
 }
 
-/// Options to open a file that is not a symbolic link; one that is created is for its owner only.
+/// Options to open a file without following a symbolic link. A new file is accessible to its owner
+/// only.
 pub fn private_file() -> OpenOptions {
     system::private_file()
 }
 
-/// Takes every access to a file or directory from all but its owner. Does not follow links.
+/// Removes the access of all users but the owner. Leaves a symbolic link as it is.
 pub fn make_private(path: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(path)?;
-    if found.is_symlink() || is_private(&found) {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_symlink() || is_private(&metadata) {
         return Ok(());
     }
-    fs::set_permissions(path, system::owner_only(&found))
+    fs::set_permissions(path, system::owner_only(&metadata))
 }
 
 /// True if only the owner has access.
@@ -116,17 +120,17 @@ pub fn is_private(metadata: &Metadata) -> bool {
     system::is_private(metadata)
 }
 
-/// Device and inode: equal for two paths to the same file.
+/// Returns device and inode, which are equal for all paths to the same file.
 pub fn file_id(metadata: &Metadata) -> (u64, u64) {
     system::file_id(metadata)
 }
 
-/// True if a file has a second name.
+/// True if the file has more than one name.
 pub fn has_hard_links(metadata: &Metadata) -> bool {
     system::has_hard_links(metadata)
 }
 
-/// True if `path` is on a file system of another machine, whose locks and syncs are not reliable.
+/// True if `path` is on a network file system, whose locks and syncs are not reliable.
 pub fn is_network_fs(path: &Path) -> io::Result<bool> {
     system::is_network_fs(path)
 }
@@ -136,7 +140,7 @@ pub fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     system::open_dir_without_links(path)
 }
 
-/// Locks a file or directory exclusively until it is closed; `false` if another handle has it.
+/// Locks a file or directory exclusively until it is closed; false if another handle has the lock.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -145,8 +149,8 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Locks a directory until the file is dropped; `None` if another handle has it. No lock file is
-/// created, and the kernel releases the lock of a killed process.
+/// Locks a directory until the result is dropped; `None` if another handle has the lock. Creates no
+/// lock file, and the kernel releases the lock of a killed process.
 pub fn try_lock_dir(path: &Path) -> io::Result<Option<File>> {
     let dir = File::open(path)?;
     Ok(try_lock(&dir)?.then_some(dir))
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn atomic_write_keeps_the_mode_of_an_existing_file() {
+    fn atomic_write_keeps_mode_of_existing_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "old").unwrap();
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn atomic_write_that_fails_leaves_the_target_and_no_temporary_file() {
+    fn atomic_write_failure_leaves_target_and_no_temp_file() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("directory");
         fs::create_dir_all(target.join("inner")).unwrap();
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn create_private_dirs_returns_the_directories_to_sync() {
+    fn create_private_dirs_returns_directories_to_sync() {
         let dir = tempfile::tempdir().unwrap();
         let (outer, inner) = (dir.path().join("a"), dir.path().join("a/b"));
         let to_sync = create_private_dirs(&inner).unwrap();
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn make_private_keeps_the_owners_bits_and_follows_no_link() {
+    fn make_private_keeps_owner_bits_and_follows_no_link() {
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&path, "").unwrap();
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_lock_excludes_others_until_it_is_dropped() {
+    fn directory_lock_is_exclusive_until_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let lock = try_lock_dir(dir.path()).unwrap();
         assert!(lock.is_some());
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn open_dir_without_links_rejects_a_link_in_any_part_of_the_path() {
+    fn open_dir_without_links_rejects_link_in_any_part() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         fs::create_dir_all(base.join("real/inner")).unwrap();
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_on_a_local_file_system() {
+    fn local_directory_is_not_on_network_fs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         let open = File::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Linux and macOS.
+//! System calls that differ between Linux and macOS.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -9,19 +9,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Access of group and others.
-const OTHERS: u32 = 0o077;
+const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
-pub(super) fn permissions(is_private: bool) -> Permissions {
+pub(super) fn initial_permissions(is_private: bool) -> Permissions {
     Permissions::from_mode(if is_private { 0o600 } else { 0o666 })
 }
 
-pub(super) fn keep_owner(of: &Metadata, file: &File) -> io::Result<()> {
-    let now = file.metadata()?;
-    if (of.uid(), of.gid()) == (now.uid(), now.gid()) {
+pub(super) fn keep_owner(old: &Metadata, new: &File) -> io::Result<()> {
+    let metadata = new.metadata()?;
+    if (old.uid(), old.gid()) == (metadata.uid(), metadata.gid()) {
         return Ok(());
     }
-    fchown(file, Some(of.uid()), Some(of.gid()))
+    fchown(new, Some(old.uid()), Some(old.gid()))
 }
 
 pub(super) fn private_dirs() -> DirBuilder {
@@ -37,11 +36,11 @@ pub(super) fn private_file() -> OpenOptions {
 }
 
 pub(super) fn owner_only(metadata: &Metadata) -> Permissions {
-    Permissions::from_mode(metadata.mode() & 0o7777 & !OTHERS)
+    Permissions::from_mode(metadata.mode() & 0o7777 & !GROUP_AND_WORLD_BITS)
 }
 
 pub(super) fn is_private(metadata: &Metadata) -> bool {
-    metadata.mode() & OTHERS == 0
+    metadata.mode() & GROUP_AND_WORLD_BITS == 0
 }
 
 pub(super) fn file_id(metadata: &Metadata) -> (u64, u64) {
@@ -57,16 +56,16 @@ pub(super) fn sync_file_system(dir: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(dir)?)
 }
 
-/// `sync` may return before the disk has everything, so the directory is synced as well.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn sync_file_system(dir: &File) -> io::Result<()> {
+    // `sync` may return before the disk has everything, so the directory is synced as well.
     rustix::fs::sync();
     dir.sync_all()
 }
 
 #[cfg(target_os = "linux")]
 pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
-    /// From `statfs(2)` and the kernel's `magic.h`.
+    // From `statfs(2)` and the kernel's `magic.h`.
     const NETWORK: [u64; 12] = [
         0x6969,      // nfs
         0x517b,      // smb
@@ -81,14 +80,14 @@ pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
         0x0bd0_0bd0, // lustre
         0x786f_4256, // vboxsf
     ];
-    // The type is signed on some architectures, and 32 bits of it are significant.
+    // The type is signed on some architectures, and only 32 bits are significant.
     let kind = u64::try_from(rustix::fs::statfs(path)?.f_type & 0xffff_ffff);
     Ok(kind.is_ok_and(|kind| NETWORK.contains(&kind)))
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
-    /// `MNT_LOCAL` of `sys/mount.h`.
+    // `MNT_LOCAL` of `sys/mount.h`.
     const LOCAL: u32 = 0x1000;
     Ok(rustix::fs::statfs(path)?.f_flags & LOCAL == 0)
 }
@@ -98,12 +97,12 @@ pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{CWD, ResolveFlags, openat2};
     use rustix::io::Errno;
 
-    // A handle for paths only: the directory need not be readable.
+    // A path-only handle, because the directory need not be readable.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(dir) => Ok(Some(dir.into())),
         Err(Errno::LOOP) => Ok(None),
-        // Kernels before 5.6, and sandboxes that do not know the call.
+        // Kernels before 5.6, and sandboxes that reject unknown calls.
         Err(Errno::NOSYS | Errno::PERM) => open_dir_and_compare_path(path),
         Err(error) => Err(error.into()),
     }
@@ -112,20 +111,21 @@ pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
 #[cfg(not(target_os = "linux"))]
 pub(super) use open_dir_and_compare_path as open_dir_without_links;
 
-/// Opens the directory, then compares the path that the kernel reports: no call rejects links here.
+/// Opens the directory, then compares its path as the kernel reports it. For systems without a call
+/// that rejects links.
 pub(super) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    Ok((path_of(&dir)? == path).then_some(dir))
+    Ok((opened_path(&dir)? == path).then_some(dir))
 }
 
 #[cfg(target_os = "linux")]
-fn path_of(dir: &File) -> io::Result<PathBuf> {
+fn opened_path(dir: &File) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn path_of(dir: &File) -> io::Result<PathBuf> {
+fn opened_path(dir: &File) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let path = rustix::fs::getpath(dir)?;
     Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))

@@ -1,7 +1,7 @@
-//! The forward pass of BERT: pieces of texts to one vector for each text.
+//! The forward pass of BERT: from the word pieces of texts to one vector for each text.
 //!
-//! All pieces of a batch lie below one another in one matrix, whichever text they belong to; only
-//! attention looks at a text's own rows. So nothing is padded and nothing needs a mask.
+//! The pieces of all texts of a batch are the rows of one matrix. Only attention is computed for each
+//! text separately, so there is no padding and no mask.
 
 use std::ops::Range;
 
@@ -9,65 +9,69 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 
 use crate::LoadError;
-use crate::weights::{Linear, Norm, Weights};
+use crate::safetensors::{LayerNorm, LinearLayer, TensorFile};
 
-/// How many numbers a piece is through all layers.
-pub(crate) const HIDDEN: usize = 384;
-const HEADS: usize = 12;
-const HEAD: usize = HIDDEN / HEADS;
-const INNER: usize = 4 * HIDDEN;
-const PLACES: usize = 512;
-const KINDS: usize = 2;
+pub(crate) const HIDDEN_SIZE: usize = 384;
+const HEAD_COUNT: usize = 12;
+const HEAD_SIZE: usize = HIDDEN_SIZE / HEAD_COUNT;
+const INTERMEDIATE_SIZE: usize = 4 * HIDDEN_SIZE;
+const MAX_POSITIONS: usize = 512;
+const TOKEN_TYPES: usize = 2;
 const EPSILON: f32 = 1e-12;
-/// As numbers to divide by.
+// The sizes as divisors.
 const HIDDEN_F32: f32 = 384.0;
 const HEAD_F32: f32 = 32.0;
 
 const ROWS: Axis = Axis(0);
 const COLUMNS: Axis = Axis(1);
 
-pub(crate) struct Bert {
+pub(crate) struct BertModel {
     words: Array2<f32>,
-    places: Array2<f32>,
-    norm: Norm,
-    layers: Vec<Layer>,
-    gelu: Gelu,
+    positions: Array2<f32>,
+    norm: LayerNorm,
+    layers: Vec<EncoderLayer>,
+    gelu: GeluTable,
 }
 
-struct Layer {
-    /// Query, key and value side by side.
-    attention: Linear,
-    attended: Linear,
-    attended_norm: Norm,
-    inner: Linear,
-    outer: Linear,
-    outer_norm: Norm,
+struct EncoderLayer {
+    /// Query, key and value, concatenated.
+    attention: LinearLayer,
+    attention_output: LinearLayer,
+    attention_norm: LayerNorm,
+    intermediate: LinearLayer,
+    output: LinearLayer,
+    output_norm: LayerNorm,
 }
 
-impl Bert {
+impl BertModel {
     pub(crate) fn load(
-        weights: &mut Weights,
-        pieces: usize,
-        layers: usize,
+        weights: &mut TensorFile,
+        vocabulary_size: usize,
+        layer_count: usize,
     ) -> Result<Self, LoadError> {
-        let words = weights.matrix("embeddings.word_embeddings.weight", [pieces, HIDDEN])?;
-        let kinds = weights.matrix("embeddings.token_type_embeddings.weight", [KINDS, HIDDEN])?;
-        let places = weights.matrix("embeddings.position_embeddings.weight", [PLACES, HIDDEN])?;
-        Ok(Self {
-            words,
-            places: places + kinds.row(0),
-            norm: weights.norm("embeddings.LayerNorm", HIDDEN)?,
-            layers: (0..layers).map(|i| Layer::load(weights, i)).collect::<Result<_, _>>()?,
-            gelu: Gelu::new(),
-        })
+        let words = weights
+            .read_matrix("embeddings.word_embeddings.weight", [vocabulary_size, HIDDEN_SIZE])?;
+        let token_types = weights
+            .read_matrix("embeddings.token_type_embeddings.weight", [TOKEN_TYPES, HIDDEN_SIZE])?;
+        let positions = weights
+            .read_matrix("embeddings.position_embeddings.weight", [MAX_POSITIONS, HIDDEN_SIZE])?;
+        let norm = weights.read_norm("embeddings.LayerNorm", HIDDEN_SIZE)?;
+        let mut layers = Vec::with_capacity(layer_count);
+        for index in 0..layer_count {
+            layers.push(EncoderLayer::load(weights, index)?);
+        }
+        // A single text has token type 0 only, so its vector is added once, here.
+        let positions = positions + token_types.row(0);
+        Ok(Self { words, positions, norm, layers, gelu: GeluTable::new() })
     }
 
-    pub(crate) fn pieces(&self) -> usize {
+    pub(crate) fn vocabulary_size(&self) -> usize {
         self.words.nrows()
     }
 
-    /// The mean of what the last layer says of each text's pieces, as a vector of unit length.
-    /// Pieces are below `pieces()`, and a text has at least one and at most 512.
+    /// Returns the mean of the last layer's outputs for each text, as a vector of unit length.
+    ///
+    /// A text has 1 to 512 pieces, each below [`BertModel::vocabulary_size`]; otherwise it panics.
     pub(crate) fn embed(&self, texts: &[&[u32]]) -> Vec<Vec<f32>> {
         let mut ranges = Vec::with_capacity(texts.len());
         let mut rows = 0;
@@ -75,128 +79,139 @@ impl Bert {
             ranges.push(rows..rows + text.len());
             rows += text.len();
         }
-        let mut x = Array2::zeros((rows, HIDDEN));
+        let mut x = Array2::zeros((rows, HIDDEN_SIZE));
         for (text, range) in texts.iter().zip(&ranges) {
-            for (place, piece) in text.iter().enumerate() {
-                let mut row = x.row_mut(range.start + place);
+            for (position, piece) in text.iter().enumerate() {
+                let mut row = x.row_mut(range.start + position);
                 row += &self.words.row(*piece as usize);
-                row += &self.places.row(place);
+                row += &self.positions.row(position);
             }
         }
-        norm(&mut x, &self.norm);
+        normalize_rows(&mut x, &self.norm);
         for layer in &self.layers {
-            layer.pass(&mut x, &ranges, &self.gelu);
+            layer.forward(&mut x, &ranges, &self.gelu);
         }
-        ranges.into_iter().map(|range| mean(&x.slice_axis(ROWS, Slice::from(range)))).collect()
+        ranges.into_iter().map(|range| unit_mean(&x.slice_axis(ROWS, Slice::from(range)))).collect()
     }
 }
 
-impl Layer {
-    fn load(weights: &mut Weights, index: usize) -> Result<Self, LoadError> {
-        let at = |name: &str| vec![format!("encoder.layer.{index}.{name}")];
-        let three: Vec<_> = ["query", "key", "value"]
-            .iter()
-            .flat_map(|n| at(&format!("attention.self.{n}")))
-            .collect();
+impl EncoderLayer {
+    fn load(weights: &mut TensorFile, index: usize) -> Result<Self, LoadError> {
+        let prefix = format!("encoder.layer.{index}");
+        let attention = [
+            format!("{prefix}.attention.self.query"),
+            format!("{prefix}.attention.self.key"),
+            format!("{prefix}.attention.self.value"),
+        ];
+        let attention_output = [format!("{prefix}.attention.output.dense")];
+        let attention_norm = format!("{prefix}.attention.output.LayerNorm");
+        let intermediate = [format!("{prefix}.intermediate.dense")];
+        let output = [format!("{prefix}.output.dense")];
+        let output_norm = format!("{prefix}.output.LayerNorm");
         Ok(Self {
-            attention: weights.linear(&three, HIDDEN, HIDDEN)?,
-            attended: weights.linear(&at("attention.output.dense"), HIDDEN, HIDDEN)?,
-            attended_norm: weights.norm(&at("attention.output.LayerNorm")[0], HIDDEN)?,
-            inner: weights.linear(&at("intermediate.dense"), HIDDEN, INNER)?,
-            outer: weights.linear(&at("output.dense"), INNER, HIDDEN)?,
-            outer_norm: weights.norm(&at("output.LayerNorm")[0], HIDDEN)?,
+            attention: weights.read_linear(&attention, HIDDEN_SIZE, HIDDEN_SIZE)?,
+            attention_output: weights.read_linear(&attention_output, HIDDEN_SIZE, HIDDEN_SIZE)?,
+            attention_norm: weights.read_norm(&attention_norm, HIDDEN_SIZE)?,
+            intermediate: weights.read_linear(&intermediate, HIDDEN_SIZE, INTERMEDIATE_SIZE)?,
+            output: weights.read_linear(&output, INTERMEDIATE_SIZE, HIDDEN_SIZE)?,
+            output_norm: weights.read_norm(&output_norm, HIDDEN_SIZE)?,
         })
     }
 
-    fn pass(&self, x: &mut Array2<f32>, texts: &[Range<usize>], gelu: &Gelu) {
-        let mixed = linear(x, &self.attention);
+    fn forward(&self, x: &mut Array2<f32>, texts: &[Range<usize>], gelu: &GeluTable) {
+        let projected = apply_linear(x, &self.attention);
         let mut attended = Array2::zeros(x.dim());
         for text in texts {
             let rows = Slice::from(text.clone());
-            let mixed = mixed.slice_axis(ROWS, rows);
-            let mut attended = attended.slice_axis_mut(ROWS, rows);
-            for head in 0..HEADS {
-                attend(&mixed, &mut attended, head * HEAD);
+            let text_projected = projected.slice_axis(ROWS, rows);
+            let mut text_attended = attended.slice_axis_mut(ROWS, rows);
+            for head in 0..HEAD_COUNT {
+                apply_head(&text_projected, &mut text_attended, head * HEAD_SIZE);
             }
         }
-        *x += &linear(&attended, &self.attended);
-        norm(x, &self.attended_norm);
+        *x += &apply_linear(&attended, &self.attention_output);
+        normalize_rows(x, &self.attention_norm);
 
-        let mut inner = linear(x, &self.inner);
-        inner.mapv_inplace(|number| gelu.of(number));
-        *x += &linear(&inner, &self.outer);
-        norm(x, &self.outer_norm);
+        let mut hidden = apply_linear(x, &self.intermediate);
+        hidden.mapv_inplace(|number| gelu.activate(number));
+        *x += &apply_linear(&hidden, &self.output);
+        normalize_rows(x, &self.output_norm);
     }
 }
 
-/// One head, whose numbers start at `column`: each piece becomes a mix of those it looks at.
-fn attend(mixed: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) {
-    let part = |nth: usize| {
-        let start = nth * HIDDEN + column;
-        mixed.slice_axis(COLUMNS, Slice::from(start..start + HEAD))
-    };
-    let (query, key, value) = (part(0), part(1), part(2));
-    let mut looks = Array2::zeros((mixed.nrows(), mixed.nrows()));
-    general_mat_mul(HEAD_F32.sqrt().recip(), &query, &key.t(), 0.0, &mut looks);
-    for mut row in looks.rows_mut() {
+/// Applies the attention head whose columns start at `column` to the pieces of one text.
+fn apply_head(projected: &ArrayView2<f32>, out: &mut ArrayViewMut2<f32>, column: usize) {
+    let query = head_columns(projected, column);
+    let key = head_columns(projected, HIDDEN_SIZE + column);
+    let value = head_columns(projected, 2 * HIDDEN_SIZE + column);
+    let mut weights = Array2::zeros((projected.nrows(), projected.nrows()));
+    general_mat_mul(HEAD_F32.sqrt().recip(), &query, &key.t(), 0.0, &mut weights);
+    for mut row in weights.rows_mut() {
+        // Softmax. Subtracting the largest number prevents an overflow.
         let largest = row.fold(f32::NEG_INFINITY, |a, b| a.max(*b));
         row.mapv_inplace(|number| (number - largest).exp());
         let sum = row.sum();
         row /= sum;
     }
-    let mut out = out.slice_axis_mut(COLUMNS, Slice::from(column..column + HEAD));
-    general_mat_mul(1.0, &looks, &value, 0.0, &mut out);
+    let mut out = out.slice_axis_mut(COLUMNS, Slice::from(column..column + HEAD_SIZE));
+    general_mat_mul(1.0, &weights, &value, 0.0, &mut out);
 }
 
-fn linear(x: &Array2<f32>, layer: &Linear) -> Array2<f32> {
+fn head_columns<'a>(projected: &'a ArrayView2<f32>, start: usize) -> ArrayView2<'a, f32> {
+    projected.slice_axis(COLUMNS, Slice::from(start..start + HEAD_SIZE))
+}
+
+fn apply_linear(x: &Array2<f32>, layer: &LinearLayer) -> Array2<f32> {
     let mut out = Array2::zeros((x.nrows(), layer.bias.len()));
     out += &layer.bias;
     general_mat_mul(1.0, x, &layer.weight.t(), 1.0, &mut out);
     out
 }
 
-fn norm(x: &mut Array2<f32>, by: &Norm) {
+fn normalize_rows(x: &mut Array2<f32>, norm: &LayerNorm) {
     for mut row in x.rows_mut() {
         let mean = row.sum() / HIDDEN_F32;
         row -= mean;
-        let spread = row.fold(0.0, |sum, number| sum + number * number) / HIDDEN_F32;
-        row *= (spread + EPSILON).sqrt().recip();
-        row *= &by.weight;
-        row += &by.bias;
+        let variance = row.fold(0.0, |sum, number| sum + number * number) / HIDDEN_F32;
+        row *= (variance + EPSILON).sqrt().recip();
+        row *= &norm.weight;
+        row += &norm.bias;
     }
 }
 
-fn mean(rows: &ArrayView2<f32>) -> Vec<f32> {
+fn unit_mean(rows: &ArrayView2<f32>) -> Vec<f32> {
     let sum: Array1<f32> = rows.sum_axis(ROWS);
     let length = sum.dot(&sum).sqrt();
     sum.iter().map(|number| number / length).collect()
 }
 
-/// Beyond this the curve is 0 or `x`.
-const END: f32 = 6.0;
-const END_F64: f64 = 6.0;
-const PER_UNIT: f32 = 170.0;
-const STEP: f64 = 1.0 / 170.0;
-const STEPS: usize = 2040;
+/// Beyond this the function is 0 or `x`.
+const GELU_RANGE: f32 = 6.0;
+const GELU_RANGE_F64: f64 = 6.0;
+const GELU_STEPS_PER_UNIT: f32 = 170.0;
+const GELU_STEP: f64 = 1.0 / 170.0;
+const GELU_STEPS: usize = 2040;
 
-/// The activation between the two halves of a layer, by linear interpolation in a table: it is
-/// evaluated half a million times per text. The error is below two millionths.
-struct Gelu {
-    points: Box<[f32; STEPS + 2]>,
+/// The activation function GELU by linear interpolation in a table, because it is evaluated half a
+/// million times per text. The error is below 2e-6.
+struct GeluTable {
+    points: Box<[f32; GELU_STEPS + 2]>,
 }
 
-impl Gelu {
-    #[expect(clippy::cast_possible_truncation, reason = "a table of f32, summed up as f64")]
+impl GeluTable {
+    #[expect(clippy::cast_possible_truncation, reason = "the sum needs f64, the table only f32")]
     fn new() -> Self {
-        let mut points = Box::new([0.0; STEPS + 2]);
-        // The normal distribution function, integrated by Simpson's rule.
-        let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
-        let mut share = 0.0;
-        let mut x = -END_F64;
+        let mut points = Box::new([0.0; GELU_STEPS + 2]);
+        // The normal distribution, integrated by Simpson's rule.
+        let mut integral = 0.0;
+        let mut x = -GELU_RANGE_F64;
         for point in points.iter_mut() {
-            *point = (x * share) as f32;
-            share += STEP / 6.0 * (density(x) + 4.0 * density(x + STEP / 2.0) + density(x + STEP));
-            x += STEP;
+            *point = (x * integral) as f32;
+            integral += GELU_STEP / 6.0
+                * (normal_density(x)
+                    + 4.0 * normal_density(x + GELU_STEP / 2.0)
+                    + normal_density(x + GELU_STEP));
+            x += GELU_STEP;
         }
         Self { points }
     }
@@ -205,30 +220,34 @@ impl Gelu {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "an index in the table: from 0 to STEPS"
+        reason = "an index of the table: 0 to GELU_STEPS"
     )]
-    fn of(&self, x: f32) -> f32 {
-        let at = (x.clamp(-END, END) + END) * PER_UNIT;
-        let index = (at as usize).min(STEPS);
+    fn activate(&self, x: f32) -> f32 {
+        let position = (x.clamp(-GELU_RANGE, GELU_RANGE) + GELU_RANGE) * GELU_STEPS_PER_UNIT;
+        let index = (position as usize).min(GELU_STEPS);
         let (here, next) = (self.points[index], self.points[index + 1]);
-        let read = here + (at - index as f32) * (next - here);
-        if x > END { x } else { read }
+        let interpolated = here + (position - index as f32) * (next - here);
+        if x > GELU_RANGE { x } else { interpolated }
     }
+}
+
+fn normal_density(x: f64) -> f64 {
+    (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Gelu;
+    use super::GeluTable;
 
     #[test]
-    fn the_curve_goes_through_known_points() {
-        let gelu = Gelu::new();
-        let known = [(0.0, 0.0), (1.0, 0.841_344_7), (-1.0, -0.158_655_3), (0.5, 0.345_731_2)];
-        for (x, y) in known {
-            assert!((gelu.of(x) - y).abs() < 3e-6, "{x}: {}", gelu.of(x));
+    fn gelu_equals_known_values() {
+        let gelu = GeluTable::new();
+        let expected = [(0.0, 0.0), (1.0, 0.841_344_7), (-1.0, -0.158_655_3), (0.5, 0.345_731_2)];
+        for (x, y) in expected {
+            assert!((gelu.activate(x) - y).abs() < 3e-6, "{x}: {}", gelu.activate(x));
         }
-        assert!(gelu.of(-6.0).abs() < 1e-6 && gelu.of(-60.0).abs() < 1e-6);
-        assert!((gelu.of(6.0) - 6.0).abs() < 1e-6 && gelu.of(60.0) > 59.999);
-        assert!(gelu.of(f32::NAN).is_nan());
+        assert!(gelu.activate(-6.0).abs() < 1e-6 && gelu.activate(-60.0).abs() < 1e-6);
+        assert!((gelu.activate(6.0) - 6.0).abs() < 1e-6 && gelu.activate(60.0) > 59.999);
+        assert!(gelu.activate(f32::NAN).is_nan());
     }
 }

@@ -1,11 +1,11 @@
 //! Sentence models of the BERT family, from a folder with `model.safetensors` and `tokenizer.json`.
 //!
-//! Everything is computed on the calling thread, so that a background embedder leaves the other
-//! processors free.
+//! Everything is computed on the calling thread, so that embedding in the background occupies one
+//! processor only.
 
 mod bert;
-mod known;
-mod weights;
+mod safetensors;
+mod supported_models;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,76 +15,73 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelProfile, TextRole};
 use tokenizers::{Tokenizer, TruncationParams};
 
-use crate::bert::Bert;
-use crate::known::Known;
-use crate::weights::Weights;
+use crate::bert::BertModel;
+use crate::safetensors::TensorFile;
+use crate::supported_models::SupportedModel;
 
-/// Pieces that go through the layers together: enough to keep the processor busy, few enough to
-/// stay in its cache.
+/// Maximum pieces of a forward pass: enough for efficient matrix products, and small enough for the
+/// processor's cache.
 const BATCH_PIECES: usize = 256;
 
-/// Pieces are seldom longer. A text is truncated to this number of letters for each piece.
-const PIECE_LETTERS: usize = 32;
+/// A text is truncated to this number of letters per piece before tokenization; pieces are seldom
+/// longer.
+const MAX_PIECE_LETTERS: usize = 32;
 
-/// A model in memory.
+/// A loaded model.
 pub struct SentenceModel {
     profile: ModelProfile,
-    known: &'static Known,
+    model: &'static SupportedModel,
     tokenizer: Tokenizer,
-    /// The piece for unknown text.
-    unknown: Option<u32>,
-    bert: Bert,
+    /// The piece for text outside the vocabulary.
+    unknown_piece: Option<u32>,
+    bert: BertModel,
 }
 
 impl SentenceModel {
     /// Loads the model of this name, such as `all-minilm-l6-v2`, from its folder.
     pub fn open(name: &str, folder: &Path) -> std::result::Result<Self, LoadError> {
-        let known = known::find(name)?;
-        let path = folder.join("tokenizer.json");
-        let shown = path.display().to_string();
-        let bytes = std::fs::read(&path)
-            .map_err(|source| LoadError::Read { path: shown.clone(), source })?;
-        let unfit =
-            |why: tokenizers::Error| LoadError::Unfit { path: shown.clone(), why: why.to_string() };
-        let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(unfit)?;
-        let cut = TruncationParams { max_length: known.pieces_a_text, ..Default::default() };
-        tokenizer.with_truncation(Some(cut)).map_err(unfit)?;
-        tokenizer.with_padding(None);
-
-        let mut weights = Weights::open(&folder.join("model.safetensors"))?;
+        let model = supported_models::find_model(name)?;
+        let tokenizer = load_tokenizer(&folder.join("tokenizer.json"), model.max_pieces)?;
+        let mut weights = TensorFile::open(&folder.join("model.safetensors"))?;
         Ok(Self {
-            profile: known.profile(),
-            known,
-            unknown: tokenizer.token_to_id(known.unknown),
+            profile: model.profile(),
+            model,
+            unknown_piece: tokenizer.token_to_id(model.unknown_piece),
             tokenizer,
-            bert: Bert::load(&mut weights, known.vocabulary, known.layers)?,
+            bert: BertModel::load(&mut weights, model.vocabulary_size, model.layer_count)?,
         })
     }
 
-    /// The pieces of a text, or none if the model knows nothing of it.
-    fn pieces(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
-        let most = self.known.pieces_a_text * PIECE_LETTERS;
-        let text = text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]);
+    /// Returns the pieces of a text; none if all of them are unknown.
+    fn encode_text(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
+        let max_letters = self.model.max_pieces * MAX_PIECE_LETTERS;
+        let text = match text.char_indices().nth(max_letters) {
+            Some((end, _)) => &text[..end],
+            None => text,
+        };
         if text.trim().is_empty() {
             return Ok(Vec::new());
         }
         let encoding = self
             .tokenizer
             .encode_fast(format!("{prefix}{text}"), true)
-            .map_err(|why| internal(&why.to_string()))?;
+            .map_err(|why| internal_error(&why.to_string()))?;
         let pieces = encoding.get_ids();
-        if pieces.iter().any(|piece| *piece as usize >= self.bert.pieces()) {
-            return Err(internal("the tokenizer gives pieces that the model does not have"));
+        // Checked here, because the forward pass would panic.
+        if pieces.iter().any(|piece| *piece as usize >= self.bert.vocabulary_size()) {
+            return Err(internal_error(
+                "the tokenizer returns pieces that the model does not have",
+            ));
         }
-        let special = encoding.get_special_tokens_mask();
-        let knows = pieces
-            .iter()
-            .zip(special)
-            .any(|(piece, special)| *special == 0 && Some(*piece) != self.unknown);
-        Ok(if knows { pieces.to_vec() } else { Vec::new() })
+        for (piece, special) in pieces.iter().zip(encoding.get_special_tokens_mask()) {
+            if *special == 0 && Some(*piece) != self.unknown_piece {
+                return Ok(pieces.to_vec());
+            }
+        }
+        Ok(Vec::new())
     }
 
-    /// Moves a batch of texts, with their positions in `vectors`, through the layers.
+    /// Embeds a batch of texts into their positions in `vectors`, and clears the batch.
     fn embed_batch(&self, batch: &mut Vec<(usize, Vec<u32>)>, vectors: &mut [Vec<f32>]) {
         let texts: Vec<&[u32]> = batch.iter().map(|(_, pieces)| pieces.as_slice()).collect();
         for ((index, _), vector) in batch.iter().zip(self.bert.embed(&texts)) {
@@ -100,18 +97,20 @@ impl Embedder for SentenceModel {
     }
 
     fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let prefix = self.known.prefix(role);
+        let prefix = self.model.prefix(role);
         let mut vectors = vec![vec![0.0; self.profile.dimension]; texts.len()];
         let mut batch = Vec::new();
-        let mut size = 0;
+        let mut batch_pieces = 0;
         for (index, text) in texts.iter().enumerate() {
-            let pieces = self.pieces(prefix, text)?;
-            if size + pieces.len() > BATCH_PIECES {
+            let pieces = self.encode_text(prefix, text)?;
+            // A text is not split: the batch ends before the text that would exceed the limit.
+            if batch_pieces + pieces.len() > BATCH_PIECES {
                 self.embed_batch(&mut batch, &mut vectors);
-                size = 0;
+                batch_pieces = 0;
             }
+            // The vector of a text without known pieces stays zero.
             if !pieces.is_empty() {
-                size += pieces.len();
+                batch_pieces += pieces.len();
                 batch.push((index, pieces));
             }
         }
@@ -126,19 +125,19 @@ impl fmt::Debug for SentenceModel {
     }
 }
 
-/// A model that is loaded with its first text, so that a start does not wait for 100 megabytes.
+/// A model that is loaded by its first text, so that a start does not read 100 MB.
 #[derive(Debug)]
 pub struct LazyModel {
     name: String,
     folder: PathBuf,
     profile: ModelProfile,
-    /// A failure is final: the files were checked when they were installed.
+    /// A failure is final, because the files were checked when they were installed.
     model: OnceLock<std::result::Result<SentenceModel, String>>,
 }
 
 impl LazyModel {
     pub fn new(name: &str, folder: PathBuf) -> std::result::Result<Self, LoadError> {
-        let profile = known::find(name)?.profile();
+        let profile = supported_models::find_model(name)?.profile();
         Ok(Self { name: name.to_owned(), folder, profile, model: OnceLock::new() })
     }
 }
@@ -149,26 +148,41 @@ impl Embedder for LazyModel {
     }
 
     fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let open = || SentenceModel::open(&self.name, &self.folder).map_err(|e| e.to_string());
-        match self.model.get_or_init(open) {
+        let model = self.model.get_or_init(|| {
+            SentenceModel::open(&self.name, &self.folder).map_err(|error| error.to_string())
+        });
+        match model {
             Ok(model) => model.embed(role, texts),
             Err(reason) => Err(Error::new(ErrorKind::Unavailable, reason.clone())),
         }
     }
 }
 
-/// The error of loading a model.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("no model is called {name}; known are {known}")]
+    #[error("{name}: unknown model; known are {known}")]
     Unknown { name: String, known: String },
-    #[error("{path} could not be read ({source}); remove the model and install it again")]
+    #[error("{path}: cannot be read ({source}); remove the model and install it again")]
     Read { path: String, source: std::io::Error },
-    #[error("{path} does not fit this model: {why}; remove the model and install it again")]
+    #[error("{path}: not a file of this model ({why}); remove the model and install it again")]
     Unfit { path: String, why: String },
 }
 
-fn internal(why: &str) -> Error {
-    let message = format!("the text could not be embedded: {why}; install the model again");
+fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokenizer, LoadError> {
+    let path_text = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|source| LoadError::Read { path: path_text.clone(), source })?;
+    let truncation = TruncationParams { max_length: max_pieces, ..Default::default() };
+    let tokenizer = Tokenizer::from_bytes(bytes).and_then(|mut tokenizer| {
+        tokenizer.with_truncation(Some(truncation))?;
+        // The forward pass needs no padding.
+        tokenizer.with_padding(None);
+        Ok(tokenizer)
+    });
+    tokenizer.map_err(|error| LoadError::Unfit { path: path_text, why: error.to_string() })
+}
+
+fn internal_error(why: &str) -> Error {
+    let message = format!("embedding model: {why}; remove the model and install it again");
     Error::new(ErrorKind::Internal, message)
 }

@@ -1,6 +1,6 @@
-//! The real model against vectors that `embed-static/distil.py reference` computed.
+//! Compares the real model with vectors that `embed-static/distil.py reference` computed.
 //!
-//! `REQLORE_TEST_MODEL` names the folder with all-MiniLM-L6-v2; without it nothing is tested.
+//! `REQLORE_TEST_MODEL` is the folder of all-MiniLM-L6-v2; without it these tests are skipped.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use reqlore_embed_minilm::{LoadError, SentenceModel};
 
 const REFERENCE: &str = include_str!("reference.txt");
 
-#[expect(clippy::disallowed_methods, reason = "only the environment knows where the model is")]
+#[expect(clippy::disallowed_methods, reason = "the folder of the model comes from the environment")]
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("REQLORE_TEST_MODEL").map(PathBuf::from);
     if folder.is_none() {
-        eprintln!("skipped: REQLORE_TEST_MODEL does not name the folder of all-minilm-l6-v2");
+        eprintln!("skipped: REQLORE_TEST_MODEL is not set to the folder of all-minilm-l6-v2");
     }
     folder
 }
@@ -23,7 +23,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn vectors_are_those_of_the_reference() {
+fn vectors_equal_the_reference() {
     let Some(folder) = folder() else { return };
     let model = SentenceModel::open("all-minilm-l6-v2", &folder).unwrap();
     let lines: Vec<&str> = REFERENCE.lines().collect();
@@ -35,14 +35,14 @@ fn vectors_are_those_of_the_reference() {
         let near = cosine(&expected, found);
         assert!(near > 0.9999, "{text}: {near}");
         assert!((cosine(found, found) - 1.0).abs() < 1e-5);
-        // Alone it is the same as among others.
+        // The batch makes no difference.
         let alone = model.embed(TextRole::Query, &[text]).unwrap();
         assert!(cosine(&alone[0], found) > 0.99999, "{text}");
     }
 }
 
 #[test]
-fn what_says_nothing_is_zeros_and_what_is_long_is_cut() {
+fn unknown_text_is_zero_and_long_text_is_truncated() {
     let Some(folder) = folder() else { return };
     let model = SentenceModel::open("all-minilm-l6-v2", &folder).unwrap();
     let long = "archive ".repeat(100_000);
@@ -56,7 +56,7 @@ fn what_says_nothing_is_zeros_and_what_is_long_is_cut() {
 }
 
 #[test]
-fn a_folder_that_is_no_model_is_told_by_its_file() {
+fn missing_file_and_unknown_name_are_reported() {
     let nowhere = PathBuf::from("no-such-folder");
     let Err(LoadError::Read { path, .. }) = SentenceModel::open("all-minilm-l6-v2", &nowhere)
     else {

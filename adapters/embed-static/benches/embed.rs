@@ -1,4 +1,4 @@
-//! What a query and a passage of 56 words cost.
+//! Time to embed a query and a passage of 56 words.
 
 use std::hint::black_box;
 
@@ -7,12 +7,12 @@ use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use reqlore_embed_static::StaticEmbedder;
 
 const QUERY: &str = "how are compressed records of an archive read";
-const PASSAGE: &str = "The library shall let a caller read the records of an archive one after \
-    another, whether or not each of them is compressed, and shall tell at any time how far it has \
-    come. When a record is damaged the caller is told where it begins and can go on with the next \
-    one without reading anything again.";
+const PASSAGE: &str = "The library returns the records of an archive to a caller one after another, \
+    for compressed and for plain records, and reports its progress at any time. If a record is \
+    damaged, the error names the offset of the record. The caller can then continue with the next \
+    record of the archive without a second pass.";
 
-fn embed(criterion: &mut Criterion) {
+fn bench_embed(criterion: &mut Criterion) {
     let embedder = StaticEmbedder::new();
     for (name, text) in [("query", QUERY), ("passage", PASSAGE)] {
         criterion.bench_function(name, |bencher| {
@@ -21,5 +21,5 @@ fn embed(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, embed);
+criterion_group!(benches, bench_embed);
 criterion_main!(benches);

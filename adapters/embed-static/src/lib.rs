@@ -1,10 +1,10 @@
-//! The built-in embedder: a table with a vector for each word piece, and a text is their mean.
+//! The built-in embedder: the vector of a text is the mean of its word pieces' vectors in a table.
 //!
-//! It knows nothing of order or context and is weak alone; beside the match of words it finds what
-//! is said in other words. `distil.py` makes the table and `NOTICE` says from what. Whoever makes
-//! another table must give it another [`ID`], or cached vectors of both would be compared.
+//! It ignores word order and context, so it only complements lexical search with synonyms. `distil.py`
+//! generates the table from the sources in `NOTICE`. A new table needs a new [`ID`], or its vectors
+//! would be compared with cached vectors of the old one.
 
-mod table;
+mod vector_table;
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ use reqlore_domain::ports::embedder::{
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use crate::table::{DIMENSION, Hash, LONGEST, Table};
+use crate::vector_table::{DIMENSION, MAX_PIECE_BYTES, PieceHash, VectorTable};
 
-/// The name and number of this table: another number, other vectors.
+/// The name and version of the table.
 pub const ID: &str = "static-1";
 
-/// What nearness by this table counts beside the match of words: the best of five weights on manual
-/// pages asked for by their one-line descriptions, and never far from the best elsewhere.
-const WEIGHT: f32 = 0.5;
+/// The weight of semantic scores; that of lexical scores is 1. It was the best of five weights for
+/// manual pages searched by their one-line descriptions, and close to the best in other collections.
+const SEMANTIC_WEIGHT: f32 = 0.5;
 
-/// Longer words are keys, hashes or encoded data.
-const WORD_BYTES: usize = 100;
+/// Longer words are ignored: they are keys, hashes or encoded data.
+const MAX_WORD_BYTES: usize = 100;
 
-static TABLE: Table = Table::over(include_bytes!("../data/table.bin"));
+static TABLE: VectorTable = VectorTable::from_bytes(include_bytes!("../data/table.bin"));
 
-/// Embeds with the table that is part of the program. Making one costs nothing.
+/// Embeds with the table that is part of the executable. Creating one is cheap.
 pub struct StaticEmbedder {
     profile: ModelProfile,
 }
@@ -42,7 +42,7 @@ impl StaticEmbedder {
                 name: "static".to_owned(),
                 id: ID.to_owned(),
                 dimension: DIMENSION,
-                weight: WEIGHT,
+                weight: SEMANTIC_WEIGHT,
                 languages: ModelLanguages::English,
                 pace: ModelSpeed::Instant,
             },
@@ -67,16 +67,17 @@ impl Embedder for StaticEmbedder {
         &self.profile
     }
 
-    /// Texts of any length are read whole, and alike in every role.
+    /// Embeds whole texts of any length; the role makes no difference.
     fn embed(&self, _role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        Ok(texts.iter().map(|text| embed(text)).collect())
+        Ok(texts.iter().map(|text| embed_text(text)).collect())
     }
 }
 
-fn embed(text: &str) -> Vec<f32> {
+fn embed_text(text: &str) -> Vec<f32> {
     let mut sum = vec![0.0; DIMENSION];
-    each_piece(&TABLE, text, |piece| TABLE.add(piece, &mut sum));
+    for_each_piece(&TABLE, text, |piece| TABLE.add_row(piece, &mut sum));
     let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+    // The vector of a text without pieces is zero.
     if length > 0.0 {
         for number in &mut sum {
             *number /= length;
@@ -85,82 +86,93 @@ fn embed(text: &str) -> Vec<f32> {
     sum
 }
 
-/// Calls `found` with the index of each piece of the text, in order.
+/// Calls `take` with the index of each piece of the text, in order.
 ///
-/// Words are runs of letters and digits, in lower case and without accents. Each is cut into the
-/// longest known pieces from its start. A word that can't be cut completely gives nothing, and so
-/// does a word with letters outside ASCII: the table is English.
-fn each_piece(table: &Table, text: &str, mut found: impl FnMut(usize)) {
-    let mut words = Words { table, word: Vec::with_capacity(WORD_BYTES), known: true };
+/// Words are runs of letters and digits in lower case without accents. Each is split from its start
+/// into the longest pieces of the table. A word that can't be split completely has no pieces. A word
+/// with letters outside ASCII has none either, because the table is English.
+fn for_each_piece(table: &VectorTable, text: &str, mut take: impl FnMut(usize)) {
+    let mut words =
+        WordSplitter { table, word: Vec::with_capacity(MAX_WORD_BYTES), is_known: true };
+    // The fast path: no tables of Unicode are needed.
     if text.is_ascii() {
         for byte in text.bytes() {
-            words.take(char::from(byte.to_ascii_lowercase()), &mut found);
+            words.push_letter(char::from(byte.to_ascii_lowercase()), &mut take);
         }
     } else {
         let lower = text.chars().flat_map(char::to_lowercase);
         for letter in lower.nfd().filter(|letter| !is_combining_mark(*letter)) {
-            words.take(letter, &mut found);
+            words.push_letter(letter, &mut take);
         }
     }
-    words.end(&mut found);
+    words.end_word(&mut take);
 }
 
 /// Collects letters until a word ends.
-struct Words<'table> {
-    table: &'table Table,
+struct WordSplitter<'table> {
+    table: &'table VectorTable,
     word: Vec<u8>,
-    /// No letter so far that the table can't know.
-    known: bool,
+    /// False if the word has a letter outside ASCII or is too long.
+    is_known: bool,
 }
 
-impl Words<'_> {
-    fn take(&mut self, letter: char, found: &mut impl FnMut(usize)) {
-        // Chinese is written without blanks, so each of its characters is a word to itself.
+impl WordSplitter<'_> {
+    fn push_letter(&mut self, letter: char, take: &mut impl FnMut(usize)) {
+        // Chinese has no blanks, so each of its characters ends a word.
         if !letter.is_alphanumeric() || ('\u{4e00}'..='\u{9fff}').contains(&letter) {
-            self.end(found);
-        } else if letter.is_ascii() && self.word.len() < WORD_BYTES {
+            self.end_word(take);
+        } else if letter.is_ascii() && self.word.len() < MAX_WORD_BYTES {
             self.word.push(letter as u8);
         } else {
-            self.known = false;
+            self.is_known = false;
         }
     }
 
-    fn end(&mut self, found: &mut impl FnMut(usize)) {
-        if self.known && !self.word.is_empty() {
-            cut(self.table, &self.word, found);
+    fn end_word(&mut self, take: &mut impl FnMut(usize)) {
+        if self.is_known && !self.word.is_empty() {
+            split_word(self.table, &self.word, take);
         }
         self.word.clear();
-        self.known = true;
+        self.is_known = true;
     }
 }
 
-fn cut(table: &Table, word: &[u8], found: &mut impl FnMut(usize)) {
-    let mut pieces = [0; WORD_BYTES];
+fn split_word(table: &VectorTable, word: &[u8], take: &mut impl FnMut(usize)) {
+    let mut pieces = [0; MAX_WORD_BYTES];
     let mut count = 0;
     let mut start = 0;
     while start < word.len() {
-        let Some((piece, length)) = longest(table, start > 0, &word[start..]) else { return };
+        // A partly known word has no pieces: the known ones would give it a wrong meaning.
+        let Some((piece, length)) = longest_piece(table, start > 0, &word[start..]) else { return };
         pieces[count] = piece;
         count += 1;
         start += length;
     }
     for piece in &pieces[..count] {
-        found(*piece);
+        take(*piece);
     }
 }
 
-/// The longest piece that `letters` begin with, and its length.
-fn longest(table: &Table, continued: bool, letters: &[u8]) -> Option<(usize, usize)> {
-    let mut hash = if continued { Hash::CONTINUED } else { Hash::START };
-    let mut hashes = [hash; LONGEST];
-    for (at, letter) in hashes.iter_mut().zip(letters) {
+/// Returns the longest piece at the start of `letters`, and its length.
+fn longest_piece(
+    table: &VectorTable,
+    is_continuation: bool,
+    letters: &[u8],
+) -> Option<(usize, usize)> {
+    let mut hash = if is_continuation { PieceHash::CONTINUED } else { PieceHash::START };
+    let mut hashes = [hash; MAX_PIECE_BYTES];
+    for (slot, letter) in hashes.iter_mut().zip(letters) {
         hash = hash.with(*letter);
-        *at = hash;
+        *slot = hash;
     }
-    (1..=letters.len().min(LONGEST)).rev().find_map(|length| {
-        let piece = table.find(hashes[length - 1], continued, &letters[..length])?;
-        Some((piece, length))
-    })
+    // From the longest prefix to the shortest.
+    for length in (1..=letters.len().min(MAX_PIECE_BYTES)).rev() {
+        let hash = hashes[length - 1];
+        if let Some(piece) = table.find_piece(hash, is_continuation, &letters[..length]) {
+            return Some((piece, length));
+        }
+    }
+    None
 }
 
 #[cfg(test)]

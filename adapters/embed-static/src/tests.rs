@@ -1,12 +1,12 @@
-//! The table and what is made of texts with it.
+//! Tests of the table and of the embedder.
 
 use std::fmt::Write;
 
 use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use sha2::{Digest, Sha256};
 
-use crate::table::{DIMENSION, Hash};
-use crate::{StaticEmbedder, TABLE, each_piece};
+use crate::vector_table::{DIMENSION, PieceHash};
+use crate::{StaticEmbedder, TABLE, for_each_piece};
 
 const DATA: &[u8] = include_bytes!("../data/table.bin");
 
@@ -21,13 +21,13 @@ fn cosine(a: &str, b: &str) -> f32 {
 
 fn check_pieces(text: &str, expected: &str) {
     let mut found = Vec::new();
-    each_piece(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.string(i)).unwrap()));
+    for_each_piece(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.piece_text(i)).unwrap()));
     assert_eq!(found.join(" "), expected, "{text:?}");
 }
 
 #[test]
-fn the_table_is_the_one_that_id_names() {
-    // Another table needs another number in `ID`, and its hash in NOTICE.
+fn table_has_the_hash_of_its_notice() {
+    // A new table needs a new number in `ID` and its hash in NOTICE.
     let notice = include_str!("../NOTICE");
     let hash = notice.lines().find_map(|line| line.strip_prefix("SHA-256: ")).unwrap();
     let found = Sha256::digest(DATA).iter().fold(String::new(), |mut hex, byte| {
@@ -39,32 +39,32 @@ fn the_table_is_the_one_that_id_names() {
 }
 
 #[test]
-fn every_piece_is_found_by_its_name() {
+fn each_piece_is_found_by_its_text() {
     for index in 0..TABLE.len() {
-        let name = TABLE.string(index);
+        let name = TABLE.piece_text(index);
         let continued = name.starts_with(b"##");
         let letters = name.strip_prefix(b"##").unwrap_or(name);
-        let start = if continued { Hash::CONTINUED } else { Hash::START };
+        let start = if continued { PieceHash::CONTINUED } else { PieceHash::START };
         let hash = letters.iter().fold(start, |hash, letter| hash.with(*letter));
-        assert_eq!(TABLE.find(hash, continued, letters), Some(index));
+        assert_eq!(TABLE.find_piece(hash, continued, letters), Some(index));
     }
 }
 
 #[test]
-fn words_are_cut_into_the_longest_known_pieces() {
+fn words_are_split_into_longest_pieces() {
     check_pieces("The archive, compressed.", "the archive compressed");
     check_pieces("unaffable", "una ##ffa ##ble");
     check_pieces("REQ-048 get_user_story", "re ##q 04 ##8 get user story");
 }
 
 #[test]
-fn case_and_accents_make_no_difference() {
+fn case_and_accents_are_ignored() {
     check_pieces("Café NAÏVE", "cafe naive");
     check_pieces("Cafe\u{301}", "cafe");
 }
 
 #[test]
-fn what_is_not_english_gives_nothing() {
+fn text_that_is_not_english_has_no_pieces() {
     check_pieces("", "");
     check_pieces("--- ... 你好 привет straße 😀", "");
     check_pieces("archive归档archive", "archive archive");
@@ -73,7 +73,7 @@ fn what_is_not_english_gives_nothing() {
 }
 
 #[test]
-fn vectors_have_the_length_one_and_the_order_of_texts() {
+fn vectors_have_unit_length_and_order_of_texts() {
     let embedder = StaticEmbedder::new();
     let texts = ["delete a file", "", "sign in"];
     let vectors = embedder.embed(TextRole::Passage, &texts).unwrap();
@@ -87,7 +87,7 @@ fn vectors_have_the_length_one_and_the_order_of_texts() {
 }
 
 #[test]
-fn what_means_the_same_is_nearer() {
+fn synonyms_are_more_similar_than_unrelated_texts() {
     let same = cosine("the user signs in with a password", "login of a person with credentials");
     let other = cosine("the user signs in with a password", "ships cross the northern ocean");
     assert!(same > other + 0.2, "{same} {other}");

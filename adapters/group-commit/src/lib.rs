@@ -1,8 +1,7 @@
-//! One writer behind a queue: the jobs that arrive during a sync are the next group and share one
-//! sync.
+//! Group commit for databases with one writer: jobs that arrive during a sync share the next one.
 //!
-//! For databases, which have one writer at a time and a sync that costs more than everything else.
-//! No job waits for a group to fill: a lone job is a group of one.
+//! A sync costs more than all other work. No job waits for a group to fill: a single job is a group
+//! of one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,100 +10,116 @@ use std::thread::JoinHandle;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use tokio::sync::oneshot;
 
-/// The most jobs of a group.
-const MAX_JOBS: usize = 64;
+/// Maximum number of jobs in a group.
+const MAX_GROUP_JOBS: usize = 64;
 
-/// A database as its one writer sees it. After every error it must be ready for the next group.
-pub trait Engine: Send + 'static {
+/// The writer's view of a database. After every error it must be ready for the next group.
+pub trait GroupEngine: Send + 'static {
     /// Begins a group.
-    fn begin(&mut self) -> StoreResult<()>;
+    fn begin_group(&mut self) -> StoreResult<()>;
 
-    /// Makes the group durable. After an error none of it was acknowledged; an engine that can't
-    /// undo it takes no more writes.
-    fn end(&mut self) -> StoreResult<()>;
+    /// Makes the group durable. After an error no job of it is acknowledged. An engine that cannot
+    /// undo the group must reject all later writes.
+    fn finish_group(&mut self) -> StoreResult<()>;
 
-    /// Undoes the group that was begun, after a panic.
-    fn abort(&mut self);
+    /// Undoes the current group after a panic.
+    fn abort_group(&mut self);
 }
 
-/// Runs an engine on a thread, which ends with everything written when this is dropped.
+/// Runs an engine on its own thread. Dropping it writes all queued jobs and ends the thread.
 #[derive(Debug)]
-pub struct Writer<E> {
-    queue: Option<Sender<Job<E>>>,
+pub struct GroupWriter<E> {
+    queue: Option<Sender<WriteJob<E>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Works on the engine of a group, or gets the error if no group could begin.
-type Job<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> Answer + Send>;
+/// Runs on the engine of a group, or receives the error of a group that could not begin.
+type WriteJob<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> JobAnswer + Send>;
 
-/// Answers the caller of a job once it is known how the group ended.
-type Answer = Box<dyn FnOnce(&StoreResult<()>)>;
+/// Sends the outcome to the caller of a job. Its argument is the outcome of the group.
+type JobAnswer = Box<dyn FnOnce(&StoreResult<()>)>;
 
-impl<E: Engine> Writer<E> {
+impl<E: GroupEngine> GroupWriter<E> {
     pub fn start(name: &str, mut engine: E) -> std::io::Result<Self> {
         let (queue, jobs) = channel();
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || run(&mut engine, &jobs))?;
+        let thread = thread.spawn(move || run_writer(&mut engine, &jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Does some work in a group and returns when it is durable. Work that fails must undo itself,
-    /// and the rest of the group takes effect. Work is done even if its caller stops waiting.
+    /// Runs work in a group and returns when the group is durable. Work that fails must undo
+    /// itself; the other jobs of the group take effect. Work runs even if its caller stops waiting.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut E) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let (sender, answered) = oneshot::channel();
-        let job = move |engine: StoreResult<&mut E>| -> Answer {
+        let (sender, receiver) = oneshot::channel();
+        let job: WriteJob<E> = Box::new(move |engine| {
             let outcome = engine.and_then(work);
-            Box::new(move |ended| {
-                // Refusals fail too: they may rest on changes of the group.
-                let outcome = match ended {
+            Box::new(move |group| {
+                // A refusal fails with its group: it may depend on changes of the group.
+                let outcome = match group {
                     Ok(()) => outcome,
                     Err(error) => Err(error.clone_for_group()),
                 };
-                // The caller may be gone.
+                // The caller may have stopped waiting.
                 let _ = sender.send(outcome);
             })
+        });
+        let is_queued = match &self.queue {
+            Some(queue) => queue.send(job).is_ok(),
+            None => false,
         };
-        let ended = || StoreError::Internal("the writer has ended; nothing was written".to_owned());
-        self.queue.as_ref().ok_or_else(ended)?.send(Box::new(job)).map_err(|_| ended())?;
-        let unknown = "the writer broke off; whether this was written is not known: read it again";
-        answered.await.map_err(|_| StoreError::Internal(unknown.to_owned()))?
+        if !is_queued {
+            let message = "the writer has ended; nothing was written";
+            return Err(StoreError::Internal(message.to_owned()));
+        }
+        let Ok(outcome) = receiver.await else {
+            let message = "the writer panicked; read the documents to see whether it wrote them";
+            return Err(StoreError::Internal(message.to_owned()));
+        };
+        outcome
     }
 }
 
-impl<E> Drop for Writer<E> {
+impl<E> Drop for GroupWriter<E> {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // The callers of a group that panicked have got their errors.
+            // A panic of the thread was already reported to the callers of its group.
             let _ = thread.join();
         }
     }
 }
 
-/// Turns a panic of a decision into an error of its commit, so that the writer goes on.
-pub fn catch_panic<T, E: From<StoreError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    let done = catch_unwind(AssertUnwindSafe(act));
-    done.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned()).into()))
+/// Turns a panic of a decision into an error of its commit, so that the writer continues.
+pub fn catch_panic<T, E: From<StoreError>>(decide: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    match catch_unwind(AssertUnwindSafe(decide)) {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Internal("the decision panicked".to_owned()).into()),
+    }
 }
 
-fn run<E: Engine>(engine: &mut E, jobs: &Receiver<Job<E>>) {
+fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<WriteJob<E>>) {
     while let Ok(first) = jobs.recv() {
-        let group: Vec<_> = std::iter::once(first).chain(jobs.try_iter()).take(MAX_JOBS).collect();
+        let mut group = vec![first];
+        while group.len() < MAX_GROUP_JOBS
+            && let Ok(job) = jobs.try_recv()
+        {
+            group.push(job);
+        }
         if catch_unwind(AssertUnwindSafe(|| run_group(engine, group))).is_err() {
-            tracing::error!("the writer panicked; the commits that it was working on are undone");
-            // Another panic ends the thread, and all callers get an error.
-            engine.abort();
+            tracing::error!("the writer panicked; its current group is rolled back");
+            // A second panic ends the thread, and all later callers get an error.
+            engine.abort_group();
         }
     }
 }
 
-/// Answers all callers when the group is durable. A panic drops the answers, which is an error for
-/// their callers.
-fn run_group<E: Engine>(engine: &mut E, group: Vec<Job<E>>) {
-    if let Err(error) = engine.begin() {
+/// Answers all callers after the group is durable. A panic drops the answers, and each caller gets
+/// an error.
+fn run_group<E: GroupEngine>(engine: &mut E, group: Vec<WriteJob<E>>) {
+    if let Err(error) = engine.begin_group() {
         for job in group {
             job(Err(error.clone_for_group()))(&Ok(()));
         }
@@ -114,9 +129,9 @@ fn run_group<E: Engine>(engine: &mut E, group: Vec<Job<E>>) {
     for job in group {
         answers.push(job(Ok(&mut *engine)));
     }
-    let ended = engine.end();
+    let outcome = engine.finish_group();
     for answer in answers {
-        answer(&ended);
+        answer(&outcome);
     }
 }
 

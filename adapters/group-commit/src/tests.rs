@@ -1,4 +1,4 @@
-//! Groups, failures and panics, on an engine that only logs.
+//! Groups, failures and panics of an engine that only logs its calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,33 +11,33 @@ use reqlore_domain::timestamp::Timestamp;
 
 use super::*;
 
-/// The events, one word each.
-type Log = Arc<Mutex<Vec<&'static str>>>;
+/// The calls of an engine, one word each.
+type EventLog = Arc<Mutex<Vec<&'static str>>>;
 
-struct Counting {
-    log: Log,
+struct LoggingEngine {
+    log: EventLog,
     gate: Receiver<()>,
     end: fn() -> StoreResult<()>,
 }
 
-impl Engine for Counting {
-    fn begin(&mut self) -> StoreResult<()> {
+impl GroupEngine for LoggingEngine {
+    fn begin_group(&mut self) -> StoreResult<()> {
         self.gate.recv().unwrap();
         self.log.lock().unwrap().push("begin");
         Ok(())
     }
 
-    fn end(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<()> {
         self.log.lock().unwrap().push("end");
         (self.end)()
     }
 
-    fn abort(&mut self) {
+    fn abort_group(&mut self) {
         self.log.lock().unwrap().push("abort");
     }
 }
 
-impl Counting {
+impl LoggingEngine {
     fn apply(&mut self, mut commit: CommitRequest) -> StoreResult<()> {
         catch_panic(|| commit.decide(&ProjectKey::default(), &Snapshot::default()))?;
         self.log.lock().unwrap().push("apply");
@@ -65,34 +65,34 @@ fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     }
 }
 
-fn start(end: fn() -> StoreResult<()>) -> (Writer<Counting>, Log, Sender<()>) {
+fn start(end: fn() -> StoreResult<()>) -> (GroupWriter<LoggingEngine>, EventLog, Sender<()>) {
     let (open, gate) = channel();
-    let log = Log::default();
-    let engine = Counting { log: Arc::clone(&log), gate, end };
-    (Writer::start("test", engine).unwrap(), log, open)
+    let log = EventLog::default();
+    let engine = LoggingEngine { log: Arc::clone(&log), gate, end };
+    (GroupWriter::start("test", engine).unwrap(), log, open)
 }
 
-/// Runs these commits at once; the first is a group of its own, since the gate holds it back until
-/// all are in the queue.
+/// Runs these commits concurrently. The first one is a group of its own, because the gate blocks
+/// it until all others are queued.
 fn run_all(
-    writer: &Writer<Counting>,
+    writer: &GroupWriter<LoggingEngine>,
     open: &Sender<()>,
     commits: Vec<CommitRequest>,
 ) -> Vec<StoreResult<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let waiting = commits.into_iter().map(|commit| writer.run(|engine| engine.apply(commit)));
-        let mut waiting: Vec<_> = waiting.map(Box::pin).collect();
+        let queued = commits.into_iter().map(|commit| writer.run(|engine| engine.apply(commit)));
+        let mut queued: Vec<_> = queued.map(Box::pin).collect();
         // The first poll puts each job into the queue.
-        for future in &mut waiting {
-            let asked = std::future::poll_fn(|context| {
+        for future in &mut queued {
+            let is_pending = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(future.as_mut().poll(context).is_pending())
             });
-            assert!(asked.await);
+            assert!(is_pending.await);
         }
         (0..2).for_each(|_| open.send(()).unwrap());
         let mut outcomes = Vec::new();
-        for future in waiting {
+        for future in queued {
             outcomes.push(future.await);
         }
         outcomes
@@ -100,7 +100,7 @@ fn run_all(
 }
 
 #[test]
-fn waiting_jobs_share_one_sync() {
+fn queued_jobs_share_one_sync() {
     let (writer, log, open) = start(|| Ok(()));
     let outcomes = run_all(&writer, &open, (0..11).map(|_| commit(|| ())).collect());
     assert!(outcomes.iter().all(Result::is_ok));
@@ -110,7 +110,7 @@ fn waiting_jobs_share_one_sync() {
 }
 
 #[test]
-fn panic_in_a_decision_fails_that_commit_alone() {
+fn decision_panic_fails_only_its_commit() {
     let (writer, _, open) = start(|| Ok(()));
     let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
     let outcomes = run_all(&writer, &open, commits);
@@ -119,7 +119,7 @@ fn panic_in_a_decision_fails_that_commit_alone() {
 }
 
 #[test]
-fn group_that_is_not_durable_is_not_acknowledged() {
+fn failed_sync_fails_every_commit_of_the_group() {
     let (writer, _, open) = start(|| Err(StoreError::Busy { reason: "no sync".to_owned() }));
     let outcomes = run_all(&writer, &open, vec![commit(|| ()), commit(|| ())]);
     for outcome in outcomes {
@@ -128,7 +128,7 @@ fn group_that_is_not_durable_is_not_acknowledged() {
 }
 
 #[test]
-fn panic_of_the_engine_fails_its_group_and_aborts_it() {
+fn engine_panic_fails_and_aborts_its_group() {
     let (writer, log, open) = start(|| panic!("on purpose"));
     let outcomes = run_all(&writer, &open, vec![commit(|| ())]);
     assert!(matches!(outcomes[0], Err(StoreError::Internal(_))), "{outcomes:?}");

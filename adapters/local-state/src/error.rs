@@ -1,13 +1,14 @@
-//! Maps I/O errors to what a caller can do about them. Places are relative to the project.
+//! Maps I/O errors to store errors with a remedy. Places are paths relative to the project.
 
 use std::io;
 
 use reqlore_domain::ports::documents::StoreError;
 pub use reqlore_sqlite_team::error::refused;
 
-/// Reading or writing `place` failed.
+/// The error of an I/O operation on `place`; `doing` completes "could not …".
 pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
     let place = place.to_owned();
+    // `cap-std` reports an escape from the root without an operating system's error code.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         let reason = "a symbolic link leads outside of the project; it was not followed".to_owned();
         return StoreError::Refused { place, reason };
@@ -38,7 +39,7 @@ pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
     }
 }
 
-/// Writing `place` failed and left everything as it was.
+/// The error of a write to `place` that changed nothing.
 pub fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
     match failed(place, doing, error) {
         StoreError::Unavailable { place, reason, source } => StoreError::Unavailable {

@@ -1,8 +1,8 @@
-//! `.reqlore/local`, the local state directory: files of this machine alone, and the team database.
+//! `.reqlore/local`, the local state directory: files that belong to this machine, and `team.db`.
 //!
-//! Git ignores the directory, and yet a repository may bring one along, or a link in its place. No
-//! link is followed: even one to a folder inside would make a user's own files look like ours. A
-//! checksum can be computed by anyone, so a trusted file names its own identity.
+//! Git ignores the directory, but a repository may still contain one, or a link in its place. No
+//! link is followed: even one to a folder inside would make the user's files look like ours. Anyone
+//! can compute a checksum, so a trusted file contains its own identity instead.
 
 pub mod error;
 mod migrate_0_1;
@@ -25,15 +25,16 @@ use rustix::io::Errno;
 use error::{failed, not_written, refused};
 
 /// The directory's path below a project's root, as messages name it.
-pub const LOCAL: &str = ".reqlore/local";
-/// Its parts, as messages name them, with their names and modes.
-const PARTS: [(&str, &str, u32); 2] = [(".reqlore", ".reqlore", 0o777), (LOCAL, "local", 0o700)];
-const IGNORE: &str = ".gitignore";
+pub const LOCAL_STATE_DIR: &str = ".reqlore/local";
+/// The parts of the path: how messages name each, its name and its mode.
+const PATH_PARTS: [(&str, &str, u32); 2] =
+    [(".reqlore", ".reqlore", 0o777), (LOCAL_STATE_DIR, "local", 0o700)];
+const GITIGNORE: &str = ".gitignore";
 
-/// Opens the directory to read from. Where it is a link there is none.
-pub fn find(root: &Dir) -> io::Result<Option<Dir>> {
+/// Opens the directory to read; `None` if it is missing or a link.
+pub fn open_existing(root: &Dir) -> io::Result<Option<Dir>> {
     let mut dir = root.try_clone()?;
-    for (_, part, _) in PARTS {
+    for (_, part, _) in PATH_PARTS {
         dir = match open_folder(&dir, part) {
             Ok(inner) => Dir::from_std_file(inner.into()),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
@@ -43,86 +44,100 @@ pub fn find(root: &Dir) -> io::Result<Option<Dir>> {
     Ok(Some(dir))
 }
 
-/// Opens the directory to write to. Creates it and hides it from Git.
-pub fn create(root: &Dir) -> StoreResult<Dir> {
-    let fail = |error| not_written(LOCAL, "create the folder", error);
-    let mut dir = root.try_clone().map_err(fail)?;
-    for (shown, part, mode) in PARTS {
-        create_folder(&dir, part, mode).map_err(fail)?;
+/// Opens the directory to write. Creates it if needed and hides it from Git.
+pub fn open_or_create(root: &Dir) -> StoreResult<Dir> {
+    let mut dir = root.try_clone().map_err(not_created)?;
+    for (display_path, part, mode) in PATH_PARTS {
+        create_folder(&dir, part, mode).map_err(not_created)?;
         dir = match open_folder(&dir, part) {
             Ok(inner) => Dir::from_std_file(inner.into()),
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 return Err(refused(
-                    shown,
+                    display_path,
                     "is a symbolic link or a file where a folder must be; remove it and try \
                      again. Nothing was written",
                 ));
             }
-            Err(error) => return Err(fail(error.into())),
+            Err(error) => return Err(not_created(error.into())),
         };
     }
-    // A full disk may have left an empty one.
-    if dir.symlink_metadata(IGNORE).map_or(0, |found| found.len()) == 0 {
-        dir.write(IGNORE, "*\n").map_err(fail)?;
+    // A full disk may have left an empty file.
+    if dir.symlink_metadata(GITIGNORE).map_or(0, |metadata| metadata.len()) == 0 {
+        dir.write(GITIGNORE, "*\n").map_err(not_created)?;
     }
     Ok(dir)
+}
+
+fn not_created(error: io::Error) -> StoreError {
+    not_written(LOCAL_STATE_DIR, "create the folder", error)
 }
 
 /// The length of a [`file_identity`] in bytes.
 pub const IDENTITY_LENGTH: usize = 49;
 
-/// Text that no clone and no copy of a file shares: its inode and creation time, which no program
-/// can set. A file system without creation times contributes the device, which may change with a
-/// restart.
+/// Returns a text that differs for each clone or copy of a file: its inode and creation time, which
+/// no program can set. On a file system without creation times the device replaces the time; it may
+/// change with a restart.
 pub fn file_identity(file: &Metadata) -> String {
-    let created = file.created().ok();
-    let created = created.and_then(|created| created.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let origin = created.map_or_else(|| file.dev().into(), |created| created.as_nanos());
+    // Used if the file system stores no creation times.
+    let mut origin = u128::from(file.dev());
+    if let Ok(created) = file.created()
+        && let Ok(since_epoch) = created.duration_since(SystemTime::UNIX_EPOCH)
+    {
+        origin = since_epoch.as_nanos();
+    }
     format!("{:016x}-{origin:032x}", file.ino())
 }
 
-/// Creates a folder unless there is something of that name. A new one is synced.
+/// Creates a folder unless the name exists. The entry of a new folder is synced.
 pub fn create_folder(dir: &Dir, name: &str, mode: u32) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.mode(mode);
     match dir.create_dir_with(name, &builder) {
         Ok(()) => as_file(dir)?.sync_all(),
+        // The caller opens it without following links, so it need not be inspected here.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Opens a folder in a folder, but not through a link.
+/// Opens a folder in another; fails with `LOOP` or `NOTDIR` for a link.
 pub fn open_folder(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 
-/// Opens a folder again, to lock or to sync it: a [`Dir`] may only name its path.
+/// Opens a folder again, to lock or to sync it: a [`Dir`] may hold a path-only handle.
 pub fn as_file(dir: &Dir) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
 }
 
-/// Locks a folder that other processes rarely hold, and never for long. Waits at most `timeout`.
-pub fn lock_folder(dir: &Dir, place: &str, what: &str, timeout: Duration) -> StoreResult<File> {
+/// Locks a folder and polls for at most `timeout`: other processes hold it rarely and briefly.
+/// `place` and `content` name the folder and its content in errors.
+pub fn lock_folder(dir: &Dir, place: &str, content: &str, timeout: Duration) -> StoreResult<File> {
+    match poll_lock(dir, timeout) {
+        Ok(Some(folder)) => Ok(folder),
+        Ok(None) => Err(lock_timeout("another process", timeout)),
+        Err(error) => Err(failed(place, &format!("lock {content}"), error)),
+    }
+}
+
+fn poll_lock(dir: &Dir, timeout: Duration) -> io::Result<Option<File>> {
     const PAUSE: Duration = Duration::from_millis(2);
-    let fail = |error| failed(place, &format!("lock {what}"), error);
-    let folder = as_file(dir).map_err(fail)?;
+    let folder = as_file(dir)?;
     let mut waited = Duration::ZERO;
-    loop {
-        if try_lock(&folder).map_err(fail)? {
-            return Ok(folder);
-        }
+    while !try_lock(&folder)? {
         if waited >= timeout {
-            return Err(lock_timeout("another process", timeout));
+            return Ok(None);
         }
         std::thread::sleep(PAUSE);
         waited += PAUSE;
     }
+    Ok(Some(folder))
 }
 
-/// The error after waiting this long for a lock.
+/// The error of a writer that waited this long for a lock.
 pub fn lock_timeout(holder: &str, waited: Duration) -> StoreError {
     StoreError::Busy {
         reason: format!(
@@ -132,8 +147,8 @@ pub fn lock_timeout(holder: &str, waited: Duration) -> StoreError {
     }
 }
 
-/// The time of a recovery, which belongs to no call that has one.
-pub fn now() -> Timestamp {
+/// The time of a recovery when a store is opened, outside of any call.
+pub fn current_time() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "opening a store is not a call with a time")]
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::new(now.as_secs().try_into().unwrap_or_default(), now.subsec_nanos())

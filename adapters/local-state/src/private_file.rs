@@ -1,7 +1,7 @@
-//! Files and folders of this user alone: never behind a link, never readable by others.
+//! Files and folders that only this user may access, opened without following links.
 //!
-//! These files decide what users and tokens may do. A file that is not trusted is refused and not
-//! ignored: otherwise the next write would replace all users by an empty list.
+//! These files decide what users and tokens may do. An untrusted file is rejected, not ignored:
+//! otherwise the next write would replace all users with an empty list.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -13,57 +13,64 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
-use crate::{LOCAL, as_file, open_folder};
+use crate::{LOCAL_STATE_DIR, as_file, open_folder};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
-const OTHERS: u32 = 0o077;
+const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
-/// Opens `.reqlore/local` to read.
+/// Opens `.reqlore/local` to read; `None` if it is missing or a link.
 pub(crate) fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
-    let local = crate::find(root).map_err(|error| failed(LOCAL, "open it", error))?;
-    local.map(|local| check_folder(root, local)).transpose()
+    match crate::open_existing(root) {
+        Ok(Some(local)) => check_folder(root, local).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(failed(LOCAL_STATE_DIR, "open it", error)),
+    }
 }
 
-/// Creates it where it is missing, and takes it away from other users.
+/// Opens `.reqlore/local` to write. Creates it if needed and removes the rights of other users.
 pub(crate) fn writable_local_folder(root: &Dir) -> StoreResult<Dir> {
-    let local = check_folder(root, crate::create(root)?)?;
-    let closed = as_file(&local).and_then(|folder| make_private(&folder));
-    closed.map_err(|error| not_written(LOCAL, "take it away from others", error))?;
+    let local = check_folder(root, crate::open_or_create(root)?)?;
+    let made_private = as_file(&local).and_then(|folder| make_private(&folder));
+    made_private
+        .map_err(|error| not_written(LOCAL_STATE_DIR, "remove other users' rights", error))?;
     Ok(local)
 }
 
-/// Another user with write access to the project could have put the folder there.
+/// Rejects a folder that another user with write access to the project may have created.
 fn check_folder(root: &Dir, local: Dir) -> StoreResult<Dir> {
-    let found = rustix::fs::fstat(&local);
-    let found = found.map_err(|error| failed(LOCAL, "inspect it", error.into()))?;
-    if is_ours(found.st_uid, root) { Ok(local) } else { Err(other_users(LOCAL)) }
+    let stat = rustix::fs::fstat(&local)
+        .map_err(|error| failed(LOCAL_STATE_DIR, "inspect it", error.into()))?;
+    if !is_ours(stat.st_uid, root) {
+        return Err(owned_by_another_user(LOCAL_STATE_DIR));
+    }
+    Ok(local)
 }
 
-fn other_users(place: &str) -> StoreError {
-    let reason = "belongs to another user and is not trusted; run this as that user, or move it \
-                  away";
-    refused(place, reason)
+fn owned_by_another_user(place: &str) -> StoreError {
+    refused(place, "belongs to another user; run this as that user, or move it away")
 }
 
-/// True if the owner is this user or root. Root may administer another user's server, whose
-/// owner is that of `parent`.
+/// True if the owner is this user or root. Root may administer the server of another user, who is
+/// the owner of `parent`.
 fn is_ours(owner: u32, parent: &Dir) -> bool {
-    let me = rustix::process::geteuid();
-    let of_parent = || rustix::fs::fstat(parent).is_ok_and(|parent| parent.st_uid == owner);
-    owner == 0 || owner == me.as_raw() || (me.is_root() && of_parent())
+    let user = rustix::process::geteuid();
+    if owner == 0 || owner == user.as_raw() {
+        return true;
+    }
+    user.is_root() && rustix::fs::fstat(parent).is_ok_and(|parent| parent.st_uid == owner)
 }
 
-/// Opens a folder in `.reqlore/local`. A link is not a folder.
+/// Opens a folder in `.reqlore/local`; `None` if it is missing.
 pub(crate) fn find_folder(local: &Dir, name: &str) -> StoreResult<Option<Dir>> {
-    let shown = format!("{LOCAL}/{name}");
+    let place = format!("{LOCAL_STATE_DIR}/{name}");
     match open_folder(local, name) {
         Ok(dir) => Ok(Some(Dir::from_std_file(dir.into()))),
         Err(Errno::NOENT) => Ok(None),
         Err(Errno::NOTDIR | Errno::LOOP) => {
-            Err(refused(&shown, "is a symbolic link or a file where a folder must be; remove it"))
+            Err(refused(&place, "is a symbolic link or a file where a folder must be; remove it"))
         }
-        Err(error) => Err(failed(&shown, "open it", error.into())),
+        Err(error) => Err(failed(&place, "open it", error.into())),
     }
 }
 
@@ -71,41 +78,47 @@ pub(crate) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
     if let Some(dir) = find_folder(local, name)? {
         return Ok(dir);
     }
-    let shown = format!("{LOCAL}/{name}");
-    let fail = |error: io::Error| not_written(&shown, "create the folder", error);
-    crate::create_folder(local, name, 0o700).map_err(fail)?;
-    let dir = find_folder(local, name)?.ok_or_else(|| fail(Errno::NOENT.into()))?;
-    let folder = as_file(&dir).map_err(fail)?;
-    make_private(&folder).map_err(fail)?;
+    let created = crate::create_folder(local, name, 0o700);
+    created.map_err(|error| not_created(name, error))?;
+    // Opened again without following links: another process may have created it first.
+    let Some(dir) = find_folder(local, name)? else {
+        return Err(not_created(name, Errno::NOENT.into()));
+    };
+    let folder = as_file(&dir).map_err(|error| not_created(name, error))?;
+    make_private(&folder).map_err(|error| not_created(name, error))?;
     give_to_owner(local, &folder);
     Ok(dir)
 }
 
-/// Removes the rights of other users, under any umask.
+fn not_created(name: &str, error: io::Error) -> StoreError {
+    not_written(&format!("{LOCAL_STATE_DIR}/{name}"), "create the folder", error)
+}
+
+/// Sets mode 0700, under any umask.
 fn make_private(folder: &File) -> io::Result<()> {
-    let found = rustix::fs::fstat(folder)?;
-    if found.st_mode & 0o777 != FOLDER_MODE.as_raw_mode() {
+    let stat = rustix::fs::fstat(folder)?;
+    if stat.st_mode & 0o777 != FOLDER_MODE.as_raw_mode() {
         rustix::fs::fchmod(folder, FOLDER_MODE)?;
     }
     Ok(())
 }
 
-/// Root leaves nothing in another user's project that the user's server can't read.
-fn give_to_owner(of: &Dir, file: &File) {
-    let Ok(owner) = rustix::fs::fstat(of) else { return };
-    if rustix::process::geteuid().is_root() && owner.st_uid != 0 {
-        let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+/// Gives a file that root creates in another user's project to that user, whose server reads it.
+fn give_to_owner(parent: &Dir, file: &File) {
+    let Ok(parent) = rustix::fs::fstat(parent) else { return };
+    if rustix::process::geteuid().is_root() && parent.st_uid != 0 {
+        let (uid, gid) = (Uid::from_raw(parent.st_uid), Gid::from_raw(parent.st_gid));
         if let Err(error) = rustix::fs::fchown(file, Some(uid), Some(gid)) {
-            tracing::debug!(%error, "the owner could not be set");
+            tracing::debug!(%error, "could not set the owner of a file");
         }
     }
 }
 
-/// A file by its folder's handle.
+/// A file in an open folder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrivateFile<'a> {
     pub(crate) dir: &'a Dir,
-    /// The folder below `.reqlore/local` with a slash after it; empty for that one itself.
+    /// The folder's path below `.reqlore/local`, empty or with a slash at its end.
     pub(crate) folder: &'a str,
     pub(crate) name: &'a str,
 }
@@ -115,45 +128,46 @@ impl<'a> PrivateFile<'a> {
         Self { dir: local, folder: "", name }
     }
 
-    pub(crate) fn shown(&self) -> String {
-        format!("{LOCAL}/{}{}", self.folder, self.name)
+    pub(crate) fn display_path(&self) -> String {
+        format!("{LOCAL_STATE_DIR}/{}{}", self.folder, self.name)
     }
 
-    /// Opens the file to read; its content is not trusted yet.
+    /// Opens the file to read after [`Self::check`]. The caller must still check its identity.
     pub(crate) fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
+        // A link could lead to another project's file. Opening a pipe must not block.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(self.dir, self.name, flags, Mode::empty()) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return Err(self.refused(IS_LINK)),
-            Err(error) => return Err(self.fail("open it", error)),
+            Err(error) => return Err(self.failed("open it", error)),
         };
-        let metadata = file.metadata().map_err(|error| self.fail("inspect it", error))?;
+        let metadata = file.metadata().map_err(|error| self.failed("inspect it", error))?;
         self.check(&metadata)?;
         Ok(Some((file, metadata)))
     }
 
-    /// Rejects a file that another user could have written, or can read.
-    pub(crate) fn check(&self, found: &Metadata) -> StoreResult<()> {
-        if found.is_symlink() {
+    /// Rejects a file that another user may have written or can read.
+    pub(crate) fn check(&self, metadata: &Metadata) -> StoreResult<()> {
+        if metadata.is_symlink() {
             return Err(self.refused(IS_LINK));
         }
-        if !found.is_file() {
+        if !metadata.is_file() {
             return Err(self.refused("is not a regular file; remove it"));
         }
-        if !is_ours(found.uid(), self.dir) {
-            return Err(other_users(&self.shown()));
+        if !is_ours(metadata.uid(), self.dir) {
+            return Err(owned_by_another_user(&self.display_path()));
         }
-        if found.mode() & OTHERS != 0 {
+        if metadata.mode() & GROUP_AND_WORLD_BITS != 0 {
             let reason = format!(
-                "can be read or written by other users; check whether it was changed, then run \
+                "is accessible to other users; check whether it was changed, then run \
                  `chmod 600 {}`",
-                self.shown()
+                self.display_path()
             );
             return Err(self.refused(&reason));
         }
-        if found.nlink() > 1 {
-            return Err(self.refused("has more than one hard link; remove the others"));
+        if metadata.nlink() > 1 {
+            return Err(self.refused("has more than one hard link; remove the other links"));
         }
         Ok(())
     }
@@ -163,26 +177,32 @@ impl<'a> PrivateFile<'a> {
         &self,
         content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
     ) -> StoreResult<Metadata> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let write = || -> io::Result<Metadata> {
-            let fd = rustix::fs::openat(self.dir, self.name, flags, FILE_MODE)?;
-            let mut file = File::from(fd);
-            rustix::fs::fchmod(&file, FILE_MODE)?;
-            give_to_owner(self.dir, &file);
-            let metadata = file.metadata()?;
-            file.write_all(&content(&metadata)?)?;
-            file.sync_all()?;
-            Ok(metadata)
-        };
-        write().map_err(|error| self.not_written("write it", error))
+        self.write_new(content).map_err(|error| self.not_written("write it", error))
     }
 
-    /// Renames the file, over a file of that name, and syncs the folder.
+    fn write_new(
+        &self,
+        content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
+    ) -> io::Result<Metadata> {
+        // `EXCL` neither follows a link nor reuses a file that another user created.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::openat(self.dir, self.name, flags, FILE_MODE)?);
+        // The umask may have removed rights of the owner.
+        rustix::fs::fchmod(&file, FILE_MODE)?;
+        give_to_owner(self.dir, &file);
+        let metadata = file.metadata()?;
+        file.write_all(&content(&metadata)?)?;
+        file.sync_all()?;
+        Ok(metadata)
+    }
+
+    /// Renames the file, replaces a file with the new name, and syncs the folder.
     pub(crate) fn rename(&self, name: &str) -> StoreResult<()> {
+        // The sync makes the new name survive a power cut.
         let renamed = rustix::fs::renameat(self.dir, self.name, self.dir, name);
         let synced = renamed.map_err(io::Error::from).and_then(|()| as_file(self.dir)?.sync_all());
-        let to = PrivateFile { dir: self.dir, folder: self.folder, name };
-        synced.map_err(|error| to.not_written("put it in place", error))
+        let target = PrivateFile { dir: self.dir, folder: self.folder, name };
+        synced.map_err(|error| target.not_written("put it in place", error))
     }
 
     /// Removes the file if it is there.
@@ -193,26 +213,25 @@ impl<'a> PrivateFile<'a> {
         }
     }
 
-    pub(crate) fn fail(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
-        failed(&self.shown(), doing, error.into())
+    pub(crate) fn failed(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
+        failed(&self.display_path(), doing, error.into())
     }
 
     pub(crate) fn not_written(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
-        not_written(&self.shown(), doing, error.into())
+        not_written(&self.display_path(), doing, error.into())
     }
 
     pub(crate) fn refused(&self, reason: &str) -> StoreError {
-        refused(&self.shown(), reason)
+        refused(&self.display_path(), reason)
     }
 
-    /// The error for a file that names another inode than its own.
-    pub(crate) fn is_foreign(&self) -> StoreError {
+    /// The error of a file that contains another file's identity.
+    pub(crate) fn foreign_identity(&self) -> StoreError {
         self.refused(
-            "came with a clone or a copy and is not trusted: a repository could add users this \
-             way. Move it away; `reqlore backup` and `reqlore restore` take users and the audit \
-             to another place",
+            "came with a clone or a copy and is rejected: anyone who can commit could add users \
+             this way. Move it away and use `reqlore backup` and `reqlore restore`",
         )
     }
 }
 
-const IS_LINK: &str = "is a symbolic link; it was not followed. Remove it";
+const IS_LINK: &str = "is a symbolic link; remove it. It was not followed";

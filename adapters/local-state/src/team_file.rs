@@ -1,9 +1,9 @@
-//! `team.db`: creating it in one step, and checking that it belongs to this machine.
+//! Creates `team.db` atomically and rejects one that was copied from elsewhere.
 //!
-//! A repository may bring a database along, or a log beside ours that SQLite would apply. So
-//! `team.id` holds the inode and creation time of the database, its log and its index, and of
-//! itself: no repository can contain such a file. The database exists as soon as `team.id` does;
-//! a process killed before that leaves nothing that is read.
+//! A repository may contain a database, or a log that SQLite would apply to ours. So `team.id`
+//! holds the identities (inode and creation time) of the database, its log, its index and itself: a
+//! repository can't contain a valid one. The database exists as soon as `team.id` does. Files of a
+//! process that was killed before that are never read.
 
 use std::fs::Metadata;
 use std::io::{self, Read};
@@ -18,58 +18,56 @@ use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase
 use crate::error::not_written;
 use crate::migrate_0_1;
 use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
-use crate::{LOCAL, file_identity, lock_folder};
+use crate::{LOCAL_STATE_DIR, file_identity, lock_folder};
 
-/// The database, as messages name it.
-pub const PLACE: &str = ".reqlore/local/team.db";
+pub const DISPLAY_PATH: &str = ".reqlore/local/team.db";
 /// The database, its log and its index.
-const FILES: [&str; 3] = ["team.db", "team.db-wal", "team.db-shm"];
-const IDENTITIES: &str = "team.id";
+const DATABASE_FILES: [&str; 3] = ["team.db", "team.db-wal", "team.db-shm"];
+const IDENTITY_FILE: &str = "team.id";
 const FORMAT: &str = "reqlore team 1";
-/// The same two until they are complete.
-const NEW_IDENTITIES: &str = "team.id.new";
-const NEW_DATABASE: &str = "team.new";
+// The names until the files are complete.
+const TEMP_IDENTITY_FILE: &str = "team.id.new";
+const TEMP_DATABASE: &str = "team.new";
 
-/// How to create the database.
 #[derive(Debug, Clone, Copy)]
-pub struct Creation {
-    /// The longest wait for a lock of another process.
+pub struct CreationOptions {
+    /// The longest wait for the lock of another process.
     pub lock_timeout: Duration,
-    /// Called after each step; its error stops the creation there.
+    /// Called after each step; an error aborts the options.
     pub checkpoint: fn(CreationStep) -> io::Result<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreationStep {
-    /// The database is written and has no name yet.
-    Staged,
+    /// The database is on disk under its temporary name.
+    DatabaseWritten,
     /// Processes of 0.1.0 can't write team data any more.
-    OldStopped,
-    /// The database exists.
-    Identified,
-    Named,
-    /// One of the old files has another name.
-    OldRenamed,
+    OldVersionBlocked,
+    /// `team.id` is in place: from here on the database exists.
+    IdentitiesWritten,
+    DatabaseNamed,
+    /// One of the files of 0.1.0 is renamed.
+    OldFileRenamed,
 }
 
-impl Creation {
-    pub(crate) fn reached(&self, step: CreationStep) -> StoreResult<()> {
-        (self.checkpoint)(step).map_err(|error| not_written(PLACE, "write it", error))
+impl CreationOptions {
+    pub(crate) fn pass_checkpoint(&self, step: CreationStep) -> StoreResult<()> {
+        (self.checkpoint)(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
     }
 }
 
-/// True if there is a database. As cheap as possible: every commit asks.
+/// True if the database exists. Every commit calls this, so it only looks up a name.
 pub fn exists(base: &Path) -> bool {
-    base.join(LOCAL).join(IDENTITIES).symlink_metadata().is_ok()
+    base.join(LOCAL_STATE_DIR).join(IDENTITY_FILE).symlink_metadata().is_ok()
 }
 
-/// True if the data of 0.1.0 was not moved into a database yet.
+/// True if there is data of 0.1.0 that was not migrated yet.
 pub fn must_migrate(base: &Path) -> bool {
     !exists(base) && migrate_0_1::has_data(base)
 }
 
-/// Opens the database of a project, whose handle `root` and path `base` are; `None` where there is
-/// none. Data of 0.1.0 is read into memory, without changing anything.
+/// Opens the database of the project with the handle `root` and the path `base`; `None` if there is
+/// none. Data of 0.1.0 is read into memory and stays unchanged on disk.
 pub fn open(
     root: &Dir,
     base: &Path,
@@ -77,41 +75,47 @@ pub fn open(
     lock_timeout: Duration,
 ) -> StoreResult<Option<TeamDatabase>> {
     let Some(local) = local_folder(root)? else { return Ok(None) };
-    let Some(identities) = recorded(&local)? else {
-        if local.symlink_metadata(FILES[0]).is_ok() {
-            return Err(PrivateFile::new(&local, FILES[0]).is_foreign());
+    let Some(identities) = read_identities(&local)? else {
+        if local.symlink_metadata(DATABASE_FILES[0]).is_ok() {
+            // A database without `team.id` was not created here.
+            return Err(PrivateFile::new(&local, DATABASE_FILES[0]).foreign_identity());
         }
-        return migrate_0_1::has_data(base).then(|| migrate_0_1::read(&local)).transpose();
+        if migrate_0_1::has_data(base) {
+            return migrate_0_1::read(&local).map(Some);
+        }
+        return Ok(None);
     };
-    let files = TeamFiles { folder: base.join(LOCAL), local, identities };
+    let files = TeamFiles { folder: base.join(LOCAL_STATE_DIR), local, identities };
     if !read_only {
         files.finish_creation(lock_timeout)?;
         files.finish_migration(lock_timeout);
     }
-    let path = files.folder.join(FILES[0]);
-    TeamDatabase::open(&path, PLACE, read_only, Box::new(files)).map(Some)
+    let path = files.folder.join(DATABASE_FILES[0]);
+    TeamDatabase::open(&path, DISPLAY_PATH, read_only, Box::new(files)).map(Some)
 }
 
-/// Creates the database, with the data of 0.1.0 if there is any, unless there is one by now.
-/// `is_root_locked` says that the caller holds the lock of the project's folder.
+/// Creates the database with the data of 0.1.0, if any. Does nothing if another process was first.
+/// `is_root_locked` is true if the caller holds the lock of the project's folder.
 pub fn create(
     root: &Dir,
     base: &Path,
     is_root_locked: bool,
-    creation: &Creation,
+    options: &CreationOptions,
 ) -> StoreResult<()> {
     let local = writable_local_folder(root)?;
-    let timeout = creation.lock_timeout;
+    let timeout = options.lock_timeout;
+    // Processes of 0.1.0 write under the lock of the root.
     let _root_lock = if !is_root_locked && must_migrate(base) {
         Some(lock_folder(root, "the project's folder", "it", timeout)?)
     } else {
         None
     };
-    let _lock = lock_folder(&local, LOCAL, "the team data", timeout)?;
-    if exists(base) { Ok(()) } else { migrate_0_1::migrate(&local, base, creation) }
+    let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", timeout)?;
+    // Another process may have created it while this one waited for the lock.
+    if exists(base) { Ok(()) } else { migrate_0_1::migrate(&local, base, options) }
 }
 
-/// The files of a database that was created here.
+/// The files of a database with the identities that `team.id` holds.
 #[derive(Debug)]
 struct TeamFiles {
     local: Dir,
@@ -121,19 +125,20 @@ struct TeamFiles {
 
 impl FileGuard for TeamFiles {
     fn check(&self, is_write: bool) -> StoreResult<()> {
-        let count = if is_write { FILES.len() } else { 1 };
-        for (name, identity) in FILES.iter().zip(&self.identities).take(count) {
+        let count = if is_write { DATABASE_FILES.len() } else { 1 };
+        for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).take(count) {
             let file = PrivateFile::new(&self.local, name);
-            let found = inspect(&self.folder, name);
-            let Some(found) = found.map_err(|error| file.fail("inspect it", error))? else {
+            let metadata =
+                stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
+            let Some(metadata) = metadata else {
                 return Err(file.refused(
-                    "is missing; put it back, or restore a backup after you moved \
-                     .reqlore/local/team.* away",
+                    "is missing; put it back, or move .reqlore/local/team.* away and restore a \
+                     backup",
                 ));
             };
-            file.check(&found)?;
-            if file_identity(&found) != *identity {
-                return Err(file.is_foreign());
+            file.check(&metadata)?;
+            if file_identity(&metadata) != *identity {
+                return Err(file.foreign_identity());
             }
         }
         Ok(())
@@ -141,98 +146,111 @@ impl FileGuard for TeamFiles {
 }
 
 impl TeamFiles {
-    /// Gives the database its name, if a process was killed before it could.
+    /// Renames a new database, if a process was killed before it did.
     fn finish_creation(&self, lock_timeout: Duration) -> StoreResult<()> {
-        if self.local.symlink_metadata(FILES[0]).is_ok() {
+        if self.local.symlink_metadata(DATABASE_FILES[0]).is_ok() {
             return Ok(());
         }
-        let _lock = lock_folder(&self.local, LOCAL, "the team data", lock_timeout)?;
-        match inspect(&self.folder, NEW_DATABASE) {
+        let _lock = lock_folder(&self.local, LOCAL_STATE_DIR, "the team data", lock_timeout)?;
+        match stat_file(&self.folder, TEMP_DATABASE) {
+            // Only the file that `team.id` names is ours.
             Ok(Some(new)) if file_identity(&new) == self.identities[0] => {
-                PrivateFile::new(&self.local, NEW_DATABASE).rename(FILES[0])
+                PrivateFile::new(&self.local, TEMP_DATABASE).rename(DATABASE_FILES[0])
             }
             _ => Ok(()),
         }
     }
 
-    /// The old files are not read any more, so this may fail.
+    /// Finishes a migration that was killed. A failure is logged: the old files are not read again.
     fn finish_migration(&self, lock_timeout: Duration) {
         if !migrate_0_1::is_unfinished(&self.local) {
             return;
         }
-        let creation = Creation { lock_timeout, checkpoint: |_| Ok(()) };
-        let finished = lock_folder(&self.local, LOCAL, "the team data", lock_timeout)
-            .and_then(|_lock| migrate_0_1::finish(&self.local, &creation));
+        let options = CreationOptions { lock_timeout, checkpoint: |_| Ok(()) };
+        let finished = lock_folder(&self.local, LOCAL_STATE_DIR, "the team data", lock_timeout)
+            .and_then(|_lock| migrate_0_1::finish(&self.local, &options));
         if let Err(error) = finished {
             tracing::warn!(%error, "the team files of 0.1.0 were not renamed");
         }
     }
 }
 
-/// Creates the database. The caller holds the lock of the folder. `before` runs when all rows are
-/// on disk, right before the database begins to exist.
+/// Creates the database. The caller holds the lock of the folder. `block_old_version` runs when all
+/// rows are on disk, right before the database begins to exist.
 pub(crate) fn write_database(
     local: &Dir,
     base: &Path,
-    creation: &Creation,
+    options: &CreationOptions,
     fill: impl FnOnce(&TeamConnection) -> Result<(), DatabaseError>,
-    before: impl FnOnce() -> StoreResult<()>,
+    block_old_version: impl FnOnce() -> StoreResult<()>,
 ) -> StoreResult<()> {
-    let private = |name| PrivateFile::new(local, name);
-    if local.symlink_metadata(FILES[0]).is_ok() {
-        return Err(private(FILES[0]).is_foreign());
+    let database = PrivateFile::new(local, DATABASE_FILES[0]);
+    let temp_database = PrivateFile::new(local, TEMP_DATABASE);
+    let temp_identity_file = PrivateFile::new(local, TEMP_IDENTITY_FILE);
+    if local.symlink_metadata(database.name).is_ok() {
+        return Err(database.foreign_identity());
     }
-    for name in ["team.new-wal", "team.new-shm", "team.new-journal", NEW_DATABASE, NEW_IDENTITIES] {
-        private(name).remove()?;
+    // Remains of a killed process. SQLite would apply an old log to the new database.
+    for name in ["team.new-wal", "team.new-shm", "team.new-journal"] {
+        PrivateFile::new(local, name).remove()?;
     }
-    let database = private(NEW_DATABASE).create(|_| Ok(Vec::new()))?;
-    TeamDatabase::create(&base.join(LOCAL).join(NEW_DATABASE), PLACE, fill)?;
-    let synced = local.open(NEW_DATABASE).and_then(|opened| opened.sync_all());
-    synced.map_err(|error| private(NEW_DATABASE).not_written("write it", error))?;
-    creation.reached(CreationStep::Staged)?;
-    let mut identities = vec![file_identity(&database)];
-    for name in &FILES[1..] {
-        // An empty one was left by a killed process.
-        if local.symlink_metadata(name).is_ok_and(|found| found.is_file() && found.len() == 0) {
-            private(name).remove()?;
+    temp_database.remove()?;
+    temp_identity_file.remove()?;
+    let metadata = temp_database.create(|_| Ok(Vec::new()))?;
+    TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH, fill)?;
+    // `team.id` must not be on disk before the rows are.
+    let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
+    synced.map_err(|error| temp_database.not_written("write it", error))?;
+    options.pass_checkpoint(CreationStep::DatabaseWritten)?;
+    let mut identities = vec![file_identity(&metadata)];
+    for name in &DATABASE_FILES[1..] {
+        let sidecar = PrivateFile::new(local, name);
+        // A killed process may have left an empty file.
+        if local.symlink_metadata(name).is_ok_and(|stat| stat.is_file() && stat.len() == 0) {
+            sidecar.remove()?;
         }
-        identities.push(file_identity(&private(name).create(|_| Ok(Vec::new()))?));
+        identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
-    before()?;
-    creation.reached(CreationStep::OldStopped)?;
-    private(NEW_IDENTITIES).create(|own| {
+    // From here on 0.1.0 can neither append rows nor change users that were already copied.
+    block_old_version()?;
+    options.pass_checkpoint(CreationStep::OldVersionBlocked)?;
+    temp_identity_file.create(|own| {
         Ok(format!("{FORMAT}\n{}\n{}\n", file_identity(own), identities.join("\n")).into())
     })?;
-    private(NEW_IDENTITIES).rename(IDENTITIES)?;
-    creation.reached(CreationStep::Identified)?;
-    private(NEW_DATABASE).rename(FILES[0])?;
-    creation.reached(CreationStep::Named)
+    // The commit point: readers use the database from here on.
+    temp_identity_file.rename(IDENTITY_FILE)?;
+    options.pass_checkpoint(CreationStep::IdentitiesWritten)?;
+    temp_database.rename(database.name)?;
+    options.pass_checkpoint(CreationStep::DatabaseNamed)
 }
 
-/// The identities of the files, as `team.id` holds them.
-fn recorded(local: &Dir) -> StoreResult<Option<[String; 3]>> {
-    let file = PrivateFile::new(local, IDENTITIES);
+/// Reads the identities in `team.id`; `None` without that file.
+fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
+    let file = PrivateFile::new(local, IDENTITY_FILE);
     let Some((opened, metadata)) = file.open()? else { return Ok(None) };
     let mut text = String::new();
     let read = opened.take(1024).read_to_string(&mut text);
-    read.map_err(|error| file.fail("read it", error))?;
+    read.map_err(|error| file.failed("read it", error))?;
     let mut lines = text.lines().map(str::to_owned);
     if lines.next().as_deref() != Some(FORMAT) {
         let reason = "can't be read by this version; update Reqlore, or restore a backup";
-        return Err(StoreError::Unreadable { place: file.shown(), reason: reason.to_owned() });
+        return Err(StoreError::Unreadable {
+            place: file.display_path(),
+            reason: reason.to_owned(),
+        });
     }
     match [lines.next(), lines.next(), lines.next(), lines.next()] {
         [Some(own), Some(database), Some(log), Some(index)] if own == file_identity(&metadata) => {
             Ok(Some([database, log, index]))
         }
-        _ => Err(file.is_foreign()),
+        _ => Err(file.foreign_identity()),
     }
 }
 
-/// A file's metadata by its path, without opening it.
-fn inspect(folder: &Path, name: &str) -> io::Result<Option<Metadata>> {
+/// Inspects a file by its path without opening it; `None` if it is missing.
+fn stat_file(folder: &Path, name: &str) -> io::Result<Option<Metadata>> {
     match std::fs::symlink_metadata(folder.join(name)) {
-        Ok(found) => Ok(Some(found)),
+        Ok(metadata) => Ok(Some(metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! The methods of the protocol, and the errors for all others.
+//! Handlers of the protocol's methods, and the error responses for unknown methods.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use rmcp::service::{RequestContext as RmcpContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 
-use crate::convert::{self, Era};
-use crate::request_context::{GuardedService, with_progress};
-use crate::server::{Server, idempotency_key, sign};
-use crate::subscriptions::Stream;
+use crate::convert::{self, ProtocolEra};
+use crate::request_context::{GuardedService, run_with_progress};
+use crate::server::{McpServer, add_server_info, idempotency_key};
+use crate::subscriptions::SubscriptionStream;
 
 type Context = RmcpContext<RoleServer>;
 
-/// How long clients may cache lists that are compiled in, in milliseconds.
+/// How long clients may cache lists that are compiled into the program, in milliseconds.
 const COMPILED_IN_TTL_MS: u64 = 3_600_000;
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         self.widest_lists().config.clone()
     }
@@ -37,7 +37,7 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
-        let lists = self.admit(&context, "initialize").await?;
+        let lists = self.authorize_method(&context, "initialize").await?;
         let mut result = self.negotiate_initialize(&request)?;
         result.instructions.clone_from(&lists.config.instructions);
         if let Some(resources) = result.capabilities.resources.as_mut()
@@ -46,14 +46,14 @@ impl ServerHandler for Server {
             (resources.subscribe, resources.list_changed) = (None, None);
         }
         let mut peer = request;
-        // The negotiated version is valid from here on, not the requested one.
+        // Later requests use the negotiated version, not the requested one.
         peer.protocol_version = result.protocol_version.clone();
         context.peer.set_peer_info(peer);
         Ok(result)
     }
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
-        let lists = self.admit(&context, "server/discover").await?;
+        let lists = self.authorize_method(&context, "server/discover").await?;
         let versions = ServerHandler::supported_protocol_versions(self).into_owned();
         Ok(DiscoverResult::from_server_info(versions, lists.config.clone()))
     }
@@ -63,10 +63,10 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        let lists = self.admit(&context, "tools/list").await?;
-        only_page(request, "tools")?;
+        let lists = self.authorize_method(&context, "tools/list").await?;
+        reject_cursor(request, "tools")?;
         let mut result = ListToolsResult::with_all_items(lists.tools.clone());
-        sign(&mut result.meta, &context);
+        add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
@@ -79,17 +79,19 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
-        let guarded = self.guarded(&context)?;
-        let era = if is_modern(&context) { Era::Modern } else { Era::Legacy };
-        // On a connection a response cannot get lost without the connection.
+        let guarded = self.guarded_service(&context)?;
+        let era = if is_modern(&context) { ProtocolEra::Modern } else { ProtocolEra::Legacy };
+        // On a connection a response is lost only with the connection, so no retry needs a key.
         let key = if self.is_connected() { None } else { idempotency_key(&context.meta)? };
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
-        let call = |observer| guarded.call(name, arguments, key, observer);
-        let mut result = match with_progress(&context, call).await {
-            Ok(reply) => convert::reply(reply),
-            Err(error) => convert::error(error, &guarded.context, era)?,
+        let outcome = run_with_progress(&context, |progress_sink| {
+            guarded.call_tool(name, arguments, key, progress_sink)
+        });
+        let mut result = match outcome.await {
+            Ok(reply) => convert::tool_result(reply),
+            Err(error) => convert::tool_error(error, &guarded.context, era)?,
         };
-        sign(&mut result.meta, &context);
+        add_server_info(&mut result.meta, &context);
         Ok(result.into())
     }
 
@@ -98,16 +100,20 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let guarded = self.guarded(&context)?;
-        if self.lists(&guarded).has_resources() && self.is_connected() && !is_modern(&context) {
+        let guarded = self.guarded_service(&context)?;
+        if self.lists_of_caller(&guarded).has_resources()
+            && self.is_connected()
+            && !is_modern(&context)
+        {
             self.0.subscriptions.watch_list(&guarded, &context.peer).await;
         }
         let cursor = request.and_then(|request| request.cursor);
-        let page = answer(guarded.resources(cursor, false), &context, &guarded, None).await?;
-        let resources = page.resources.into_iter().map(convert::resource).collect();
+        let page =
+            run_request(guarded.list_resources(cursor, false), &context, &guarded, None).await?;
+        let resources = page.resources.into_iter().map(convert::mcp_resource).collect();
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = page.next_cursor;
-        sign(&mut result.meta, &context);
+        add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
 
@@ -116,10 +122,10 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let lists = self.admit(&context, "resources/templates/list").await?;
-        only_page(request, "templates")?;
+        let lists = self.authorize_method(&context, "resources/templates/list").await?;
+        reject_cursor(request, "templates")?;
         let mut result = ListResourceTemplatesResult::with_all_items(lists.templates.clone());
-        sign(&mut result.meta, &context);
+        add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
@@ -128,11 +134,11 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (guarded, uri) = (self.guarded(&context)?, request.uri);
-        let read = guarded.read(uri.clone(), false);
-        let resource = answer(read, &context, &guarded, Some(&uri)).await?;
-        let mut result = ReadResourceResult::new(vec![convert::content(resource)]);
-        sign(&mut result.meta, &context);
+        let (guarded, uri) = (self.guarded_service(&context)?, request.uri);
+        let read = guarded.read_resource(uri.clone(), false);
+        let resource = run_request(read, &context, &guarded, Some(&uri)).await?;
+        let mut result = ReadResourceResult::new(vec![convert::resource_contents(resource)]);
+        add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
 
@@ -144,8 +150,8 @@ impl ServerHandler for Server {
         if !self.is_connected() {
             return Err(unknown_method("resources/subscribe", false, false));
         }
-        self.admit(&context, "resources/subscribe").await?;
-        let guarded = self.guarded(&context)?;
+        self.authorize_method(&context, "resources/subscribe").await?;
+        let guarded = self.guarded_service(&context)?;
         self.0.subscriptions.subscribe(guarded, request.uri, &context.peer).await
     }
 
@@ -157,31 +163,31 @@ impl ServerHandler for Server {
         if !self.is_connected() {
             return Err(unknown_method("resources/unsubscribe", false, false));
         }
-        self.admit(&context, "resources/unsubscribe").await?;
+        self.authorize_method(&context, "resources/unsubscribe").await?;
         self.0.subscriptions.unsubscribe(request.uri);
         Ok(())
     }
 
-    /// rmcp removes what the capabilities do not name.
+    /// Accepts everything: rmcp itself removes features that the capabilities do not name.
     fn accepted_subscription_filter(
         &self,
-        wanted: &SubscriptionFilter,
+        requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(wanted.clone())
+        Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let request = context.request_context();
-        let lists = self.admit(request, "subscriptions/listen").await?;
-        let mut stream = request.extensions.get::<Arc<Stream>>().cloned();
+        let lists = self.authorize_method(request, "subscriptions/listen").await?;
+        let mut stream = request.extensions.get::<Arc<SubscriptionStream>>().cloned();
         if stream.is_none() && lists.has_resources() {
             // Over HTTP rmcp has acknowledged this request already.
-            let guarded = self.guarded(request)?;
-            let late = self.0.subscriptions.prepare(guarded, context.accepted()).await?;
-            late.notify_all();
-            stream = Some(Arc::new(late));
+            let guarded = self.guarded_service(request)?;
+            let late_stream = self.0.subscriptions.open_stream(guarded, context.accepted()).await?;
+            late_stream.notify_all();
+            stream = Some(Arc::new(late_stream));
         }
-        self.0.subscriptions.listen(stream.as_deref(), &context).await;
+        self.0.subscriptions.serve_stream(stream.as_deref(), &context).await;
         Ok(())
     }
 
@@ -190,10 +196,10 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let lists = self.admit(&context, "prompts/list").await?;
-        only_page(request, "prompts")?;
+        let lists = self.authorize_method(&context, "prompts/list").await?;
+        reject_cursor(request, "prompts")?;
         let mut result = ListPromptsResult::with_all_items(lists.prompts.clone());
-        sign(&mut result.meta, &context);
+        add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
@@ -202,10 +208,11 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let guarded = self.guarded(&context)?;
-        let prompt = guarded.prompt(request.name, request.arguments.unwrap_or_default());
-        let mut result = convert::prompt(answer(prompt, &context, &guarded, None).await?);
-        sign(&mut result.meta, &context);
+        let guarded = self.guarded_service(&context)?;
+        let prompt = guarded.get_prompt(request.name, request.arguments.unwrap_or_default());
+        let mut result =
+            convert::prompt_result(run_request(prompt, &context, &guarded, None).await?);
+        add_server_info(&mut result.meta, &context);
         Ok(result.into())
     }
 
@@ -214,59 +221,66 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        let of = match request.r#ref {
+        let target = match request.r#ref {
             Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
             Reference::Resource(template) => CompletionTarget::Template(template.uri),
             _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
         };
         let (argument, value) = (request.argument.name, request.argument.value);
-        let guarded = self.guarded(&context)?;
-        let completion = guarded.complete(CompletionRequest { of, argument, value });
-        let mut result = convert::completion(answer(completion, &context, &guarded, None).await?);
-        sign(&mut result.meta, &context);
+        let guarded = self.guarded_service(&context)?;
+        let request = CompletionRequest { of: target, argument, value };
+        let completion = guarded.complete_argument(request);
+        let mut result =
+            convert::completion_result(run_request(completion, &context, &guarded, None).await?);
+        add_server_info(&mut result.meta, &context);
         Ok(result)
     }
 
-    /// Gets a known method when its parameters did not fit, and every unknown one.
+    /// rmcp calls this for every unknown method, and for a known one with invalid parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         context: Context,
     ) -> Result<CustomResult, ErrorData> {
-        self.admit(&context, UNKNOWN_METHOD).await?;
+        self.authorize_method(&context, UNKNOWN_METHOD).await?;
         let (method, modern) = (request.method.as_str(), is_modern(&context));
-        if served(self.is_connected(), modern).any(|known| known == method) {
-            let message = format!("params: missing, or not what {method} takes");
+        if served_methods(self.is_connected(), modern).contains(&method) {
+            let message = format!("params: missing or invalid for {method}; see its schema");
             return Err(ErrorData::invalid_params(message, Some(json!({ "field": "params" }))));
         }
         Err(unknown_method(method, self.is_connected(), modern))
     }
 }
 
-/// Runs a request that changes nothing. A client that cancels it gets no response.
-async fn answer<T>(
+/// Runs a read until the client cancels it. A client that cancels gets no response.
+async fn run_request<T>(
     request: impl Future<Output = Result<T, Error>>,
     context: &Context,
     guarded: &GuardedService,
     uri: Option<&str>,
 ) -> Result<T, ErrorData> {
-    let outcome = context.ct.run_until_cancelled(request).await;
-    let outcome = outcome
-        .unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "The request was cancelled.")));
-    outcome.map_err(|error| convert::failure(error, &guarded.context, uri))
+    let error = match context.ct.run_until_cancelled(request).await {
+        Some(Ok(outcome)) => return Ok(outcome),
+        Some(Err(error)) => error,
+        None => Error::new(ErrorKind::Cancelled, "The request was cancelled."),
+    };
+    Err(convert::request_error(error, &guarded.context, uri))
 }
 
-/// Refuses every cursor: a list that is compiled in has one page.
-fn only_page(request: Option<PaginatedRequestParams>, what: &str) -> Result<(), ErrorData> {
+/// Rejects every cursor: a list that is compiled in has one page.
+fn reject_cursor(
+    request: Option<PaginatedRequestParams>,
+    list_name: &str,
+) -> Result<(), ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
     let cursor = redact(&cursor);
-    let message = format!("cursor: {cursor:?} is unknown; list the {what} without a cursor");
+    let message = format!("cursor: {cursor:?} is unknown; list the {list_name} without a cursor");
     Err(ErrorData::invalid_params(message, None))
 }
 
-/// The era of the protocol that has a method.
+/// The protocol era that has a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Availability {
+enum MethodAvailability {
     Both,
     /// Before 2026-07-28.
     Legacy,
@@ -276,21 +290,21 @@ enum Availability {
     Modern,
 }
 
-const METHODS: [(&str, Availability); 14] = [
-    ("initialize", Availability::Legacy),
-    ("ping", Availability::Legacy),
-    ("server/discover", Availability::Modern),
-    ("tools/list", Availability::Both),
-    ("tools/call", Availability::Both),
-    ("resources/list", Availability::Both),
-    ("resources/templates/list", Availability::Both),
-    ("resources/read", Availability::Both),
-    ("resources/subscribe", Availability::LegacyConnection),
-    ("resources/unsubscribe", Availability::LegacyConnection),
-    ("subscriptions/listen", Availability::Modern),
-    ("prompts/list", Availability::Both),
-    ("prompts/get", Availability::Both),
-    ("completion/complete", Availability::Both),
+const METHODS: [(&str, MethodAvailability); 14] = [
+    ("initialize", MethodAvailability::Legacy),
+    ("ping", MethodAvailability::Legacy),
+    ("server/discover", MethodAvailability::Modern),
+    ("tools/list", MethodAvailability::Both),
+    ("tools/call", MethodAvailability::Both),
+    ("resources/list", MethodAvailability::Both),
+    ("resources/templates/list", MethodAvailability::Both),
+    ("resources/read", MethodAvailability::Both),
+    ("resources/subscribe", MethodAvailability::LegacyConnection),
+    ("resources/unsubscribe", MethodAvailability::LegacyConnection),
+    ("subscriptions/listen", MethodAvailability::Modern),
+    ("prompts/list", MethodAvailability::Both),
+    ("prompts/get", MethodAvailability::Both),
+    ("completion/complete", MethodAvailability::Both),
 ];
 
 /// True for a request of protocol version 2026-07-28 or newer.
@@ -299,18 +313,23 @@ pub(crate) fn is_modern(context: &Context) -> bool {
 }
 
 pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
-    let methods: Vec<&str> = served(connected, modern).collect();
-    let (method, methods) = (redact(method), methods.join(", "));
-    let message = format!("Unknown method {method:?}. Reqlore serves {methods}.");
+    let (method, served) = (redact(method), served_methods(connected, modern).join(", "));
+    let message = format!("unknown method {method:?}; use one of {served}");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-fn served(connected: bool, modern: bool) -> impl Iterator<Item = &'static str> {
-    let is_served = move |availability| match availability {
-        Availability::Both => true,
-        Availability::Legacy => !modern,
-        Availability::LegacyConnection => !modern && connected,
-        Availability::Modern => modern,
-    };
-    METHODS.into_iter().filter(move |(_, since)| is_served(*since)).map(|(method, _)| method)
+fn served_methods(connected: bool, modern: bool) -> Vec<&'static str> {
+    let mut served = Vec::with_capacity(METHODS.len());
+    for (method, availability) in METHODS {
+        let is_served = match availability {
+            MethodAvailability::Both => true,
+            MethodAvailability::Legacy => !modern,
+            MethodAvailability::LegacyConnection => !modern && connected,
+            MethodAvailability::Modern => modern,
+        };
+        if is_served {
+            served.push(method);
+        }
+    }
+    served
 }

@@ -1,11 +1,11 @@
-//! The Model Context Protocol over the application service. Only this crate and the transports know
-//! rmcp.
+//! The Model Context Protocol over the application service; only this crate and the transports
+//! depend on rmcp.
 
 pub mod convert;
 mod handlers;
+pub mod jsonrpc;
 pub mod request_context;
 pub mod server;
 pub mod shutdown;
 mod static_lists;
 mod subscriptions;
-pub mod wire;

@@ -1,4 +1,4 @@
-//! One request: its caller, how the response is delivered, and the guarded way to the application.
+//! Context of one request, its response status, and the panic guard around the application.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-/// The origin of one request. A transport for many callers puts it into the extensions of each HTTP
-/// request; rmcp passes it on, and a request without it is not answered.
+/// Context of one request. The HTTP transport puts it into the extensions of each request, and rmcp
+/// passes it on. An HTTP request without a context gets an internal error.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
     pub caller: Arc<Caller>,
-    /// Names this request in logs and in internal errors.
+    /// Identifies this request in logs and in internal errors.
     pub request_id: Arc<str>,
     pub dialect: ClientDialect,
     pub status: ResponseStatus,
 }
 
-/// The errors that a client understands.
+/// Form of the errors that a client understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientDialect {
     /// JSON-RPC only: every failure is a JSON-RPC error.
@@ -38,12 +38,12 @@ pub enum ClientDialect {
     Mcp,
 }
 
-/// Over HTTP, the status that a response asks for; unused elsewhere. Clones share one slot.
+/// HTTP status requested by a response; always empty on other transports. Clones share one slot.
 #[derive(Debug, Clone, Default)]
 pub struct ResponseStatus(Option<Arc<AtomicU16>>);
 
 impl ResponseStatus {
-    pub fn over_http() -> Self {
+    pub fn for_http() -> Self {
         Self(Some(Arc::default()))
     }
 
@@ -51,46 +51,49 @@ impl ResponseStatus {
         self.0.is_some()
     }
 
-    pub(crate) fn set(&self, status: u16) {
+    pub(crate) fn request_status(&self, status: u16) {
         if let Some(slot) = &self.0 {
             slot.store(status, Ordering::Relaxed);
         }
     }
 
-    /// The status to answer with instead of 200.
-    pub fn get(&self) -> Option<u16> {
-        let status = self.0.as_ref()?.load(Ordering::Relaxed);
-        (status != 0).then_some(status)
+    /// The status to send instead of 200.
+    pub fn requested(&self) -> Option<u16> {
+        match self.0.as_ref()?.load(Ordering::Relaxed) {
+            0 => None,
+            status => Some(status),
+        }
     }
 
-    /// Seconds until a retry may succeed; `None` where a retry is pointless.
-    pub fn retry_after(&self) -> Option<u32> {
-        (self.get() == Some(503)).then_some(1)
+    /// Seconds until a retry may succeed; `None` if a retry is pointless.
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        if self.requested() == Some(503) { Some(1) } else { None }
     }
 }
 
 impl RequestContext {
     /// The context of every request on a connection with one caller.
-    pub(crate) fn local(caller: Arc<Caller>) -> Self {
+    pub(crate) fn for_connection(caller: Arc<Caller>) -> Self {
         let (request_id, status) = (correlation_id().into(), ResponseStatus::default());
         Self { caller, request_id, dialect: ClientDialect::Mcp, status }
     }
 
-    /// The context that the transport attached.
-    pub(crate) fn of(context: &RmcpContext<RoleServer>) -> Option<Self> {
+    /// Returns the context that the HTTP transport attached.
+    pub(crate) fn from_extensions(context: &RmcpContext<RoleServer>) -> Option<Self> {
         let parts = context.extensions.get::<http::request::Parts>()?;
         parts.extensions.get::<Self>().cloned()
     }
 }
 
-/// A random name for one call in logs and answers. It is not secret.
+/// Returns a random id for one call in logs and responses. It is not secret.
 pub fn correlation_id() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
+    // Each state has new random keys, so the hash of nothing is random enough for an id.
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// The application as one request uses it, behind the only guard against panics: the client gets an
-/// internal error, the log the details. This crate calls the application nowhere else.
+/// Calls the application for one request and turns panics into internal errors, which are logged.
+/// Every other call of the application in this crate would bypass that guard.
 #[derive(Clone)]
 pub(crate) struct GuardedService {
     pub(crate) service: Arc<dyn ApplicationService>,
@@ -98,80 +101,99 @@ pub(crate) struct GuardedService {
 }
 
 impl GuardedService {
-    pub(crate) async fn call(
+    pub(crate) async fn call_tool(
         &self,
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
-        observer: Arc<dyn ProgressSink>,
+        progress_sink: Arc<dyn ProgressSink>,
     ) -> Result<ToolReply> {
-        let (caller, correlation_id) = self.identity();
-        let call = ToolCall { caller, correlation_id, name, arguments, observer, idempotency_key };
-        guard(self.service.call(call)).await
+        let (caller, correlation_id) = self.caller_and_id();
+        let call = ToolCall {
+            caller,
+            correlation_id,
+            name,
+            arguments,
+            observer: progress_sink,
+            idempotency_key,
+        };
+        catch_panic(self.service.call(call)).await
     }
 
-    pub(crate) async fn admit(&self, method: &'static str) -> Result<()> {
+    pub(crate) async fn authorize_method(&self, method: &'static str) -> Result<()> {
         let RequestContext { caller, request_id, .. } = &self.context;
-        guard(self.service.authorize(caller, request_id, method)).await
+        catch_panic(self.service.authorize(caller, request_id, method)).await
     }
 
-    pub(crate) async fn resources(
+    pub(crate) async fn list_resources(
         &self,
         cursor: Option<String>,
         is_poll: bool,
     ) -> Result<ResourcePage> {
-        let (caller, correlation_id) = self.identity();
+        let (caller, correlation_id) = self.caller_and_id();
         let request = ListRequest { caller, correlation_id, cursor, is_poll };
-        guard(self.service.resources(request)).await
+        catch_panic(self.service.resources(request)).await
     }
 
-    pub(crate) async fn read(&self, uri: String, is_poll: bool) -> Result<ResourceContent> {
-        guard(self.service.read(self.request(uri, Map::new(), is_poll))).await
+    pub(crate) async fn read_resource(
+        &self,
+        uri: String,
+        is_poll: bool,
+    ) -> Result<ResourceContent> {
+        catch_panic(self.service.read(self.resource_request(uri, Map::new(), is_poll))).await
     }
 
-    pub(crate) async fn prompt(
+    pub(crate) async fn get_prompt(
         &self,
         name: String,
         arguments: Map<String, Value>,
     ) -> Result<PromptContent> {
-        guard(self.service.prompt(self.request(name, arguments, false))).await
+        catch_panic(self.service.prompt(self.resource_request(name, arguments, false))).await
     }
 
-    pub(crate) async fn complete(&self, request: CompletionRequest) -> Result<CompletionValues> {
+    pub(crate) async fn complete_argument(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionValues> {
         let RequestContext { caller, request_id, .. } = &self.context;
-        guard(self.service.complete(caller, request_id, request)).await
+        catch_panic(self.service.complete(caller, request_id, request)).await
     }
 
-    pub(crate) async fn resources_changed(&self) -> Result<u64> {
-        guard(self.service.resources_changed(&self.context.caller)).await
+    pub(crate) async fn resources_revision(&self) -> Result<u64> {
+        catch_panic(self.service.resources_changed(&self.context.caller)).await
     }
 
-    fn request(
+    fn resource_request(
         &self,
         name: String,
         arguments: Map<String, Value>,
         is_poll: bool,
     ) -> ResourceRequest {
-        let (caller, correlation_id) = self.identity();
+        let (caller, correlation_id) = self.caller_and_id();
         ResourceRequest { caller, correlation_id, name, arguments, is_poll }
     }
 
-    fn identity(&self) -> (Arc<Caller>, String) {
+    fn caller_and_id(&self) -> (Arc<Caller>, String) {
         (Arc::clone(&self.context.caller), self.context.request_id.as_ref().to_owned())
     }
 }
 
-async fn guard<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
-    AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(|panic| {
-        let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());
-        let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(Error::new(ErrorKind::Internal, reason.unwrap_or_else(|| "panic".to_owned())))
-    })
+async fn catch_panic<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+    match AssertUnwindSafe(request).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(payload) => {
+            let reason = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+                (Some(text), _) => (*text).to_owned(),
+                (None, Some(text)) => text.clone(),
+                (None, None) => "panic".to_owned(),
+            };
+            Err(Error::new(ErrorKind::Internal, reason))
+        }
+    }
 }
 
-/// Runs a call and forwards its progress. Everything reported before the end is sent before the
-/// response.
-pub(crate) async fn with_progress<T, Call: Future<Output = T>>(
+/// Runs a call and forwards its progress. All progress is sent before the response.
+pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
     context: &RmcpContext<RoleServer>,
     call: impl FnOnce(Arc<dyn ProgressSink>) -> Call,
 ) -> T {
@@ -181,20 +203,15 @@ pub(crate) async fn with_progress<T, Call: Future<Output = T>>(
         cancelled: context.ct.clone(),
         progress: token.map(|token| (token, sender)),
     };
-    let send = async |notification| {
-        if !context.ct.is_cancelled() {
-            // A peer that is gone gets no response either.
-            let _ = context.peer.notify_progress(notification).await;
-        }
-    };
     let mut call = std::pin::pin!(call(Arc::new(reporter)));
     loop {
         tokio::select! {
+            // Polled in this order: progress has priority over the response.
             biased;
-            Some(notification) = progress.recv() => send(notification).await,
+            Some(notification) = progress.recv() => send_progress(context, notification).await,
             outcome = &mut call => {
                 while let Ok(notification) = progress.try_recv() {
-                    send(notification).await;
+                    send_progress(context, notification).await;
                 }
                 return outcome;
             }
@@ -202,11 +219,18 @@ pub(crate) async fn with_progress<T, Call: Future<Output = T>>(
     }
 }
 
-/// The application's end of a call's progress and cancellation.
+async fn send_progress(context: &RmcpContext<RoleServer>, notification: ProgressNotificationParam) {
+    if !context.ct.is_cancelled() {
+        // A client that closed the connection gets no response either.
+        let _ = context.peer.notify_progress(notification).await;
+    }
+}
+
+/// Reports the progress of a call from the application, and the client's cancellation to it.
 #[derive(Debug)]
 struct ProgressReporter {
     cancelled: CancellationToken,
-    /// `None` when the client wants no progress.
+    /// `None` if the client requested no progress.
     progress: Option<(ProgressToken, UnboundedSender<ProgressNotificationParam>)>,
 }
 
@@ -221,7 +245,7 @@ impl ProgressSink for ProgressReporter {
             let notification = ProgressNotificationParam::new(token.clone(), done as f64)
                 .with_total(total as f64)
                 .with_message(message);
-            // A closed receiver means that the response is not awaited any more.
+            // A closed receiver means that the call was dropped.
             let _ = sender.send(notification);
         }
     }

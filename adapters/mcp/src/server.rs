@@ -1,5 +1,6 @@
-//! The protocol handler over the application, without rmcp's macros: they would change the schemas
-//! and the errors and bypass the panic guard.
+//! The protocol handler of the application.
+//!
+//! rmcp's macros are not used: they would change schemas and errors, and bypass the panic guard.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,86 +18,90 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::convert::{self, Era};
+use crate::convert::{self, ProtocolEra};
 use crate::handlers::{is_modern, unknown_method};
+use crate::jsonrpc::ToolCallMessage;
 use crate::request_context::{GuardedService, RequestContext, correlation_id};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::Subscriptions;
-use crate::wire::ToolCall;
 
 type Context = RmcpContext<RoleServer>;
 
-/// The `_meta` key of a call's idempotency key.
+/// The `_meta` key for the idempotency key of a call.
 const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
 
-/// Speaks MCP for one connection, or for all callers of one process. Clones share everything.
+/// Serves MCP for one connection, or for all HTTP callers of the process. Clones share the state.
 #[derive(Clone)]
-pub struct Server(pub(crate) Arc<Shared>);
+pub struct McpServer(pub(crate) Arc<ServerState>);
 
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) service: Arc<dyn ApplicationService>,
     read_lists: StaticLists,
     write_lists: StaticLists,
-    /// The caller of every request on a connection; `None` where each request brings its own.
-    local: Option<Arc<Caller>>,
+    /// The caller of every request on a connection; `None` over HTTP.
+    local_caller: Option<Arc<Caller>>,
     pub(crate) subscriptions: Subscriptions,
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for McpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("local", &self.0.local).finish_non_exhaustive()
+        let mut debug = f.debug_struct("McpServer");
+        debug.field("local_caller", &self.0.local_caller).finish_non_exhaustive()
     }
 }
 
-impl Server {
-    /// For one caller on one connection.
+impl McpServer {
+    /// Serves one caller on one connection.
     pub fn new(service: Arc<dyn ApplicationService>, caller: Caller) -> Self {
-        Self::with(service, Some(Arc::new(caller)))
+        Self::with_local_caller(service, Some(Arc::new(caller)))
     }
 
-    /// For independent HTTP requests, each with a [`RequestContext`] in its extensions.
+    /// Serves independent HTTP requests, each with a [`RequestContext`] in its extensions.
     pub fn for_requests(service: Arc<dyn ApplicationService>) -> Self {
-        Self::with(service, None)
+        Self::with_local_caller(service, None)
     }
 
-    fn with(service: Arc<dyn ApplicationService>, local: Option<Arc<Caller>>) -> Self {
-        Self(Arc::new(Shared {
+    fn with_local_caller(
+        service: Arc<dyn ApplicationService>,
+        local_caller: Option<Arc<Caller>>,
+    ) -> Self {
+        Self(Arc::new(ServerState {
             read_lists: StaticLists::new(&*service, Access::Read),
             write_lists: StaticLists::new(&*service, Access::Write),
-            subscriptions: Subscriptions::new(local.is_some()),
+            subscriptions: Subscriptions::new(local_caller.is_some()),
             service,
-            local,
+            local_caller,
         }))
     }
 
-    /// Stops all polling; every open stream gets its last response.
-    pub fn finish(&self) {
-        self.0.subscriptions.finish();
+    /// Stops all polling; each open stream gets its last response.
+    pub fn end_subscriptions(&self) {
+        self.0.subscriptions.end_all();
     }
 
-    /// True for a request that must run alone, in order with all others: the handshake, every tool
-    /// that writes, and the subscriptions of a connection.
+    /// True if a request must run alone and in order: the handshake, every tool that writes, and
+    /// the subscriptions of a connection.
     pub fn is_exclusive(&self, request: &ClientRequest) -> bool {
         match request {
             ClientRequest::InitializeRequest(_)
             | ClientRequest::SubscribeRequest(_)
             | ClientRequest::UnsubscribeRequest(_) => true,
             ClientRequest::CallToolRequest(call) => {
-                self.widest_lists().writing.contains(&*call.params.name)
+                self.widest_lists().write_tools.contains(&*call.params.name)
             }
             _ => false,
         }
     }
 
-    /// Answers a tool call of a client before 2026-07-28, as one JSON-RPC message. rmcp's service
-    /// would start tasks and channels for it that cost more than a small call.
-    pub async fn call_directly(&self, call: ToolCall, context: RequestContext) -> Vec<u8> {
-        let ToolCall { id, name, arguments, meta } = call;
+    /// Returns the JSON-RPC response to a tool call of a client before 2026-07-28. The tasks and
+    /// channels of rmcp's service would cost more than a small call.
+    pub async fn call_directly(&self, call: ToolCallMessage, context: RequestContext) -> Vec<u8> {
+        let ToolCallMessage { id, name, arguments, meta } = call;
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
         let result = match idempotency_key(&MetaObject(meta)) {
-            Ok(key) => match guarded.call(name, arguments, key, Arc::new(NoProgress)).await {
+            Ok(key) => match guarded.call_tool(name, arguments, key, Arc::new(NoProgress)).await {
                 Ok(reply) => return direct_response(id, reply),
-                Err(error) => convert::error(error, &guarded.context, Era::Legacy),
+                Err(error) => convert::tool_error(error, &guarded.context, ProtocolEra::Legacy),
             },
             Err(error) => Err(error),
         };
@@ -110,56 +115,61 @@ impl Server {
         serde_json::to_vec(&message).unwrap_or_default()
     }
 
-    /// The application as the caller of this request may use it.
-    pub(crate) fn guarded(&self, context: &Context) -> Result<GuardedService, ErrorData> {
-        let context = match &self.0.local {
-            Some(caller) => RequestContext::local(Arc::clone(caller)),
-            None => RequestContext::of(context).ok_or_else(|| {
-                let error = Error::new(ErrorKind::Internal, "a request came without its caller");
-                convert::internal(&error, &correlation_id())
-            })?,
+    /// Returns the application for the caller of this request.
+    pub(crate) fn guarded_service(&self, context: &Context) -> Result<GuardedService, ErrorData> {
+        let context = if let Some(caller) = &self.0.local_caller {
+            RequestContext::for_connection(Arc::clone(caller))
+        } else if let Some(context) = RequestContext::from_extensions(context) {
+            context
+        } else {
+            let error = Error::new(ErrorKind::Internal, "request without its context");
+            return Err(convert::internal_error(&error, &correlation_id()));
         };
         Ok(GuardedService { service: Arc::clone(&self.0.service), context })
     }
 
-    /// The lists that the caller of this request may see.
-    pub(crate) fn lists(&self, guarded: &GuardedService) -> &StaticLists {
-        self.lists_for(guarded.context.caller.access)
+    /// Returns the lists that the caller of this request may see.
+    pub(crate) fn lists_of_caller(&self, guarded: &GuardedService) -> &StaticLists {
+        self.lists_for_access(guarded.context.caller.access)
     }
 
-    /// The lists of the connection's caller, or of a caller with full access.
+    /// Returns the lists of the connection's caller, or of a caller with full access.
     pub(crate) fn widest_lists(&self) -> &StaticLists {
-        self.lists_for(self.0.local.as_ref().map_or(Access::Write, |caller| caller.access))
+        match &self.0.local_caller {
+            Some(caller) => self.lists_for_access(caller.access),
+            None => &self.0.write_lists,
+        }
     }
 
-    fn lists_for(&self, access: Access) -> &StaticLists {
+    fn lists_for_access(&self, access: Access) -> &StaticLists {
         match access {
             Access::Read => &self.0.read_lists,
             Access::Write => &self.0.write_lists,
         }
     }
 
-    /// True where a client can be notified outside of its requests.
+    /// True if the client can be notified outside of its requests.
     pub(crate) fn is_connected(&self) -> bool {
-        self.0.local.is_some()
+        self.0.local_caller.is_some()
     }
 
-    /// Authorizes and records a request that is answered here. Returns the caller's lists.
-    pub(crate) async fn admit(
+    /// Authorizes and audits a request that needs no other call of the application. Returns the
+    /// caller's lists.
+    pub(crate) async fn authorize_method(
         &self,
         context: &Context,
         method: &'static str,
     ) -> Result<&StaticLists, ErrorData> {
-        let guarded = self.guarded(context)?;
-        match guarded.admit(method).await {
-            Ok(()) => Ok(self.lists(&guarded)),
-            Err(error) => Err(convert::failure(error, &guarded.context, None)),
+        let guarded = self.guarded_service(context)?;
+        match guarded.authorize_method(method).await {
+            Ok(()) => Ok(self.lists_of_caller(&guarded)),
+            Err(error) => Err(convert::request_error(error, &guarded.context, None)),
         }
     }
 }
 
-/// A successful response in the form before 2026-07-28. It shares the data of the reply, which
-/// rmcp's type would copy.
+/// Serializes a successful response in the form before 2026-07-28. It shares the data of the reply,
+/// which rmcp's type would copy.
 fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -174,8 +184,8 @@ fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
     serde_json::to_vec(&response).unwrap_or_default()
 }
 
-/// Adds the server's name to a result, which every result since 2026-07-28 must have.
-pub(crate) fn sign(meta: &mut Option<MetaObject>, context: &Context) {
+/// Adds the server's name and version to a result, which is required since 2026-07-28.
+pub(crate) fn add_server_info(meta: &mut Option<MetaObject>, context: &Context) {
     const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     if is_modern(context) {
         let reqlore = json!({ "name": "reqlore", "version": env!("CARGO_PKG_VERSION") });
@@ -190,23 +200,23 @@ pub(crate) fn idempotency_key(meta: &MetaObject) -> Result<Option<String>, Error
         Some(key) if (1..=MAX_BYTES).contains(&key.len()) => Ok(Some(key.to_owned())),
         _ => {
             let message = format!(
-                "_meta[{IDEMPOTENCY_KEY:?}] must be a text of 1 to {MAX_BYTES} bytes, such as a \
-                 UUID, that is new for each write"
+                "_meta[{IDEMPOTENCY_KEY:?}]: must have 1 to {MAX_BYTES} bytes; send a new UUID for \
+                 each write"
             );
             Err(ErrorData::invalid_params(message, None))
         }
     }
 }
 
-/// True if a call with this `_meta` needs no progress and no newer protocol.
-pub(crate) fn is_plain_meta(meta: &serde_json::Map<String, Value>) -> bool {
+/// True if a call with this `_meta` needs neither progress nor a newer protocol.
+pub(crate) fn has_only_idempotency_key(meta: &serde_json::Map<String, Value>) -> bool {
     meta.keys().all(|key| key == IDEMPOTENCY_KEY)
 }
 
-/// The service that rmcp runs on a connection. It refuses methods of the other era, and inspects
+/// The service that rmcp runs on a connection. It rejects methods of the other era, and reads
 /// subscribed resources before rmcp acknowledges the subscription, so that no change is missed.
 #[derive(Debug, Clone)]
-pub struct ConnectionService(pub Server);
+pub struct ConnectionService(pub McpServer);
 
 impl Service<RoleServer> for ConnectionService {
     async fn handle_request(
@@ -215,23 +225,22 @@ impl Service<RoleServer> for ConnectionService {
         mut context: RmcpContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
         let (server, modern) = (&self.0, is_modern(&context));
-        let refused = |method| Err(unknown_method(method, server.is_connected(), modern));
-        match &request {
-            ClientRequest::SubscribeRequest(_) if modern => return refused("resources/subscribe"),
-            ClientRequest::UnsubscribeRequest(_) if modern => {
-                return refused("resources/unsubscribe");
-            }
-            ClientRequest::SubscriptionsListenRequest(_) if !modern => {
-                return refused("subscriptions/listen");
-            }
-            _ => {}
+        let method_of_other_era = match &request {
+            ClientRequest::SubscribeRequest(_) if modern => Some("resources/subscribe"),
+            ClientRequest::UnsubscribeRequest(_) if modern => Some("resources/unsubscribe"),
+            ClientRequest::SubscriptionsListenRequest(_) if !modern => Some("subscriptions/listen"),
+            _ => None,
+        };
+        if let Some(method) = method_of_other_era {
+            return Err(unknown_method(method, server.is_connected(), modern));
         }
         if let ClientRequest::SubscriptionsListenRequest(listen) = &request
             && server.widest_lists().has_resources()
         {
-            let (guarded, wanted) = (server.guarded(&context)?, &listen.params.notifications);
-            let stream = server.0.subscriptions.prepare(guarded, wanted).await;
-            context.extensions.insert(Arc::new(stream.map_err(in_modern_codes)?));
+            let guarded = server.guarded_service(&context)?;
+            let requested = &listen.params.notifications;
+            let stream = server.0.subscriptions.open_stream(guarded, requested).await;
+            context.extensions.insert(Arc::new(stream.map_err(use_modern_code)?));
         }
         server.handle_request(request, context).await
     }
@@ -253,8 +262,8 @@ impl Service<RoleServer> for ConnectionService {
     }
 }
 
-/// The same replacement that rmcp makes for errors of a handler.
-fn in_modern_codes(mut error: ErrorData) -> ErrorData {
+/// Replaces an error code as rmcp does for errors of a handler.
+fn use_modern_code(mut error: ErrorData) -> ErrorData {
     if error.code == ErrorCode::RESOURCE_NOT_FOUND {
         error.code = ErrorCode::INVALID_PARAMS;
     }

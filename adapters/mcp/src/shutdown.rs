@@ -1,23 +1,23 @@
-//! How an operator ends a transport: the first signal drains it, the second ends it at once.
+//! Shutdown of a transport by signals: the first one drains it, the second one ends it at once.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The two stages of an end.
+/// Two stages of a shutdown.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Take no more requests, answer the accepted ones, then end.
+    /// Accept no more requests, respond to the accepted ones, then end.
     pub finish: CancellationToken,
     /// End at once.
     pub abort: CancellationToken,
 }
 
 impl Shutdown {
-    /// Replaces the signals' default effect on the process. Needs a runtime. A closed terminal ends
-    /// a server for one client (`hang_up_ends`), but not a server for many.
-    pub fn by_signals(hang_up_ends: bool) -> io::Result<Self> {
+    /// Replaces the default effect of SIGTERM, SIGINT and SIGHUP. Must run inside a Tokio runtime.
+    /// With `ends_on_hangup` a closed terminal ends the server; otherwise SIGHUP is ignored.
+    pub fn on_signals(ends_on_hangup: bool) -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hang_up = signal(SignalKind::hangup())?;
@@ -29,7 +29,7 @@ impl Shutdown {
                     tokio::select! {
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
-                        _ = hang_up.recv() => if hang_up_ends { break },
+                        _ = hang_up.recv() => if ends_on_hangup { break },
                     }
                 }
                 stage.cancel();

@@ -2,7 +2,7 @@
 //! `subscriptions/listen` since 2026-07-28.
 //!
 //! A poller runs only while it has subscribers, and ends with the connection. Resources are read
-//! before a subscription is confirmed, and change counts before contents: no change is missed.
+//! before a subscription is confirmed, and the revision before the content: no change is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -23,146 +23,173 @@ use crate::request_context::GuardedService;
 
 /// Maximum URIs that one connection may subscribe to.
 const MAX_URIS: usize = 1000;
-/// Maximum open `subscriptions/listen` of one connection.
+/// Maximum open `subscriptions/listen` streams of one connection.
 const MAX_STREAMS: usize = 32;
-/// Over HTTP all callers together have the limits of this many connections; the transport limits
-/// each caller.
-const SHARED: usize = 16;
+/// Over HTTP all callers share the limits of this many connections; the transport limits each
+/// caller.
+const SHARED_CONNECTIONS: usize = 16;
 
-/// The polling interval, which is the debounce too: several changes within it are notified once. On
-/// files a poll drains inotify and costs microseconds.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// A pause is at least this many times the round before it, so that calls keep 90 % of the CPU.
-const REST: u32 = 9;
+/// Polling interval and debounce: several changes within it cause one notification. On files a
+/// poll drains inotify and costs microseconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum pause as a multiple of the last round, so that calls keep 90 % of the CPU.
+const PAUSE_FACTOR: u32 = 9;
 
-/// The subscriptions of one connection.
+/// Subscriptions of one connection.
 pub(crate) struct Subscriptions {
-    /// Of the legacy era; a connection has one caller.
-    poller: OnceLock<Arc<ResourcePoller>>,
-    uris: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    /// Legacy era only, where a connection has one caller.
+    legacy_poller: OnceLock<Arc<ResourcePoller>>,
+    uri_permits: Arc<Semaphore>,
+    stream_permits: Arc<Semaphore>,
     closing: CancellationToken,
-    /// Ends the poller, which must not own this.
+    /// Ends the poller, which must not own this guard.
     _closes: DropGuard,
 }
 
-/// A stream of the modern era and its permits.
-pub(crate) struct Stream {
+/// Stream of the modern era with its permits.
+pub(crate) struct SubscriptionStream {
     poller: ResourcePoller,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
-impl Stream {
-    /// For a stream acknowledged before its resources were read: changes in between are unknown, so
-    /// everything is notified once.
+impl SubscriptionStream {
+    /// Notifies every target once. Required if the stream was acknowledged before its resources
+    /// were read: changes in between are unknown.
     pub(crate) fn notify_all(&self) {
-        self.poller.forget();
+        self.poller.mark_all_changed();
     }
 }
 
 impl Subscriptions {
     pub(crate) fn new(connected: bool) -> Self {
         let closing = CancellationToken::new();
-        let times = if connected { 1 } else { SHARED };
+        let times = if connected { 1 } else { SHARED_CONNECTIONS };
         Self {
-            poller: OnceLock::new(),
-            uris: Arc::new(Semaphore::new(MAX_URIS * times)),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS * times)),
+            legacy_poller: OnceLock::new(),
+            uri_permits: Arc::new(Semaphore::new(MAX_URIS * times)),
+            stream_permits: Arc::new(Semaphore::new(MAX_STREAMS * times)),
             _closes: closing.clone().drop_guard(),
             closing,
         }
     }
 
-    /// Stops all notifications; streams end with their last response.
-    pub(crate) fn finish(&self) {
+    /// Stops all notifications; each stream gets its last response.
+    pub(crate) fn end_all(&self) {
         self.closing.cancel();
     }
 
-    /// Legacy era: notifies changes of this URI.
+    /// Legacy era: notifies changes of this URI. Fails if the resource cannot be read.
     pub(crate) async fn subscribe(
         &self,
         guarded: GuardedService,
         uri: String,
         peer: &Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let failure = |error| convert::failure(error, &guarded.context, Some(&uri));
-        let (poller, target) = (self.poller(&guarded), Target::Resource(uri.clone()));
-        let seen = poller.inspect(&target).await.map_err(failure)?;
-        if !poller.has(&target) {
-            let permit = permits(&self.uris, 1).ok_or_else(|| failure(too_many_uris()))?;
-            poller.add(target, seen, Some(permit));
+        let poller = self.init_poller(&guarded);
+        match self.add_uri(poller, &uri).await {
+            Ok(()) => {
+                self.start_poller(poller, peer);
+                Ok(())
+            }
+            Err(error) => Err(convert::request_error(error, &guarded.context, Some(&uri))),
         }
-        self.start(poller, peer);
+    }
+
+    async fn add_uri(&self, poller: &ResourcePoller, uri: &str) -> Result<()> {
+        let target = SubscriptionTarget::Resource(uri.to_owned());
+        let snapshot = poller.take_snapshot(&target).await?;
+        // A second subscription to the same URI needs no permit.
+        if !poller.contains(&target) {
+            let permit = try_acquire(&self.uri_permits, 1).ok_or_else(too_many_uris)?;
+            poller.add(target, snapshot, Some(permit));
+        }
         Ok(())
     }
 
     /// Legacy era: stops notifications of this URI, if there are any.
     pub(crate) fn unsubscribe(&self, uri: String) {
-        if let Some(poller) = self.poller.get() {
-            poller.remove(&Target::Resource(uri));
+        if let Some(poller) = self.legacy_poller.get() {
+            poller.remove(&SubscriptionTarget::Resource(uri));
         }
     }
 
-    /// Legacy era: a client that lists resources is notified of changes of the list. If the list
-    /// cannot be read, the response reports it.
+    /// Legacy era: subscribes a client that lists resources to changes of the list. An unreadable
+    /// list is ignored here, because the response to the client reports it.
     pub(crate) async fn watch_list(&self, guarded: &GuardedService, peer: &Peer<RoleServer>) {
-        let poller = self.poller(guarded);
-        if !poller.has(&Target::List)
-            && let Ok(seen) = poller.inspect(&Target::List).await
+        let poller = self.init_poller(guarded);
+        if !poller.contains(&SubscriptionTarget::List)
+            && let Ok(snapshot) = poller.take_snapshot(&SubscriptionTarget::List).await
         {
-            poller.add(Target::List, seen, None);
-            self.start(poller, peer);
+            poller.add(SubscriptionTarget::List, snapshot, None);
+            self.start_poller(poller, peer);
         }
     }
 
-    fn poller(&self, guarded: &GuardedService) -> &Arc<ResourcePoller> {
-        self.poller.get_or_init(|| Arc::new(ResourcePoller::new(guarded.clone())))
+    fn init_poller(&self, guarded: &GuardedService) -> &Arc<ResourcePoller> {
+        self.legacy_poller.get_or_init(|| Arc::new(ResourcePoller::new(guarded.clone())))
     }
 
-    fn start(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
+    fn start_poller(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
         if poller.try_start() {
             let (poller, closing) = (Arc::clone(poller), self.closing.clone());
             let notifier = Notifier::Peer(peer.clone());
-            tokio::spawn(async move { closing.run_until_cancelled(poller.run(&notifier)).await });
+            tokio::spawn(async move {
+                closing.run_until_cancelled(poller.run_until_closed(&notifier)).await
+            });
         }
     }
 
-    /// Modern era: reads all wanted resources before the stream is acknowledged.
-    pub(crate) async fn prepare(
+    /// Modern era: reads all requested resources before the stream is acknowledged.
+    pub(crate) async fn open_stream(
         &self,
         guarded: GuardedService,
-        wanted: &SubscriptionFilter,
-    ) -> Result<Stream, ErrorData> {
+        requested: &SubscriptionFilter,
+    ) -> Result<SubscriptionStream, ErrorData> {
         let context = guarded.context.clone();
-        let failure = |error, uri| convert::failure(error, &context, uri);
-        let uris: BTreeSet<&String> = wanted.resource_subscriptions.iter().flatten().collect();
-        let stream = permits(&self.streams, 1).ok_or_else(|| failure(too_many_streams(), None))?;
-        let fits = uris.len() <= MAX_URIS;
-        let each = fits.then(|| permits(&self.uris, uris.len())).flatten();
-        let each = each.ok_or_else(|| failure(too_many_uris(), None))?;
+        let uris: BTreeSet<&String> = requested.resource_subscriptions.iter().flatten().collect();
+        let permits = match self.acquire_stream(uris.len()) {
+            Ok(permits) => permits,
+            Err(error) => return Err(convert::request_error(error, &context, None)),
+        };
         let poller = ResourcePoller::new(guarded);
-        for uri in uris {
-            let target = Target::Resource(uri.clone());
-            let failed = |error| failure(error, Some(uri.as_str()));
-            let seen = poller.inspect(&target).await.map_err(failed)?;
-            poller.add(target, seen, None);
+        let mut targets: Vec<_> =
+            uris.into_iter().map(|uri| SubscriptionTarget::Resource(uri.clone())).collect();
+        if requested.resources_list_changed == Some(true) {
+            targets.push(SubscriptionTarget::List);
         }
-        if wanted.resources_list_changed == Some(true) {
-            let seen = poller.inspect(&Target::List).await.map_err(|error| failure(error, None))?;
-            poller.add(Target::List, seen, None);
+        for target in targets {
+            match poller.take_snapshot(&target).await {
+                Ok(snapshot) => poller.add(target, snapshot, None),
+                Err(error) => return Err(convert::request_error(error, &context, target.uri())),
+            }
         }
-        Ok(Stream { poller, _permits: [stream, each] })
+        Ok(SubscriptionStream { poller, _permits: permits })
     }
 
-    /// Modern era: notifies until the client or the connection ends it. Without a stream there is
-    /// nothing to poll.
-    pub(crate) async fn listen(&self, stream: Option<&Stream>, context: &SubscriptionContext) {
+    /// Returns the permits of one stream with this many URIs.
+    fn acquire_stream(&self, uri_count: usize) -> Result<[OwnedSemaphorePermit; 2]> {
+        let stream = try_acquire(&self.stream_permits, 1).ok_or_else(too_many_streams)?;
+        // Over HTTP the semaphore has permits for several connections, so it alone is no limit.
+        if uri_count > MAX_URIS {
+            return Err(too_many_uris());
+        }
+        let uris = try_acquire(&self.uri_permits, uri_count).ok_or_else(too_many_uris)?;
+        Ok([stream, uris])
+    }
+
+    /// Modern era: sends notifications until the client or the connection ends the stream. Without
+    /// a stream it only waits for that end.
+    pub(crate) async fn serve_stream(
+        &self,
+        stream: Option<&SubscriptionStream>,
+        context: &SubscriptionContext,
+    ) {
         let notifier = Notifier::Stream(context.sink().clone());
         let notifying = async {
             if let Some(stream) = stream
                 && stream.poller.try_start()
             {
-                stream.poller.run(&notifier).await;
+                stream.poller.run_until_closed(&notifier).await;
             }
             std::future::pending::<()>().await;
         };
@@ -174,63 +201,71 @@ impl Subscriptions {
     }
 }
 
-fn permits(of: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
+fn try_acquire(semaphore: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
     let count = u32::try_from(count).ok()?;
-    Arc::clone(of).try_acquire_many_owned(count).ok()
+    Arc::clone(semaphore).try_acquire_many_owned(count).ok()
 }
 
 fn too_many_uris() -> Error {
     let message = format!(
-        "A connection may be subscribed to at most {MAX_URIS} URIs. Give up some, or subscribe to \
-         the changes of the list."
+        "subscriptions: a connection may have at most {MAX_URIS} URIs; unsubscribe from some, or \
+         subscribe to the list"
     );
     Error::new(ErrorKind::Refused, message)
 }
 
 fn too_many_streams() -> Error {
     let message = format!(
-        "A connection may keep at most {MAX_STREAMS} subscriptions/listen open. Cancel one, or ask \
-         for all URIs in one."
+        "subscriptions/listen: a connection may have at most {MAX_STREAMS} streams; cancel one, \
+         or send all URIs in one"
     );
     Error::new(ErrorKind::Refused, message)
 }
 
-/// Something to subscribe to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
+enum SubscriptionTarget {
     /// A resource by its URI.
     Resource(String),
     /// The list of all resources.
     List,
 }
 
+impl SubscriptionTarget {
+    fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Resource(uri) => Some(uri),
+            Self::List => None,
+        }
+    }
+}
+
 struct ResourcePoller {
     guarded: GuardedService,
     hasher: RandomState,
-    state: Mutex<State>,
+    state: Mutex<PollerState>,
 }
 
 #[derive(Default)]
-struct State {
-    items: BTreeMap<Target, Item>,
-    /// True while [`ResourcePoller::run`] is active.
-    runs: bool,
+struct PollerState {
+    targets: BTreeMap<SubscriptionTarget, PolledTarget>,
+    /// True while [`ResourcePoller::run_until_closed`] is active.
+    is_running: bool,
 }
 
-struct Item {
-    seen: Seen,
+struct PolledTarget {
+    snapshot: ContentSnapshot,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// A digest of the content, and the change count before it was read.
+/// Digest of the content, and the revision before it was read.
 #[derive(Clone, Copy)]
-struct Seen {
-    count: u64,
+struct ContentSnapshot {
+    revision: u64,
     digest: u64,
 }
 
-/// The client's side. One message at a time: while the client does not read, further changes are
-/// merged into the next round.
+/// Sends notifications to the client, one at a time. While the client does not read, further
+/// changes are merged into the next round.
 enum Notifier {
     Peer(Peer<RoleServer>),
     Stream(SubscriptionSink),
@@ -241,104 +276,115 @@ impl ResourcePoller {
         Self { guarded, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// The current state of a target; an error if it cannot be read.
-    async fn inspect(&self, target: &Target) -> Result<Seen> {
-        let count = self.guarded.resources_changed().await?;
-        Ok(Seen { count, digest: self.digest(target).await? })
+    async fn take_snapshot(&self, target: &SubscriptionTarget) -> Result<ContentSnapshot> {
+        // The revision first: a change during the read is found in the next round.
+        let revision = self.guarded.resources_revision().await?;
+        Ok(ContentSnapshot { revision, digest: self.compute_digest(target).await? })
     }
 
-    fn has(&self, target: &Target) -> bool {
-        self.with(|state| state.items.contains_key(target))
+    fn contains(&self, target: &SubscriptionTarget) -> bool {
+        self.with_state(|state| state.targets.contains_key(target))
     }
 
-    fn add(&self, target: Target, seen: Seen, permit: Option<OwnedSemaphorePermit>) {
-        self.with(|state| {
-            state.items.entry(target).or_insert(Item { seen, _permit: permit });
+    fn add(
+        &self,
+        target: SubscriptionTarget,
+        snapshot: ContentSnapshot,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        self.with_state(|state| {
+            state.targets.entry(target).or_insert(PolledTarget { snapshot, _permit: permit });
         });
     }
 
-    fn remove(&self, target: &Target) {
-        self.with(|state| state.items.remove(target));
+    fn remove(&self, target: &SubscriptionTarget) {
+        self.with_state(|state| state.targets.remove(target));
     }
 
-    /// Marks everything as changed.
-    fn forget(&self) {
-        self.with(|state| {
-            for Item { seen, .. } in state.items.values_mut() {
-                *seen = Seen { count: seen.count.wrapping_sub(1), digest: !seen.digest };
+    fn mark_all_changed(&self) {
+        self.with_state(|state| {
+            for target in state.targets.values_mut() {
+                let ContentSnapshot { revision, digest } = target.snapshot;
+                target.snapshot =
+                    ContentSnapshot { revision: revision.wrapping_sub(1), digest: !digest };
             }
         });
     }
 
-    /// True if the caller must call [`Self::run`]: there are subscriptions and it is not running.
+    /// True if the caller must call [`Self::run_until_closed`]: there are subscriptions and it is
+    /// not running.
     fn try_start(&self) -> bool {
-        self.with(|state| !state.items.is_empty() && !std::mem::replace(&mut state.runs, true))
+        self.with_state(|state| {
+            !state.targets.is_empty() && !std::mem::replace(&mut state.is_running, true)
+        })
     }
 
-    /// Notifies changes until there is no subscription or no client left.
-    async fn run(&self, notifier: &Notifier) {
-        let mut rest = INTERVAL;
+    /// Notifies changes until no subscription is left or the client has closed the connection.
+    async fn run_until_closed(&self, notifier: &Notifier) {
+        let mut pause = POLL_INTERVAL;
         loop {
-            tokio::time::sleep(rest).await;
+            tokio::time::sleep(pause).await;
             if !self.should_continue() {
                 return;
             }
-            let began = Instant::now();
-            let changed = self.changed().await.unwrap_or_else(|error| {
-                let id = &*self.guarded.context.request_id;
-                tracing::debug!(id, %error, "changes cannot be read now");
-                Vec::new()
-            });
-            rest = INTERVAL.max(began.elapsed() * REST);
+            let started = Instant::now();
+            let changed = match self.find_changes().await {
+                Ok(changed) => changed,
+                Err(error) => {
+                    let id = &*self.guarded.context.request_id;
+                    tracing::debug!(id, %error, "subscription poll failed; retrying");
+                    Vec::new()
+                }
+            };
+            pause = POLL_INTERVAL.max(started.elapsed() * PAUSE_FACTOR);
             for target in changed {
-                if self.has(&target) && !notifier.notify(target).await {
+                // The client may have unsubscribed during the poll.
+                if self.contains(&target) && !notifier.notify_changed(target).await {
                     return;
                 }
             }
         }
     }
 
-    /// Everything with a new digest. Content that cannot be read now is tried in the next round.
-    async fn changed(&self) -> Result<Vec<Target>> {
-        let count = self.guarded.resources_changed().await?;
+    /// Returns the targets with a new digest. Unreadable content is retried in the next round.
+    async fn find_changes(&self) -> Result<Vec<SubscriptionTarget>> {
+        let revision = self.guarded.resources_revision().await?;
         let mut changed = Vec::new();
-        for target in self.with(|state| state.older_than(count)) {
+        for target in self.with_state(|state| state.targets_not_at(revision)) {
             // Many small reads must not delay other tasks.
             tokio::task::yield_now().await;
             let Ok(digest) = self.digest_or_error(&target).await else { continue };
-            let before = self.with(|state| {
-                let item = state.items.get_mut(&target)?;
-                Some(std::mem::replace(&mut item.seen, Seen { count, digest }))
-            });
-            if before.is_some_and(|before| before.digest != digest) {
+            let snapshot = ContentSnapshot { revision, digest };
+            if self.with_state(|state| state.replace_snapshot(&target, snapshot)) {
                 changed.push(target);
             }
         }
         Ok(changed)
     }
 
-    /// The digest of a target, or of a resource's permanent error; a temporary error is returned.
-    async fn digest_or_error(&self, target: &Target) -> Result<u64> {
-        let digest = self.digest(target).await;
-        match &digest {
-            Ok(_) => digest,
-            Err(error) => match error.kind {
-                ErrorKind::Busy
-                | ErrorKind::Unavailable
-                | ErrorKind::Cancelled
-                | ErrorKind::Internal => digest,
-                _ if *target == Target::List => digest,
-                kind => Ok(self.hasher.hash_one(std::mem::discriminant(&kind))),
-            },
+    /// The digest of a target or of a resource's permanent error. Returns temporary errors.
+    async fn digest_or_error(&self, target: &SubscriptionTarget) -> Result<u64> {
+        let error = match self.compute_digest(target).await {
+            Ok(digest) => return Ok(digest),
+            Err(error) => error,
+        };
+        match error.kind {
+            ErrorKind::Busy
+            | ErrorKind::Unavailable
+            | ErrorKind::Cancelled
+            | ErrorKind::Internal => Err(error),
+            _ if *target == SubscriptionTarget::List => Err(error),
+            // A deleted resource, for example, is a change that the client must hear of.
+            kind => Ok(self.hasher.hash_one(std::mem::discriminant(&kind))),
         }
     }
 
-    async fn digest(&self, target: &Target) -> Result<u64> {
+    async fn compute_digest(&self, target: &SubscriptionTarget) -> Result<u64> {
         let mut hasher = self.hasher.build_hasher();
-        let Target::Resource(uri) = target else {
+        let SubscriptionTarget::Resource(uri) = target else {
             let mut cursor = None;
             loop {
-                let page = self.guarded.resources(cursor, true).await?;
+                let page = self.guarded.list_resources(cursor, true).await?;
                 for resource in &page.resources {
                     (&resource.uri, &resource.title).hash(&mut hasher);
                 }
@@ -350,44 +396,60 @@ impl ResourcePoller {
             }
         };
         let ResourceContent { uri, name, description, mime_type, text } =
-            self.guarded.read(uri.clone(), true).await?;
+            self.guarded.read_resource(uri.clone(), true).await?;
         (uri, name, description, mime_type, text).hash(&mut hasher);
         Ok(hasher.finish())
     }
 
     fn should_continue(&self) -> bool {
-        self.with(|state| {
-            state.runs = !state.items.is_empty();
-            state.runs
+        self.with_state(|state| {
+            state.is_running = !state.targets.is_empty();
+            state.is_running
         })
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut PollerState) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl State {
-    /// Everything last read at another change count.
-    fn older_than(&self, count: u64) -> Vec<Target> {
-        let older = self.items.iter().filter(|(_, item)| item.seen.count != count);
-        older.map(|(target, _)| target.clone()).collect()
+impl PollerState {
+    /// Targets last read at another revision.
+    fn targets_not_at(&self, revision: u64) -> Vec<SubscriptionTarget> {
+        let mut outdated = Vec::new();
+        for (target, polled) in &self.targets {
+            if polled.snapshot.revision != revision {
+                outdated.push(target.clone());
+            }
+        }
+        outdated
+    }
+
+    /// True if the target is still subscribed to and its digest differs from the last one.
+    fn replace_snapshot(&mut self, target: &SubscriptionTarget, new: ContentSnapshot) -> bool {
+        let Some(polled) = self.targets.get_mut(target) else { return false };
+        let last = std::mem::replace(&mut polled.snapshot, new);
+        last.digest != new.digest
     }
 }
 
 impl Notifier {
     /// False if the client closed the connection or the stream.
-    async fn notify(&self, changed: Target) -> bool {
+    async fn notify_changed(&self, changed: SubscriptionTarget) -> bool {
         match (self, changed) {
-            (Self::Peer(peer), Target::Resource(uri)) => {
+            (Self::Peer(peer), SubscriptionTarget::Resource(uri)) => {
                 let updated = ResourceUpdatedNotificationParam::new(uri);
                 peer.notify_resource_updated(updated).await.is_ok()
             }
-            (Self::Peer(peer), Target::List) => peer.notify_resource_list_changed().await.is_ok(),
-            (Self::Stream(sink), Target::Resource(uri)) => {
+            (Self::Peer(peer), SubscriptionTarget::List) => {
+                peer.notify_resource_list_changed().await.is_ok()
+            }
+            (Self::Stream(sink), SubscriptionTarget::Resource(uri)) => {
                 sink.notify_resource_updated(uri).await.is_ok()
             }
-            (Self::Stream(sink), Target::List) => sink.notify_resource_list_changed().await.is_ok(),
+            (Self::Stream(sink), SubscriptionTarget::List) => {
+                sink.notify_resource_list_changed().await.is_ok()
+            }
         }
     }
 }

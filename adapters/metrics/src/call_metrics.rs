@@ -1,7 +1,7 @@
-//! The application service with a count, a duration and a result for each request.
+//! Counts and times the requests of the application service.
 //!
 //! A request may end without a response: a time limit drops its future, or a panic unwinds through
-//! it. Both are counted, so nothing stays in flight forever.
+//! it. Both are counted, so the gauge of requests in flight always returns to zero.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,42 +20,45 @@ use reqlore_domain::ports::service::{
     ToolSpec,
 };
 
-use crate::{Durations, durations};
+use crate::{DurationFamily, duration_family};
 
-const OK: &str = "ok";
-/// The label of all unknown tools: clients could invent any number of names.
-const UNKNOWN: &str = "unknown";
+const OK_LABEL: &str = "ok";
+/// Label of all unknown tools, because clients could send any number of names.
+const UNKNOWN_LABEL: &str = "unknown";
 
 type CallCounts = Family<[(&'static str, &'static str); 2], Counter>;
 
-/// Labelled by tool, or by method for any other request.
+/// Metrics labelled by tool, or by method for any other request.
 #[derive(Debug, Clone)]
 pub(crate) struct CallMetrics {
     total: CallCounts,
-    seconds: Durations,
+    seconds: DurationFamily,
     in_flight: Gauge,
 }
 
 impl CallMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let calls =
-            Self { total: Family::default(), seconds: durations(), in_flight: Gauge::default() };
+        let calls = Self {
+            total: Family::default(),
+            seconds: duration_family(),
+            in_flight: Gauge::default(),
+        };
         registry.register(
             "reqlore_calls",
-            "Calls that ended, by tool or method, and by result: ok, or the kind of error",
+            "Completed calls, by tool or method, and by result: ok, or the kind of error",
             calls.total.clone(),
         );
         registry.register(
             "reqlore_call_duration_seconds",
-            "How long calls took, by tool or method",
+            "Duration of calls, by tool or method",
             calls.seconds.clone(),
         );
-        let help = "Calls that are being answered";
+        let help = "Calls in progress";
         registry.register("reqlore_calls_in_flight", help, calls.in_flight.clone());
         calls
     }
 
-    async fn measure<T>(
+    async fn measure_request<T>(
         &self,
         tool: &'static str,
         request: impl Future<Output = Result<T>>,
@@ -63,26 +66,31 @@ impl CallMetrics {
         self.in_flight.inc();
         let mut running = RunningCall { calls: self, tool, started: Instant::now(), result: None };
         let outcome = request.await;
-        running.result = Some(outcome.as_ref().map_or_else(|error| error.kind.name(), |_| OK));
+        running.result = Some(match &outcome {
+            Ok(_) => OK_LABEL,
+            Err(error) => error.kind.name(),
+        });
         outcome
     }
 }
 
-/// Records a call when it is dropped.
+/// Records a call on drop, so that cancelled and panicking calls are counted.
 struct RunningCall<'a> {
     calls: &'a CallMetrics,
     tool: &'static str,
     started: Instant,
-    /// `None` until there is a response.
+    /// `None` until the call has a result.
     result: Option<&'static str>,
 }
 
 impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
-        let unanswered =
-            if std::thread::panicking() { ErrorKind::Internal } else { ErrorKind::Cancelled };
         let (calls, tool) = (self.calls, self.tool);
-        let result = self.result.unwrap_or(unanswered.name());
+        let result = match self.result {
+            Some(result) => result,
+            None if std::thread::panicking() => ErrorKind::Internal.name(),
+            None => ErrorKind::Cancelled.name(),
+        };
         calls.in_flight.dec();
         calls.total.get_or_create(&[("tool", tool), ("result", result)]).inc();
         let seconds = self.started.elapsed().as_secs_f64();
@@ -90,7 +98,7 @@ impl Drop for RunningCall<'_> {
     }
 }
 
-/// The service behind [`crate::Metrics::service`].
+/// Returned by [`crate::Metrics::service`].
 pub(crate) struct MeasuredService {
     inner: Arc<dyn ApplicationService>,
     calls: CallMetrics,
@@ -100,10 +108,11 @@ pub(crate) struct MeasuredService {
 impl MeasuredService {
     pub(crate) fn new(inner: Arc<dyn ApplicationService>, calls: CallMetrics) -> Self {
         let specs = inner.tools(&Caller::local("", Access::Write));
-        let tools: HashSet<&'static str> = specs.into_iter().map(|spec| spec.name).collect();
-        for tool in &tools {
-            // A rate over a series that begins with its first call would miss that call.
-            let _ = calls.total.get_or_create(&[("tool", tool), ("result", OK)]);
+        let mut tools = HashSet::new();
+        for spec in specs {
+            tools.insert(spec.name);
+            // Created before the first call: a rate over a new series would miss that call.
+            let _ = calls.total.get_or_create(&[("tool", spec.name), ("result", OK_LABEL)]);
         }
         Self { inner, calls, tools }
     }
@@ -116,16 +125,16 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
-        let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN);
-        self.calls.measure(tool, self.inner.call(call)).await
+        let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN_LABEL);
+        self.calls.measure_request(tool, self.inner.call(call)).await
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
-        self.calls.measure(method, self.inner.authorize(caller, id, method)).await
+        self.calls.measure_request(method, self.inner.authorize(caller, id, method)).await
     }
 
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
-        self.calls.measure("resources/list", self.inner.resources(request)).await
+        self.calls.measure_request("resources/list", self.inner.resources(request)).await
     }
 
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec> {
@@ -133,7 +142,7 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
-        self.calls.measure("resources/read", self.inner.read(request)).await
+        self.calls.measure_request("resources/read", self.inner.read(request)).await
     }
 
     fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec> {
@@ -141,7 +150,7 @@ impl ApplicationService for MeasuredService {
     }
 
     async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
-        self.calls.measure("prompts/get", self.inner.prompt(request)).await
+        self.calls.measure_request("prompts/get", self.inner.prompt(request)).await
     }
 
     async fn complete(
@@ -150,8 +159,8 @@ impl ApplicationService for MeasuredService {
         id: &str,
         request: CompletionRequest,
     ) -> Result<CompletionValues> {
-        let completed = self.inner.complete(caller, id, request);
-        self.calls.measure("completion/complete", completed).await
+        let completing = self.inner.complete(caller, id, request);
+        self.calls.measure_request("completion/complete", completing).await
     }
 
     /// Not measured: the subscription poller calls it, not a client.
@@ -159,3 +168,6 @@ impl ApplicationService for MeasuredService {
         self.inner.resources_changed(caller).await
     }
 }
+
+#[cfg(test)]
+mod tests;

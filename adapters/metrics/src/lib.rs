@@ -1,13 +1,13 @@
-//! Counters and durations at the ports, in OpenMetrics text.
+//! Counters and durations of the ports, rendered as OpenMetrics text.
 //!
-//! Labels are constants of the program, never a client's names, of which there could be any number.
+//! Labels are constants of the program, never names from clients: their number must be bounded.
 
 mod call_metrics;
 mod store_metrics;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -27,13 +27,13 @@ pub use store_metrics::MeasuredStore;
 use call_metrics::{CallMetrics, MeasuredService};
 use store_metrics::StoreMetrics;
 
-/// From well below the fastest read to the time limit of a request, in seconds.
-const BUCKETS: [f64; 15] =
+/// Upper bounds in seconds, from below the fastest read to the time limit of a request.
+const DURATION_BUCKETS: [f64; 15] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 const STATUS_CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// All metrics of a process.
+/// Metrics of a process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -42,15 +42,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// For a process of this version that started at this time.
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     pub fn new(version: &str, started: Timestamp) -> Self {
         let mut registry = Registry::default();
         let build = Info::new([("version", version.to_owned())]);
-        registry.register("reqlore_build", "The program that runs", build);
+        registry.register("reqlore_build", "Version of the program", build);
         registry.register(
             "process_start_time_seconds",
-            "When the process started, in seconds since 1970",
+            "Start time of the process, in seconds since the Unix epoch",
             ConstGauge::new(started.seconds() as f64),
         );
         let calls = CallMetrics::new(&mut registry);
@@ -58,37 +57,37 @@ impl Metrics {
         Self { registry, calls, store }
     }
 
-    /// Adds the counters of the HTTP transport, which also counts requests that never become calls.
+    /// Includes the counters of the HTTP transport, which also counts requests that it rejects.
     pub fn with_http(version: &str, started: Timestamp, traffic: Arc<TrafficCounters>) -> Self {
         let mut metrics = Self::new(version, started);
         metrics.registry.register_collector(Box::new(HttpCollector(traffic)));
         metrics
     }
 
-    /// All current values in OpenMetrics text, which Prometheus reads.
+    /// Renders all current values as OpenMetrics text, which Prometheus reads.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail, and every metric here has a text form.
+        // Writing to a string cannot fail, and every metric here has a text form.
         let _ = encode(&mut text, &self.registry);
         text
     }
 
-    /// The same service with its requests counted and timed.
+    /// Wraps a service to count and time its requests.
     pub fn service(&self, inner: Arc<dyn ApplicationService>) -> Arc<dyn ApplicationService> {
         Arc::new(MeasuredService::new(inner, self.calls.clone()))
     }
 
-    /// The same port of a storage with its operations timed.
+    /// Wraps a port of a storage to time its operations.
     pub fn store<Port: ?Sized>(&self, inner: Arc<Port>) -> MeasuredStore<Port> {
         MeasuredStore { inner, metrics: self.store.clone() }
     }
 }
 
-/// Durations in seconds by one label.
-type Durations = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
+/// Durations in seconds, by one label.
+type DurationFamily = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
 
-fn durations() -> Durations {
-    Family::new_with_constructor(|| Histogram::new(BUCKETS))
+fn duration_family() -> DurationFamily {
+    Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS))
 }
 
 /// Reads the counters of the HTTP transport when the metrics are rendered.
@@ -97,21 +96,21 @@ struct HttpCollector(Arc<TrafficCounters>);
 
 impl Collector for HttpCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let mut family = encoder.encode_descriptor(
             "reqlore_http_requests",
-            "HTTP requests that were answered, by class of status",
+            "HTTP responses, by class of status",
             None,
             ConstCounter::new(0_u64).metric_type(),
         )?;
         for (class, count) in STATUS_CLASSES.into_iter().zip(&self.0.responses) {
             let labels = [("status", class)];
-            ConstCounter::new(load(count)).encode(family.encode_family(&labels)?)?;
+            ConstCounter::new(count.load(Ordering::Relaxed))
+                .encode(family.encode_family(&labels)?)?;
         }
         for (name, help, count) in [
             (
                 "reqlore_http_rate_limited",
-                "HTTP requests that were refused because there were too many",
+                "HTTP requests that were rejected by a rate limit",
                 &self.0.rate_limited,
             ),
             (
@@ -121,19 +120,19 @@ impl Collector for HttpCollector {
             ),
             (
                 "reqlore_http_refused_connections",
-                "HTTP connections that were closed because there were too many",
+                "HTTP connections that were closed by a limit on connections",
                 &self.0.refused_connections,
             ),
         ] {
-            let counter = ConstCounter::new(load(count));
+            let counter = ConstCounter::new(count.load(Ordering::Relaxed));
             let kind = counter.metric_type();
             counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
         for (name, help, count) in [
-            ("reqlore_http_connections", "HTTP connections that are open", &self.0.connections),
-            ("reqlore_http_requests_in_flight", "HTTP requests that run", &self.0.in_flight),
+            ("reqlore_http_connections", "Open HTTP connections", &self.0.connections),
+            ("reqlore_http_requests_in_flight", "HTTP requests in progress", &self.0.in_flight),
         ] {
-            let gauge = ConstGauge::new(load(count));
+            let gauge = ConstGauge::new(count.load(Ordering::Relaxed));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         Ok(())
@@ -144,14 +143,14 @@ impl Collector for HttpCollector {
 mod tests {
     use super::*;
 
-    /// The value of a metric, by its name and labels.
+    /// Returns the value of a metric, by its name and labels.
     pub(crate) fn value(text: &str, name: &str) -> Option<f64> {
         let mut values = text.lines().filter_map(|line| line.rsplit_once(' '));
         values.find(|(found, _)| *found == name)?.1.parse().ok()
     }
 
     #[test]
-    fn rendered_text_names_version_and_start_and_explains_every_metric() {
+    fn metrics_text_has_version_start_time_and_help() {
         let text = Metrics::new("1.2.3", Timestamp::new(1_700_000_000, 5)).render();
         assert_eq!(value(&text, "reqlore_build_info{version=\"1.2.3\"}"), Some(1.0));
         assert_eq!(value(&text, "process_start_time_seconds"), Some(1_700_000_000.0));
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn http_counters_are_read_when_metrics_are_rendered() {
+    fn metrics_text_has_current_http_counters() {
         let traffic = Arc::new(TrafficCounters {
             responses: [7, 0, 3, 1].map(Into::into),
             rate_limited: 2.into(),

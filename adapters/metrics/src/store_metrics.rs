@@ -1,4 +1,4 @@
-//! The ports of a storage with a duration for each operation that requests wait for.
+//! Times the operations of a storage that requests wait for.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,23 +18,23 @@ use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::{Durations, durations};
+use crate::{DurationFamily, duration_family};
 
-/// The labels that exist from the start.
+/// Labels that exist from the start of the process.
 const OPERATIONS: [&str; 12] = [
     "get", "versions", "find", "named", "linking", "commit", "changes", "epoch", "holder",
     "record", "earlier", "keep",
 ];
 
 #[derive(Debug, Clone)]
-pub(crate) struct StoreMetrics(Durations);
+pub(crate) struct StoreMetrics(DurationFamily);
 
 impl StoreMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let durations = durations();
+        let durations = duration_family();
         registry.register(
             "reqlore_storage_duration_seconds",
-            "How long the storage took, by operation; a commit includes waiting for its turn",
+            "Duration of storage operations; a commit includes the wait for the write lock",
             durations.clone(),
         );
         for operation in OPERATIONS {
@@ -43,15 +43,15 @@ impl StoreMetrics {
         Self(durations)
     }
 
-    async fn time<T>(&self, operation: &'static str, running: impl Future<Output = T>) -> T {
+    async fn time_operation<T>(&self, operation: &'static str, work: impl Future<Output = T>) -> T {
         let _timer = OperationTimer { durations: &self.0, operation, started: Instant::now() };
-        running.await
+        work.await
     }
 }
 
-/// Records the duration when it is dropped, also by a time limit or a panic.
+/// Records the duration on drop, also after a time limit or a panic.
 struct OperationTimer<'a> {
-    durations: &'a Durations,
+    durations: &'a DurationFamily,
     operation: &'static str,
     started: Instant,
 }
@@ -63,7 +63,7 @@ impl Drop for OperationTimer<'_> {
     }
 }
 
-/// See [`crate::Metrics::store`].
+/// Returned by [`crate::Metrics::store`].
 pub struct MeasuredStore<Port: ?Sized> {
     pub(crate) inner: Arc<Port>,
     pub(crate) metrics: StoreMetrics,
@@ -90,7 +90,7 @@ macro_rules! measured_port {
     };
     (@call $self:ident, $call:expr) => { $call.await };
     (@call $self:ident, $call:expr, $label:literal) => {
-        $self.metrics.time($label, $call).await
+        $self.metrics.time_operation($label, $call).await
     };
 }
 
@@ -107,7 +107,7 @@ measured_port! { DocumentRepository;
         -> ChangeSet;
 }
 
-// What only administrators and maintenance use has no label.
+// Operations that only administrators and maintenance use have no label.
 measured_port! { IdentityRepository;
     users() -> Vec<User>;
     tokens() -> Vec<Token>;
@@ -149,7 +149,7 @@ mod tests {
     fn commit(
         decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
     ) -> CommitRequest {
-        let act = WriteContext {
+        let context = WriteContext {
             caller: Arc::new(Caller::local("me", Access::Write)),
             tool: "test",
             reason: String::new(),
@@ -158,11 +158,11 @@ mod tests {
             audited: None,
             idempotency_key: None,
         };
-        CommitRequest { reads: ReadSet::of(vec![id()]), decide: Box::new(decide), context: act }
+        CommitRequest { reads: ReadSet::of(vec![id()]), decide: Box::new(decide), context }
     }
 
     #[tokio::test]
-    async fn each_operation_is_timed_and_returns_the_result_of_the_storage() {
+    async fn measured_store_times_operations_and_returns_results() {
         let metrics = Metrics::new("1", Timestamp::default());
         let memory = Arc::new(MemoryStore::default());
         let store = metrics.store::<dyn DocumentRepository>(memory.clone());

@@ -1,4 +1,4 @@
-//! Operations on files and folders, with errors that name them.
+//! File operations whose errors name the path.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -10,25 +10,25 @@ use sha2::{Digest, Sha256};
 use crate::error::Error;
 use crate::known::Model;
 
-const LOCK: &str = "lock";
-const BUFFER_BYTES: usize = 1 << 16;
+const LOCK_FILE: &str = "lock";
+const COPY_BUFFER_BYTES: usize = 1 << 16;
 
 /// The side of a copy that failed.
-pub(crate) enum PumpError {
+pub(crate) enum CopyError {
     Read(io::Error),
     Write(io::Error),
 }
 
-/// The folder of an incomplete installation.
-pub(crate) fn partial(folder: &Path, model: &Model) -> PathBuf {
+/// Returns the folder of an incomplete installation.
+pub(crate) fn partial_folder(folder: &Path, model: &Model) -> PathBuf {
     folder.join(format!("{}.partial", model.name))
 }
 
-/// Creates the folder and locks it until the result is dropped.
-pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
-    fs::create_dir_all(partial).map_err(Error::io(partial, "made"))?;
-    let path = partial.join(LOCK);
-    let file = File::create(&path).map_err(Error::io(&path, "made"))?;
+/// Creates the folder and locks it until the returned file is dropped.
+pub(crate) fn lock_folder(partial: &Path, model: &Model) -> Result<File, Error> {
+    fs::create_dir_all(partial).map_err(Error::io(partial, "created"))?;
+    let path = partial.join(LOCK_FILE);
+    let file = File::create(&path).map_err(Error::io(&path, "created"))?;
     if durable_fs::try_lock(&file).map_err(Error::io(&path, "locked"))? {
         Ok(file)
     } else {
@@ -36,20 +36,20 @@ pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
     }
 }
 
-pub(crate) fn unlock(partial: &Path) -> Result<(), Error> {
-    remove_file(&partial.join(LOCK))
+pub(crate) fn remove_lock(partial: &Path) -> Result<(), Error> {
+    remove_file(&partial.join(LOCK_FILE))
 }
 
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
-    absent_is_fine(fs::remove_file(path)).map_err(Error::io(path, "removed")).map(drop)
+    ignore_not_found(fs::remove_file(path)).map_err(Error::io(path, "removed")).map(drop)
 }
 
-/// `false` if there was none.
+/// Removes a folder; `false` if there was none.
 pub(crate) fn remove_folder(path: &Path) -> Result<bool, Error> {
-    absent_is_fine(fs::remove_dir_all(path)).map_err(Error::io(path, "removed"))
+    ignore_not_found(fs::remove_dir_all(path)).map_err(Error::io(path, "removed"))
 }
 
-fn absent_is_fine(result: io::Result<()>) -> io::Result<bool> {
+fn ignore_not_found(result: io::Result<()>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -57,8 +57,8 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// The length of a file; `None` for a missing one.
-pub(crate) fn length(path: &Path) -> Result<Option<u64>, Error> {
+/// Returns the length of a file; `None` if it is missing.
+pub(crate) fn file_length(path: &Path) -> Result<Option<u64>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.len())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -66,37 +66,39 @@ pub(crate) fn length(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Makes a written file or folder survive a loss of power.
-pub(crate) fn sync(path: &Path) -> Result<(), Error> {
+/// Flushes a file or folder to disk, so that it survives a power failure.
+pub(crate) fn sync_to_disk(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io(path, "written"))
 }
 
-/// Calls `take` with each part of the content.
-pub(crate) fn pump(
-    from: &mut dyn Read,
+/// Calls `take` with each chunk of the content.
+pub(crate) fn copy_chunks(
+    source: &mut dyn Read,
     mut take: impl FnMut(&[u8]) -> io::Result<()>,
-) -> Result<(), PumpError> {
-    let mut buffer = vec![0; BUFFER_BYTES];
+) -> Result<(), CopyError> {
+    let mut buffer = vec![0; COPY_BUFFER_BYTES];
     loop {
-        match from.read(&mut buffer) {
+        match source.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(count) => take(&buffer[..count]).map_err(PumpError::Write)?,
+            Ok(count) => take(&buffer[..count]).map_err(CopyError::Write)?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(PumpError::Read(error)),
+            Err(error) => return Err(CopyError::Read(error)),
         }
     }
 }
 
-/// The SHA-256 of a file, in hexadecimal digits.
+/// Returns the SHA-256 of a file in hexadecimal digits.
 pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io(path, "read"))?;
     let mut hash = Sha256::new();
-    let take = |part: &[u8]| {
-        hash.update(part);
+    let result = copy_chunks(&mut file, |chunk| {
+        hash.update(chunk);
         Ok(())
-    };
-    pump(&mut file, take).map_err(|error| match error {
-        PumpError::Read(error) | PumpError::Write(error) => Error::io(path, "read")(error),
-    })?;
-    Ok(hex::encode(hash.finalize()))
+    });
+    match result {
+        Ok(()) => Ok(hex::encode(hash.finalize())),
+        Err(CopyError::Read(error) | CopyError::Write(error)) => {
+            Err(Error::io(path, "read")(error))
+        }
+    }
 }

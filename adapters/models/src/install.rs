@@ -1,5 +1,6 @@
-//! Puts a model together in `NAME.partial`, checks it, and renames it to `NAME`.
+//! Installs a model: collects its files in `NAME.partial`, checks them and renames it to `NAME`.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,77 +9,80 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use crate::error::Error;
-use crate::files::PumpError;
+use crate::files::CopyError;
 use crate::known::{self, Model};
-use crate::{Installed, Progress, Source, fetch, files};
+use crate::{Installed, Progress, Source, download, files};
 
-/// The name of a downloaded archive.
-const ARCHIVE: &str = "archive";
-const MAX_ENTRIES: usize = 10_000;
+/// The file name of a downloaded archive.
+const ARCHIVE_FILE: &str = "archive";
+const MAX_ARCHIVE_ENTRIES: usize = 10_000;
 
-/// An installation.
-struct Work<'a> {
+/// A running installation.
+struct Installation<'a> {
     model: &'a Model,
     partial: PathBuf,
     progress: &'a mut dyn FnMut(Progress<'_>),
 }
 
-pub(crate) fn install(
+pub(crate) fn install_model(
     model: &Model,
     folder: &Path,
     source: &Source,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Installed, Error> {
-    let partial = files::partial(folder, model);
+    let partial = files::partial_folder(folder, model);
     let path = folder.join(model.name);
-    let lock = files::lock(&partial, model)?;
-    if right(model, &path)? {
+    // Two installations of one model exclude each other.
+    let lock = files::lock_folder(&partial, model)?;
+    if is_valid_model(model, &path)? {
         files::remove_folder(&partial)?;
         return Ok(Installed { path, already: true });
     }
 
-    let mut work = Work { model, partial, progress };
-    if let Err(error) = work.put_together(source) {
-        // Partial files stay to be resumed; an empty folder does not.
-        files::unlock(&work.partial)?;
-        fs::remove_dir(&work.partial).ok();
+    let mut installation = Installation { model, partial, progress };
+    if let Err(error) = installation.collect_files(source) {
+        // Partial files are kept, so that the next call resumes. An empty folder is removed.
+        files::remove_lock(&installation.partial)?;
+        fs::remove_dir(&installation.partial).ok();
         return Err(error);
     }
-    put_in_place(model, &work.partial, &path)?;
-    files::sync(folder)?;
+    move_into_place(model, &installation.partial, &path)?;
+    files::sync_to_disk(folder)?;
     drop(lock);
     Ok(Installed { path, already: false })
 }
 
-fn put_in_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Error> {
+fn move_into_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Error> {
+    // Before the rename, so that an installed folder is complete also after a power failure.
     for file in model.files {
-        files::sync(&partial.join(file.name))?;
+        files::sync_to_disk(&partial.join(file.name))?;
     }
-    files::remove_file(&partial.join(ARCHIVE))?;
-    files::unlock(partial)?;
-    files::sync(partial)?;
+    files::remove_file(&partial.join(ARCHIVE_FILE))?;
+    files::remove_lock(partial)?;
+    files::sync_to_disk(partial)?;
+    // An installed folder with a wrong file is replaced.
     files::remove_folder(path)?;
-    fs::rename(partial, path).map_err(Error::io(path, "put in place"))
+    fs::rename(partial, path).map_err(Error::io(path, "replaced"))
 }
 
-/// All files are there and have a known hash.
-fn right(model: &Model, folder: &Path) -> Result<bool, Error> {
+/// True if all files exist and have an accepted hash.
+fn is_valid_model(model: &Model, folder: &Path) -> Result<bool, Error> {
     for file in model.files {
-        if !right_file(file, folder)? {
+        if !is_valid_file(file, folder)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn right_file(file: &known::File, folder: &Path) -> Result<bool, Error> {
+fn is_valid_file(file: &known::File, folder: &Path) -> Result<bool, Error> {
     let path = folder.join(file.name);
-    Ok(files::length(&path)? == Some(file.bytes)
+    Ok(files::file_length(&path)? == Some(file.bytes)
         && file.sha256.contains(&files::sha256(&path)?.as_str()))
 }
 
-impl Work<'_> {
-    fn put_together(&mut self, source: &Source) -> Result<(), Error> {
+impl Installation<'_> {
+    fn collect_files(&mut self, source: &Source) -> Result<(), Error> {
         match source {
             Source::Default => self.fetch_files(self.model.address),
             Source::Url(address) => self.fetch_url(address),
@@ -87,30 +91,29 @@ impl Work<'_> {
         }
     }
 
-    /// Each file lies under the address by its name.
+    /// Downloads the files from the folder of this address.
     fn fetch_files(&mut self, address: &str) -> Result<(), Error> {
         for file in self.model.files {
-            if right_file(file, &self.partial)? {
+            // An earlier attempt has completed this file.
+            if is_valid_file(file, &self.partial)? {
                 continue;
             }
             let from = format!("{}/{}", address.trim_end_matches('/'), file.name);
             let path = self.partial.join(file.name);
-            fetch::fetch(&from, &path, file.name, file.bytes, self.progress)?;
-            self.check(file)?;
+            download::download_file(&from, &path, file.name, file.bytes, self.progress)?;
+            self.verify_hash(file)?;
         }
         Ok(())
     }
 
     fn fetch_url(&mut self, address: &str) -> Result<(), Error> {
-        let path = Path::new(address.split(['?', '#']).next().unwrap_or(address));
-        let is = |what| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(what));
-        if !is("zip") && !is("whl") {
+        if !is_archive_address(address) {
             return self.fetch_files(address);
         }
-        // Compressed it can't be much larger than its files, whatever else it holds.
-        let most = 2 * self.model.files.iter().map(|file| file.bytes).sum::<u64>() + (1 << 20);
-        let archive = self.partial.join(ARCHIVE);
-        fetch::fetch(address, &archive, ARCHIVE, most, self.progress)?;
+        // An archive is compressed, so it can't be much larger than its files.
+        let max_bytes = 2 * self.model.total_bytes() + (1 << 20);
+        let archive = self.partial.join(ARCHIVE_FILE);
+        download::download_file(address, &archive, ARCHIVE_FILE, max_bytes, self.progress)?;
         let unpacked = self.copy_archive(&archive, address);
         files::remove_file(&archive)?;
         unpacked
@@ -119,50 +122,55 @@ impl Work<'_> {
     fn copy_folder(&mut self, folder: &Path) -> Result<(), Error> {
         for file in self.model.files {
             let from = folder.join(file.name);
-            if files::length(&from)?.is_none() {
-                return Err(self.missing(&folder.display().to_string(), file));
+            if files::file_length(&from)?.is_none() {
+                return Err(self.missing_file(&folder.display().to_string(), file));
             }
             let mut from = File::open(&from).map_err(Error::io(&from, "read"))?;
-            self.copy(&mut from, folder, file)?;
+            self.copy_file(&mut from, folder, file)?;
         }
         Ok(())
     }
 
-    /// Errors name `place`.
+    /// Unpacks the files of an archive. `place` is its name in errors.
     fn copy_archive(&mut self, path: &Path, place: &str) -> Result<(), Error> {
-        let unreadable =
-            |error: ZipError| Error::Archive { place: place.to_owned(), why: error.to_string() };
         let file = File::open(path).map_err(Error::io(path, "read"))?;
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable)?;
+        let mut archive =
+            ZipArchive::new(BufReader::new(file)).map_err(|error| archive_error(place, &error))?;
         for file in self.model.files {
             let Some(index) = find_entry(&mut archive, file) else {
-                return Err(self.missing(place, file));
+                return Err(self.missing_file(place, file));
             };
-            let mut entry = archive.by_index(index).map_err(unreadable)?;
-            self.copy(&mut entry, path, file)?;
+            let mut entry =
+                archive.by_index(index).map_err(|error| archive_error(place, &error))?;
+            self.copy_file(&mut entry, path, file)?;
         }
         Ok(())
     }
 
-    /// Writes a file and checks it. At most one byte too many is read.
-    fn copy(&mut self, from: &mut dyn Read, place: &Path, file: &known::File) -> Result<(), Error> {
+    /// Copies a file and verifies it. Reads at most one byte too many.
+    fn copy_file(
+        &mut self,
+        source: &mut dyn Read,
+        place: &Path,
+        file: &known::File,
+    ) -> Result<(), Error> {
         let path = self.partial.join(file.name);
-        let mut to = File::create(&path).map_err(Error::io(&path, "made"))?;
+        let mut target = File::create(&path).map_err(Error::io(&path, "created"))?;
         let mut done_bytes = 0;
-        let pumped = files::pump(&mut from.take(file.bytes + 1), |part| {
+        let result = files::copy_chunks(&mut source.take(file.bytes + 1), |part| {
             done_bytes += part.len() as u64;
             (self.progress)(Progress { file: file.name, done_bytes, total_bytes: file.bytes });
-            to.write_all(part)
+            target.write_all(part)
         });
-        pumped.map_err(|error| match error {
-            PumpError::Read(error) => Error::io(place, "read")(error),
-            PumpError::Write(error) => Error::io(&path, "written")(error),
-        })?;
-        self.check(file)
+        match result {
+            Ok(()) => self.verify_hash(file),
+            Err(CopyError::Read(error)) => Err(Error::io(place, "read")(error)),
+            Err(CopyError::Write(error)) => Err(Error::io(&path, "written")(error)),
+        }
     }
 
-    /// The file has a known hash; else it is removed.
-    fn check(&self, file: &known::File) -> Result<(), Error> {
+    /// Verifies the hash of a file. A wrong file is removed.
+    fn verify_hash(&self, file: &known::File) -> Result<(), Error> {
         let path = self.partial.join(file.name);
         let actual = files::sha256(&path)?;
         if file.sha256.contains(&actual.as_str()) {
@@ -173,7 +181,7 @@ impl Work<'_> {
         Err(Error::WrongHash { file: file.name.to_owned(), expected, actual })
     }
 
-    fn missing(&self, place: &str, file: &known::File) -> Error {
+    fn missing_file(&self, place: &str, file: &known::File) -> Error {
         let files: Vec<_> = self.model.files.iter().map(|file| file.name).collect();
         Error::Missing {
             place: place.to_owned(),
@@ -183,18 +191,31 @@ impl Work<'_> {
     }
 }
 
-/// The entry of this name in any folder; of several the one of the right length.
+fn archive_error(place: &str, error: &ZipError) -> Error {
+    Error::Archive { place: place.to_owned(), why: error.to_string() }
+}
+
+fn is_archive_address(address: &str) -> bool {
+    let path = match address.split_once(['?', '#']) {
+        Some((path, _)) => path,
+        None => address,
+    };
+    let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
+    extension.eq_ignore_ascii_case("zip") || extension.eq_ignore_ascii_case("whl")
+}
+
+/// Returns the entry of this name in any folder; of several the first one of the expected length.
 fn find_entry(archive: &mut ZipArchive<BufReader<File>>, file: &known::File) -> Option<usize> {
-    let mut found = None;
-    for index in 0..archive.len().min(MAX_ENTRIES) {
+    let mut first = None;
+    for index in 0..archive.len().min(MAX_ARCHIVE_ENTRIES) {
         let Ok(entry) = archive.by_index_raw(index) else { continue };
-        let named = entry.name().is_ok_and(|name| name.rsplit('/').next() == Some(file.name));
-        if named && entry.size() == file.bytes {
+        let has_name = entry.name().is_ok_and(|name| name.rsplit('/').next() == Some(file.name));
+        if has_name && entry.size() == file.bytes {
             return Some(index);
         }
-        if named {
-            found = found.or(Some(index));
+        if has_name {
+            first = first.or(Some(index));
         }
     }
-    found
+    first
 }

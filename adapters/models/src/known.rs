@@ -1,26 +1,31 @@
-//! The models that can be installed, with the hash of every file.
+//! The catalog of the models that can be installed, with the hashes of their files.
 
-/// A model as its makers publish it.
+/// A published model.
 #[derive(Debug)]
 pub struct Model {
     pub name: &'static str,
-    /// Of its weights, by its makers' word.
+    /// The license of the weights, as its publisher states it.
     pub license: &'static str,
-    /// Where the files lie, each under its name.
+    /// The address of the folder with the files.
     pub address: &'static str,
     pub files: &'static [File],
+}
+
+impl Model {
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
 }
 
 #[derive(Debug)]
 pub struct File {
     pub name: &'static str,
     pub bytes: u64,
-    /// The SHA-256 of what is known to be right; files that differ in nothing that matters may each
-    /// have one.
+    /// The accepted SHA-256 hashes: equivalent files may differ in irrelevant bytes.
     pub sha256: &'static [&'static str],
 }
 
-/// What `reqlore model` knows, the preferred one first.
+/// The models of `reqlore model`, the recommended one first.
 pub static MODELS: [Model; 2] = [
     Model {
         name: "all-minilm-l6-v2",

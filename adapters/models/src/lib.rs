@@ -1,10 +1,10 @@
-//! The models a user has installed: fetched on request, checked by hash, kept in a folder.
+//! The embedding models that a user has installed: downloaded, checked by hash, stored in a folder.
 //!
-//! Only [`Store::install`] fetches. A model is a folder with its name. During the installation the
-//! folder is called `NAME.partial`; it is renamed after all files were checked.
+//! Only [`Store::install`] uses the network. A model is the folder `NAME`. An incomplete installation
+//! is the folder `NAME.partial`, which is renamed after all its files were checked.
 
+mod download;
 pub mod error;
-mod fetch;
 mod files;
 mod install;
 pub mod known;
@@ -21,11 +21,11 @@ use crate::known::Model;
 pub enum Source {
     /// The address of the model's publisher.
     Default,
-    /// A folder's address that both files lie under, or that of a zip or a wheel.
+    /// The address of a folder with both files, of a zip or of a wheel.
     Url(String),
     /// A folder with both files.
     Folder(PathBuf),
-    /// A zip or a wheel with both files, at any depth.
+    /// A zip or a wheel with both files in any of its folders.
     Archive(PathBuf),
 }
 
@@ -42,23 +42,23 @@ impl Source {
     }
 }
 
-/// Progress of the current file.
+/// The progress of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'file> {
     pub file: &'file str,
     pub done_bytes: u64,
-    /// Zero if unknown.
+    /// 0 if unknown.
     pub total_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub path: PathBuf,
-    /// The model was already installed; nothing was fetched.
+    /// True if the model was already installed and valid; nothing was downloaded.
     pub already: bool,
 }
 
-/// A known model and its state.
+/// A model of the catalog and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub name: &'static str,
@@ -79,59 +79,67 @@ pub enum State {
     },
 }
 
-/// The models in one folder.
+/// The installed models of one folder.
 #[derive(Debug, Clone)]
 pub struct Store {
-    known: &'static [Model],
+    catalog: &'static [Model],
     folder: PathBuf,
 }
 
 impl Store {
-    /// `known` is [`known::MODELS`] outside of tests.
-    pub fn new(known: &'static [Model], folder: impl Into<PathBuf>) -> Self {
-        Self { known, folder: folder.into() }
+    /// The product passes [`known::MODELS`]; tests pass their own.
+    pub fn new(catalog: &'static [Model], folder: impl Into<PathBuf>) -> Self {
+        Self { catalog, folder: folder.into() }
     }
 
-    /// Installs a model. After a cut connection the next call resumes.
+    /// Installs a model. After a lost connection the next call resumes.
     pub fn install(
         &self,
         name: &str,
         source: &Source,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Installed, Error> {
-        install::install(self.known(name)?, &self.folder, source, progress)
+        install::install_model(self.find_model(name)?, &self.folder, source, progress)
     }
 
-    /// The folder of an installed model.
+    /// Returns the folder of an installed model; `None` if a file is missing or of another length.
     pub fn open(&self, name: &str) -> Option<PathBuf> {
-        let model = self.known(name).ok()?;
+        let model = self.find_model(name).ok()?;
         let path = self.folder.join(model.name);
-        let whole = |file: &known::File| {
-            fs::metadata(path.join(file.name)).is_ok_and(|found| found.len() == file.bytes)
-        };
-        model.files.iter().all(whole).then_some(path)
+        for file in model.files {
+            // Hashing hundreds of megabytes at each start would take too long.
+            if fs::metadata(path.join(file.name)).ok()?.len() != file.bytes {
+                return None;
+            }
+        }
+        Some(path)
     }
 
     pub fn list(&self) -> Vec<Listed> {
-        let listed = |model: &Model| Listed {
-            name: model.name,
-            license: model.license,
-            bytes: model.files.iter().map(|file| file.bytes).sum(),
-            state: self.state(model),
-        };
-        self.known.iter().map(listed).collect()
+        let mut listed = Vec::with_capacity(self.catalog.len());
+        for model in self.catalog {
+            listed.push(Listed {
+                name: model.name,
+                license: model.license,
+                bytes: model.total_bytes(),
+                state: self.state(model),
+            });
+        }
+        listed
     }
 
     /// Removes a model and its incomplete installation; `false` if there was none.
     pub fn remove(&self, name: &str) -> Result<bool, Error> {
-        let model = self.known(name)?;
+        let model = self.find_model(name)?;
         let path = self.folder.join(model.name);
-        let partial = files::partial(&self.folder, model);
-        let found = fs::symlink_metadata(&partial);
-        if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        let partial = files::partial_folder(&self.folder, model);
+        if let Err(error) = fs::symlink_metadata(&partial)
+            && error.kind() == ErrorKind::NotFound
+        {
             return files::remove_folder(&path);
         }
-        let _lock = files::lock(&partial, model)?;
+        // Another process may be installing the model.
+        let _lock = files::lock_folder(&partial, model)?;
         let removed = files::remove_folder(&path)?;
         Ok(files::remove_folder(&partial)? || removed)
     }
@@ -140,19 +148,25 @@ impl Store {
         if let Some(path) = self.open(model.name) {
             return State::Installed { path };
         }
-        let entries = match fs::read_dir(files::partial(&self.folder, model)) {
+        let entries = match fs::read_dir(files::partial_folder(&self.folder, model)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return State::Absent,
             Err(_) => return State::Partial { bytes: 0 },
         };
-        let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
-        State::Partial { bytes: sizes.map(|found| found.len()).sum() }
+        let mut bytes = 0;
+        for entry in entries.flatten() {
+            if let Ok(metadata) = entry.metadata() {
+                bytes += metadata.len();
+            }
+        }
+        State::Partial { bytes }
     }
 
-    fn known(&self, name: &str) -> Result<&'static Model, Error> {
-        self.known.iter().find(|model| model.name == name).ok_or_else(|| Error::Unknown {
-            name: name.to_owned(),
-            known: self.known.iter().map(|model| model.name).collect::<Vec<_>>().join(", "),
-        })
+    fn find_model(&self, name: &str) -> Result<&'static Model, Error> {
+        if let Some(model) = self.catalog.iter().find(|model| model.name == name) {
+            return Ok(model);
+        }
+        let known: Vec<_> = self.catalog.iter().map(|model| model.name).collect();
+        Err(Error::Unknown { name: name.to_owned(), known: known.join(", ") })
     }
 }

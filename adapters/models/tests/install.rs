@@ -1,4 +1,4 @@
-//! Installing a small made-up model from everywhere, and what happens when it fails.
+//! Installation of a small fake model from every source, and its failures.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::server::{Answer, Request, Server};
+use crate::server::{Request, Response, Server};
 
 const NAME: &str = "tiny";
 const TOKENIZER: &str = "tokenizer.json";
@@ -51,14 +51,14 @@ fn install(store: &Store, source: &Source) -> Result<Installed, Error> {
 }
 
 fn check_installed(store: &Store, folder: &TempDir) {
-    let path = store.open(NAME).expect("it is installed");
+    let path = store.open(NAME).expect("the model is installed");
     assert_eq!(path, folder.path().join("models").join(NAME));
     assert_eq!(fs::read(path.join(TOKENIZER)).unwrap(), tokenizer());
     assert_eq!(fs::read(path.join(WEIGHTS)).unwrap(), weights());
     let mut names: Vec<_> =
         fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, [WEIGHTS, TOKENIZER], "nothing else is left there");
+    assert_eq!(names, [WEIGHTS, TOKENIZER], "no other file");
     assert_eq!(store.list()[0].state, State::Installed { path });
 }
 
@@ -66,7 +66,7 @@ fn check_absent(store: &Store, folder: &TempDir) {
     assert_eq!(store.open(NAME), None);
     assert_eq!(store.list()[0].state, State::Absent);
     let left = fs::read_dir(folder.path().join("models")).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "nothing is left");
+    assert_eq!(left, 0, "no file is left");
 }
 
 fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
@@ -84,9 +84,9 @@ fn write(path: &Path, content: &[u8]) {
 }
 
 #[test]
-fn from_the_default_address() {
+fn install_from_default_address_then_remove() {
     let folder = TempDir::new().unwrap();
-    let server = Server::start(vec![Answer::File(tokenizer()), Answer::File(weights())]);
+    let server = Server::start(vec![Response::File(tokenizer()), Response::File(weights())]);
     let store = store_at(&format!("{}/hub/tiny", server.address), &folder);
     check_absent(&store, &folder);
 
@@ -104,7 +104,7 @@ fn from_the_default_address() {
     let paths: Vec<_> = server.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/hub/tiny/tokenizer.json", "/hub/tiny/model.safetensors"]);
 
-    // Once more: it is there, and nobody is asked.
+    // The second installation sends no request.
     assert!(install(&store, &Source::Default).unwrap().already);
     check_installed(&store, &folder);
 
@@ -114,26 +114,26 @@ fn from_the_default_address() {
 }
 
 #[test]
-fn a_redirect_is_followed() {
+fn install_follows_redirect() {
     let folder = TempDir::new().unwrap();
-    let elsewhere = Server::start(vec![Answer::File(weights())]);
+    let mirror = Server::start(vec![Response::File(weights())]);
     let server = Server::start(vec![
-        Answer::File(tokenizer()),
-        Answer::Redirect(format!("{}/cdn/w", elsewhere.address)),
+        Response::File(tokenizer()),
+        Response::Redirect(format!("{}/cdn/w", mirror.address)),
     ]);
     let store = store(&folder);
     install(&store, &Source::Url(format!("{}/", server.address))).unwrap();
     check_installed(&store, &folder);
-    assert_eq!(elsewhere.requests()[0].path, "/cdn/w");
+    assert_eq!(mirror.requests()[0].path, "/cdn/w");
     assert_eq!(server.requests()[1].path, "/model.safetensors");
 }
 
 #[test]
-fn a_wrong_file_is_named_by_both_hashes_and_removed() {
+fn wrong_file_is_reported_with_both_hashes_and_removed() {
     let folder = TempDir::new().unwrap();
     let mut wrong = weights();
     wrong[7] ^= 1;
-    let server = Server::start(vec![Answer::File(tokenizer()), Answer::File(wrong.clone())]);
+    let server = Server::start(vec![Response::File(tokenizer()), Response::File(wrong.clone())]);
     let store = store(&folder);
     let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
     let Error::WrongHash { file, expected, actual } = &error else { panic!("{error}") };
@@ -143,8 +143,8 @@ fn a_wrong_file_is_named_by_both_hashes_and_removed() {
     assert!(error.to_string().contains("nothing was installed"), "{error}");
     assert_eq!(store.open(NAME), None);
 
-    // The right file is kept, so only the other one is fetched, and all of it.
-    let server = Server::start(vec![Answer::File(weights())]);
+    // The valid file is kept; the other one is downloaded from its start.
+    let server = Server::start(vec![Response::File(weights())]);
     install(&store, &Source::Url(server.address.clone())).unwrap();
     check_installed(&store, &folder);
     let request = Request { path: format!("/{WEIGHTS}"), range: None };
@@ -156,54 +156,55 @@ fn hash_of(content: &[u8]) -> String {
 }
 
 #[test]
-fn a_cut_connection_is_resumed() {
+fn lost_connection_is_resumed() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
-    let server = Server::start(vec![Answer::File(tokenizer()), Answer::Cut(weights(), 123_456)]);
+    let server =
+        Server::start(vec![Response::File(tokenizer()), Response::Cut(weights(), 123_456)]);
     let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
     assert!(matches!(error, Error::Cut { done: 123_456, .. }), "{error}");
     assert!(error.to_string().ends_with("run it again to resume"), "{error}");
     assert_eq!(store.open(NAME), None);
     assert_eq!(store.list()[0].state, State::Partial { bytes: 123_456 + 17 });
 
-    let server = Server::start(vec![Answer::File(weights())]);
+    let server = Server::start(vec![Response::File(weights())]);
     install(&store, &Source::Url(server.address.clone())).unwrap();
     check_installed(&store, &folder);
     assert_eq!(server.requests()[0].range.as_deref(), Some("bytes=123456-"));
 
-    // Killed after the last byte and before the check: nothing is left to be sent.
+    // Killed after the last byte and before the check: the server has nothing to send.
     assert!(store.remove(NAME).unwrap());
     let given = folder.path().join("models/tiny.partial");
     write(&given.join("archive"), &zip(&[(TOKENIZER, &tokenizer()), (WEIGHTS, &weights())]));
-    let server = Server::start(vec![Answer::File(fs::read(given.join("archive")).unwrap())]);
+    let server = Server::start(vec![Response::File(fs::read(given.join("archive")).unwrap())]);
     install(&store, &Source::Url(format!("{}/t.zip", server.address))).unwrap();
     check_installed(&store, &folder);
 }
 
 #[test]
-fn a_server_without_ranges_sends_everything_again() {
+fn server_without_ranges_sends_whole_file_again() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
-    let server = Server::start(vec![Answer::Whole(tokenizer()), Answer::Cut(weights(), 1000)]);
+    let server = Server::start(vec![Response::Whole(tokenizer()), Response::Cut(weights(), 1000)]);
     install(&store, &Source::Url(server.address.clone())).unwrap_err();
-    let server = Server::start(vec![Answer::Whole(weights())]);
+    let server = Server::start(vec![Response::Whole(weights())]);
     install(&store, &Source::Url(server.address.clone())).unwrap();
     check_installed(&store, &folder);
 }
 
 #[test]
-fn what_is_not_there_or_too_large_leaves_nothing() {
+fn missing_or_too_large_file_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
-    let server = Server::start(vec![Answer::Status(404)]);
+    let server = Server::start(vec![Response::Status(404)]);
     let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
     assert!(matches!(error, Error::Status { status: 404, .. }), "{error}");
     check_absent(&store, &folder);
 
-    for answer in [Answer::File, Answer::Endless] {
-        let server = Server::start(vec![answer(vec![0; 1_000_000])]);
+    for response in [Response::File, Response::Endless] {
+        let server = Server::start(vec![response(vec![0; 1_000_000])]);
         let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
-        assert!(matches!(error, Error::TooLarge { most: 17, .. }), "{error}");
+        assert!(matches!(error, Error::TooLarge { max_bytes: 17, .. }), "{error}");
         check_absent(&store, &folder);
     }
 
@@ -213,7 +214,7 @@ fn what_is_not_there_or_too_large_leaves_nothing() {
 }
 
 #[test]
-fn from_a_folder() {
+fn install_from_folder_replaces_damaged_file() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
     let given = folder.path().join("given");
@@ -221,14 +222,14 @@ fn from_a_folder() {
     let source = Source::parse(given.to_str().unwrap());
     assert_eq!(source, Source::Folder(given.clone()));
     let error = install(&store, &source).unwrap_err().to_string();
-    assert!(error.contains("has no model.safetensors"), "{error}");
+    assert!(error.contains("it has no model.safetensors"), "{error}");
     assert_eq!(store.open(NAME), None);
 
     write(&given.join(WEIGHTS), &weights());
     install(&store, &source).unwrap();
     check_installed(&store, &folder);
 
-    // An installed file that was damaged since is not open to be used, and is replaced.
+    // A file that was damaged later is not opened, and is replaced.
     fs::write(store.open(NAME).unwrap().join(WEIGHTS), b"torn").unwrap();
     assert_eq!(store.open(NAME), None);
     assert!(!install(&store, &source).unwrap().already);
@@ -236,7 +237,7 @@ fn from_a_folder() {
 }
 
 #[test]
-fn from_a_zip_and_a_wheel() {
+fn install_from_zip_and_wheel() {
     let flat = zip(&[(TOKENIZER, &tokenizer()), (WEIGHTS, &weights())]);
     let wheel = zip(&[
         ("tiny/__init__.py", b""),
@@ -254,13 +255,13 @@ fn from_a_zip_and_a_wheel() {
         check_installed(&store, &folder);
         assert!(store.remove(NAME).unwrap());
 
-        // The same from an address, cut once.
+        // The same from an address, with one lost connection.
         let address =
             |server: &Server| Source::Url(format!("{}/{name}?download=1", server.address));
-        let server = Server::start(vec![Answer::Cut(bytes.clone(), 500)]);
+        let server = Server::start(vec![Response::Cut(bytes.clone(), 500)]);
         let error = install(&store, &address(&server)).unwrap_err();
         assert!(matches!(error, Error::Cut { done: 500, .. }), "{error}");
-        let server = Server::start(vec![Answer::File(bytes)]);
+        let server = Server::start(vec![Response::File(bytes)]);
         install(&store, &address(&server)).unwrap();
         check_installed(&store, &folder);
         assert_eq!(server.requests()[0].range.as_deref(), Some("bytes=500-"));
@@ -268,7 +269,7 @@ fn from_a_zip_and_a_wheel() {
 }
 
 #[test]
-fn an_archive_that_is_none_or_lacks_a_file_is_told() {
+fn invalid_or_incomplete_archive_is_reported() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
     let path = folder.path().join("given.zip");
@@ -283,16 +284,16 @@ fn an_archive_that_is_none_or_lacks_a_file_is_told() {
     check_absent(&store, &folder);
 
     write(&path, &zip(&[(WEIGHTS, &weights())]));
-    let server = Server::start(vec![Answer::File(fs::read(&path).unwrap())]);
+    let server = Server::start(vec![Response::File(fs::read(&path).unwrap())]);
     let from = Source::Url(format!("{}/given.zip", server.address));
     let error = install(&store, &from).unwrap_err().to_string();
-    assert!(error.contains("/given.zip has no tokenizer.json"), "{error}");
+    assert!(error.contains("/given.zip: it has no tokenizer.json"), "{error}");
     assert!(error.contains("tokenizer.json and model.safetensors"), "{error}");
     check_absent(&store, &folder);
 }
 
 #[test]
-fn only_known_names_and_one_at_a_time() {
+fn unknown_names_and_parallel_installs_are_rejected() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
     for name in ["", "..", "tiny/../..", "other"] {
@@ -318,7 +319,7 @@ fn only_known_names_and_one_at_a_time() {
 }
 
 #[test]
-fn the_known_models_are_pinned() {
+fn catalog_pins_length_and_hash_of_each_file() {
     for model in &reqlore_models::known::MODELS {
         assert_eq!(model.files.len(), 2, "{}", model.name);
         for file in model.files {

@@ -1,6 +1,7 @@
-//! Minimal MCP client for `doctor` and `demo`: asks a child process or an HTTP server who it is.
+//! Minimal MCP client for `doctor` and `demo`, over a child process or HTTP.
 //!
-//! Everything has a time limit. Answers are untrusted text: callers clean them before printing.
+//! Every operation has a time limit. Responses are untrusted, so callers have to clean them before
+//! printing.
 
 #[cfg(test)]
 mod tests;
@@ -16,15 +17,15 @@ use serde_json::{Value, json};
 use ureq::http::Uri;
 use ureq::{Agent, Proxy};
 
-const MAX_ANSWER_BYTES: usize = 1 << 20;
-const MAX_ERROR_BYTES: u64 = 1 << 12;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
+const MAX_STDERR_BYTES: u64 = 1 << 12;
 const MAX_QUOTED_CHARS: usize = 200;
-const MAX_WAITING_LINES: usize = 16;
+const MAX_PENDING_LINES: usize = 16;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Standard error of an ended process is complete after this time, or never will be.
+/// Time to read the rest of standard error after a process exits.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The `serverInfo` of an `initialize` answer.
+/// The `serverInfo` of an `initialize` response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
     pub name: String,
@@ -32,7 +33,7 @@ pub struct ServerInfo {
     pub protocol: String,
 }
 
-/// Why there was no usable answer, and the next step for the user.
+/// The reason why there is no usable response, and the next step for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {next}")]
 pub struct ProbeError {
@@ -47,21 +48,21 @@ impl ProbeError {
 }
 
 impl ServerInfo {
-    fn from_answer(answer: &Value) -> Result<Self, ProbeError> {
-        let result = &answer["result"];
+    fn from_response(response: &Value) -> Result<Self, ProbeError> {
+        let result = &response["result"];
         let server = &result["serverInfo"];
         let texts = [&server["name"], &server["version"], &result["protocolVersion"]];
         if let [Some(name), Some(version), Some(protocol)] = texts.map(Value::as_str) {
             let [name, version, protocol] = [name, version, protocol].map(str::to_owned);
             return Ok(Self { name, version, protocol });
         }
-        Err(match answer["error"]["message"].as_str() {
+        Err(match response["error"]["message"].as_str() {
             Some(error) => ProbeError::new(
-                format!("answered with an error: {}", shortened(error)),
+                format!("answered with an error: {}", shorten(error)),
                 "read the server's log",
             ),
             None => ProbeError::new(
-                "answered, but not as an MCP server",
+                "does not answer as an MCP server",
                 "check that this is the right server",
             ),
         })
@@ -70,7 +71,7 @@ impl ServerInfo {
 
 /// Exit code and output of a finished command.
 #[derive(Debug)]
-pub struct Output {
+pub struct CommandOutput {
     /// `None` if the command was killed at the time limit or by a signal.
     pub code: Option<i32>,
     pub text: String,
@@ -79,17 +80,22 @@ pub struct Output {
 }
 
 /// Runs a command without input.
-pub fn output(command: Command, timeout: Duration) -> Result<Output, ProbeError> {
+pub fn run_command(command: Command, timeout: Duration) -> Result<CommandOutput, ProbeError> {
     let mut process = StdioClient::start(command, timeout)?;
+    // A command that reads input gets its end instead of waiting.
     process.stdin = None;
     let mut text = Vec::new();
-    while text.len() < MAX_ANSWER_BYTES
+    while text.len() < MAX_RESPONSE_BYTES
         && let Some(line) = process.read_line()
     {
         text.extend(line);
     }
-    let code = process.wait().and_then(|status| status.code());
-    Ok(Output { code, text: String::from_utf8_lossy(&text).into_owned(), errors: process.errors() })
+    let code = process.wait_for_exit().and_then(|status| status.code());
+    Ok(CommandOutput {
+        code,
+        text: String::from_utf8_lossy(&text).into_owned(),
+        errors: process.stderr_text(),
+    })
 }
 
 /// An MCP client of a child process; sends one request at a time. Dropping it kills the process.
@@ -105,20 +111,22 @@ pub struct StdioClient {
 }
 
 impl StdioClient {
-    /// `timeout` limits each answer, and the end.
+    /// Starts the process. `timeout` limits each response and the exit.
     pub fn start(mut command: Command, timeout: Duration) -> Result<Self, ProbeError> {
         let deadline = Instant::now() + timeout;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| {
             ProbeError::new(
                 format!("could not be started: {error}"),
-                "check that the program is there and may be run",
+                "check that the program exists and is executable",
             )
         })?;
         let stdin = child.stdin.take();
-        let (line_sender, lines) = sync_channel(MAX_WAITING_LINES);
+        // Bounded, because a server may write without end.
+        let (line_sender, lines) = sync_channel(MAX_PENDING_LINES);
         let (error_sender, errors) = channel();
         if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
+            // Threads, because a read from a pipe has no time limit.
             thread::spawn(move || read_lines(stdout, &line_sender));
             thread::spawn(move || drop(error_sender.send(read_errors(stderr))));
         }
@@ -126,51 +134,52 @@ impl StdioClient {
     }
 
     pub fn initialize(&mut self) -> Result<ServerInfo, ProbeError> {
-        ServerInfo::from_answer(&self.request("initialize", &initialize_params())?)
+        ServerInfo::from_response(&self.request("initialize", &initialize_params())?)
     }
 
-    /// Returns the whole answer; skips notifications and requests of the server.
+    /// Returns the whole response. Skips notifications and requests of the server.
     pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
         self.last_id += 1;
-        let line = format!("{}\n", request(self.last_id, method, params));
+        let line = format!("{}\n", json_rpc_request(self.last_id, method, params));
         if let Some(stdin) = &mut self.stdin {
-            // A server that ended already is reported below, with its standard error.
+            // If the server exited, the error below includes its standard error.
             let _ = stdin.write_all(line.as_bytes());
         }
         while let Some(line) = self.read_line() {
             let message: Value = serde_json::from_slice(&line).unwrap_or_default();
             if message["id"] == self.last_id && message.get("method").is_none() {
+                // The next request gets the whole time limit.
                 self.deadline = Instant::now() + self.timeout;
                 return Ok(message);
             }
         }
-        let mut message = match self.wait() {
-            Some(status) => format!("ended ({status}) before it answered"),
+        let mut message = match self.wait_for_exit() {
+            Some(status) => format!("exited before it answered ({status})"),
             None => format!("did not answer within {:?}", self.timeout),
         };
-        let errors = self.errors();
+        let errors = self.stderr_text();
         if !errors.is_empty() {
-            message = format!("{message}; it wrote: {errors}");
+            message = format!("{message}; stderr: {errors}");
         }
-        Err(ProbeError::new(message, "run the command by hand and fix what it reports"))
+        Err(ProbeError::new(message, "run the command in a terminal to see its error"))
     }
 
-    /// Closes the input; the server answers what it accepted and ends.
+    /// Closes the input and waits until the server has answered all requests and exits.
     pub fn end(mut self) -> Result<ExitStatus, ProbeError> {
-        self.wait().ok_or_else(|| {
-            let message = format!("did not end within {:?} of the end of its input", self.timeout);
-            ProbeError::new(message, "end it yourself")
+        self.wait_for_exit().ok_or_else(|| {
+            let message = format!("did not exit within {:?} after its input ended", self.timeout);
+            ProbeError::new(message, "stop the process")
         })
     }
 
     /// `None` at the end of the output, and at the deadline.
     fn read_line(&self) -> Option<Vec<u8>> {
-        let rest = self.deadline.saturating_duration_since(Instant::now());
-        self.lines.recv_timeout(rest).ok()
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        self.lines.recv_timeout(remaining).ok()
     }
 
-    /// Closes standard input and waits; `None` if the process had to be killed.
-    fn wait(&mut self) -> Option<ExitStatus> {
+    /// Closes standard input and waits. `None` if the process was killed at the deadline.
+    fn wait_for_exit(&mut self) -> Option<ExitStatus> {
         self.stdin = None;
         while let Ok(ended) = self.child.try_wait() {
             if ended.is_some() {
@@ -185,12 +194,13 @@ impl StdioClient {
         None
     }
 
-    fn errors(&self) -> String {
+    fn stderr_text(&self) -> String {
         self.errors.recv_timeout(STDERR_TIMEOUT).unwrap_or_default()
     }
 
     fn kill(&mut self) {
         let _ = self.child.kill();
+        // Without `wait`, the process would stay as a zombie.
         let _ = self.child.wait();
     }
 }
@@ -201,13 +211,14 @@ impl Drop for StdioClient {
     }
 }
 
-/// Cuts a line that is too long and reads nothing after it.
+/// Sends each line. Cuts a line that is too long, and stops after it.
 fn read_lines(stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
     let mut stdout = BufReader::new(stdout);
     loop {
         let mut line = Vec::new();
-        let read = stdout.by_ref().take(MAX_ANSWER_BYTES as u64).read_until(b'\n', &mut line);
+        let read = stdout.by_ref().take(MAX_RESPONSE_BYTES as u64).read_until(b'\n', &mut line);
         let is_last = read.is_err() || !line.ends_with(b"\n");
+        // The receiver is gone when the client is dropped.
         if line.is_empty() || sender.send(line).is_err() || is_last {
             return;
         }
@@ -216,26 +227,29 @@ fn read_lines(stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
 
 fn read_errors(mut stderr: ChildStderr) -> String {
     let mut bytes = Vec::new();
-    let _ = stderr.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
-    // The rest is read too, so that the process is not blocked.
+    let _ = stderr.by_ref().take(MAX_STDERR_BYTES).read_to_end(&mut bytes);
+    // The rest is read too, or the process would block on a full pipe.
     let _ = io::copy(&mut stderr, &mut io::sink());
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    shortened(&lines.join(" | "))
+    shorten(&lines.join(" | "))
 }
 
-/// Asks the HTTP server at `url` who it is.
+/// Sends `initialize` to the HTTP server at `url`.
 ///
-/// Redirects are not followed, and no proxy is used for this machine: both could leak the token.
+/// Follows no redirect, and uses no proxy for this machine, because both could leak the token.
 pub fn http_server_info(
     url: &str,
     token: Option<&str>,
     timeout: Duration,
 ) -> Result<ServerInfo, ProbeError> {
+    // A proxy would see the token of a local server.
     let proxy = if is_loopback(url) { None } else { Proxy::try_from_env() };
     let agent: Agent = Agent::config_builder()
         .timeout_global(Some(timeout))
+        // Another host must not get the token.
         .max_redirects(0)
+        // The status selects the next step.
         .http_status_as_error(false)
         .proxy(proxy)
         .build()
@@ -247,60 +261,68 @@ pub fn http_server_info(
     if let Some(token) = token {
         post = post.header("Authorization", format!("Bearer {token}"));
     }
-    let body = request(1, "initialize", &initialize_params()).to_string();
+    let body = json_rpc_request(1, "initialize", &initialize_params()).to_string();
     let mut response = post.send(body).map_err(|error| transport_error(&error, timeout))?;
+    // The body is not quoted, because it may repeat the token.
     if !response.status().is_success() {
         return Err(status_error(response.status().as_u16(), token.is_some()));
     }
-    let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES as u64).read_to_string();
+    let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES as u64).read_to_string();
     let body = body.map_err(|error| transport_error(&error, timeout))?;
-    ServerInfo::from_answer(&parse_body(&body))
+    ServerInfo::from_response(&parse_body(&body))
 }
 
-/// True if the host is this machine, independent of any name server.
+/// True if the host is this machine, without a name lookup.
 pub fn is_loopback(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let Some(host) = uri.host() else { return false };
-    // Of all names only this one is fixed (RFC 6761).
-    let is_address = |host: &str| host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    host.eq_ignore_ascii_case("localhost")
-        || is_address(host.trim_start_matches('[').trim_end_matches(']'))
+    // RFC 6761 reserves this name only.
+    if host.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 pub fn is_encrypted(url: &str) -> bool {
     url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https"))
 }
 
-/// The JSON-RPC message of a JSON body or of an event stream.
+/// The JSON-RPC response in a JSON body or an event stream.
 fn parse_body(body: &str) -> Value {
-    let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
-    let mut events = body.lines().filter_map(|line| parse(line.strip_prefix("data:")?));
-    parse(body).or_else(|| events.find(|message| message["id"] == 1)).unwrap_or_default()
+    if let Ok(message) = serde_json::from_str(body) {
+        return message;
+    }
+    for line in body.lines() {
+        let Some(data) = line.strip_prefix("data:") else { continue };
+        if let Ok(message) = serde_json::from_str::<Value>(data)
+            && message["id"] == 1
+        {
+            return message;
+        }
+    }
+    Value::Null
 }
 
 fn status_error(status: u16, has_token: bool) -> ProbeError {
-    let (what, next) = match status {
+    let (reason, next) = match status {
         401 if has_token => (
             "the token is not valid",
-            "it may be revoked, expired or another server's; `reqlore token list` on the server \
-             shows the valid ones, `reqlore token create` makes one",
+            "it may be revoked, expired or for another server; `reqlore token list` on the server \
+             shows the valid tokens, `reqlore token create` creates one",
         ),
-        401 => ("it wants a token", "give the client one that `reqlore token create` made"),
+        401 => ("it needs a token", "configure a token from `reqlore token create` in the client"),
         403 => (
-            "it may not be called by this name",
-            "the server takes the names and origins of its settings http.hosts and http.origins; \
-             call it by one of them",
+            "it rejects this host name or origin",
+            "use a name from its settings http.hosts and http.origins, or add this one",
         ),
-        404 => ("there is no MCP server at this path", "Reqlore's address ends with /api/v1/mcp"),
-        300..=399 => (
-            "it redirects, which was not followed",
-            "put the address into the configuration that it leads to",
-        ),
-        429 => ("it is asked too often", "wait a minute and try again"),
-        500.. => ("it failed", "read the server's log, or that of the proxy before it"),
-        _ => ("it refused", "check that an MCP server is at this address"),
+        404 => ("no MCP server at this path", "the path of Reqlore is /api/v1/mcp"),
+        300..=399 => ("it redirects", "put the target of the redirect into the configuration"),
+        429 => ("too many requests", "wait a minute and try again"),
+        500.. => ("it failed", "read the log of the server or of its proxy"),
+        _ => ("it rejects the request", "check that an MCP server is at this address"),
     };
-    ProbeError::new(format!("answered with status {status}: {what}"), next)
+    ProbeError::new(format!("answered with status {status}: {reason}"), next)
 }
 
 fn transport_error(error: &ureq::Error, timeout: Duration) -> ProbeError {
@@ -313,15 +335,15 @@ fn transport_error(error: &ureq::Error, timeout: Duration) -> ProbeError {
         }
         ureq::Error::Timeout(_) => ProbeError::new(
             format!("did not answer within {timeout:?}"),
-            "check that the server is well, and that no firewall is between",
+            "check the server, and that no firewall blocks the connection",
         ),
-        ureq::Error::BodyExceedsLimit(_) => {
-            ProbeError::new("answered too much", "check that an MCP server is at this address")
-        }
+        ureq::Error::BodyExceedsLimit(_) => ProbeError::new(
+            "sent a response that is too large",
+            "check that an MCP server is at this address",
+        ),
         other => ProbeError::new(
-            format!("can't be asked: {}", shortened(&other.to_string())),
-            "check the address (https://HOST/api/v1/mcp), the network, and that the server has a \
-             certificate for this name from a known authority",
+            format!("can't be reached: {}", shorten(&other.to_string())),
+            "check the address (https://HOST/api/v1/mcp), the network and the certificate",
         ),
     }
 }
@@ -333,11 +355,11 @@ fn initialize_params() -> Value {
     })
 }
 
-fn request(id: u64, method: &str, params: &Value) -> Value {
+fn json_rpc_request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! Faulty servers, each a few words of a shell, and HTTP answers.
+//! Probes of faulty servers, each a shell script or a fixed HTTP response.
 
 use std::net::TcpListener;
 
@@ -21,7 +21,7 @@ fn initialize(script: &str, timeout: Duration) -> Result<ServerInfo, ProbeError>
 }
 
 #[test]
-fn stdio_client_reads_the_answer_after_notifications() {
+fn stdio_client_skips_notifications_before_the_answer() {
     let notification = r#"printf '{"jsonrpc":"2.0","method":"notifications/message"}\n'"#;
     let script = format!("read line; {notification}; echo '{ANSWER}'; read line");
     let mut client = StdioClient::start(shell(&script), LONG).unwrap();
@@ -31,10 +31,10 @@ fn stdio_client_reads_the_answer_after_notifications() {
 }
 
 #[test]
-fn stdio_client_reports_why_there_is_no_answer() {
+fn stdio_client_without_an_answer_reports_the_reason() {
     let error = initialize("echo broken >&2; echo more >&2; exit 3", LONG).unwrap_err();
     assert!(error.message.contains("exit status: 3"), "{error}");
-    assert!(error.message.contains("it wrote: broken | more"), "{error}");
+    assert!(error.message.contains("stderr: broken | more"), "{error}");
     let error = StdioClient::start(Command::new("/no/such/program"), LONG).unwrap_err();
     assert!(error.message.starts_with("could not be started"), "{error}");
     let endless = "while :; do printf '{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\\n'; done";
@@ -47,13 +47,13 @@ fn stdio_client_reports_why_there_is_no_answer() {
 
 #[test]
 fn output_returns_code_and_both_streams() {
-    let run = |script: &str, timeout| output(shell(script), timeout).unwrap();
+    let run = |script: &str, timeout| run_command(shell(script), timeout).unwrap();
     let both = run("echo one; echo two; echo no >&2; exit 1", LONG);
     assert_eq!((both.code, &*both.text, &*both.errors), (Some(1), "one\ntwo\n", "no"));
     assert_eq!(run("exec sleep 1000", SHORT).code, None);
 }
 
-/// The URL of a server for one request, and what it was asked.
+/// The URL of a server for one request, and that request.
 fn answering(answer: &str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -94,14 +94,14 @@ fn http_server_info_reads_json_and_event_streams() {
 }
 
 #[test]
-fn each_status_has_a_next_step_without_the_token() {
+fn status_error_has_a_next_step_and_no_token() {
     for (status, next) in [
         (401, "may be revoked"),
         (403, "http.hosts"),
-        (404, "ends with /api/v1/mcp"),
-        (302, "put the address into the configuration"),
+        (404, "is /api/v1/mcp"),
+        (302, "put the target of the redirect"),
         (429, "wait a minute"),
-        (502, "the server's log"),
+        (502, "the log of the server"),
         (418, "check that an MCP server"),
     ] {
         let (url, _asked) = answering(&with_status(status));
@@ -110,11 +110,11 @@ fn each_status_has_a_next_step_without_the_token() {
         assert!(error.next.contains(next) && !error.to_string().contains("secret"), "{error}");
     }
     let (url, _asked) = answering(&with_status(401));
-    assert!(http_server_info(&url, None, LONG).unwrap_err().message.contains("wants a token"));
+    assert!(http_server_info(&url, None, LONG).unwrap_err().message.contains("needs a token"));
 }
 
 #[test]
-fn transport_errors_have_different_messages() {
+fn transport_error_names_its_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let silent = http_server_info(&format!("http://{address}/"), None, SHORT).unwrap_err();
@@ -126,9 +126,9 @@ fn transport_errors_have_different_messages() {
     let no_tls = http_server_info(&url.replace("http:", "https:"), None, SHORT).unwrap_err();
     assert!(!no_tls.next.is_empty(), "{no_tls}");
     for (body, message) in [
-        ("<html>", "not as an MCP server"),
+        ("<html>", "does not answer as an MCP"),
         (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#, "with an error: no"),
-        (&"x".repeat(2 << 20), "too much"),
+        (&"x".repeat(2 << 20), "too large"),
     ] {
         let (url, _asked) = answering(&with_body(body));
         let error = http_server_info(&url, None, LONG).unwrap_err();

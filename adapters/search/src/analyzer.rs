@@ -1,8 +1,8 @@
-//! Splits texts into normalised words, for documents, queries and snippets.
+//! The analyzer: splits texts into normalized words, for documents, queries and snippets.
 //!
-//! A change of the words needs another [`VERSION`], else old indexes keep words that no query has.
+//! A change of its words needs another [`VERSION`], or saved indexes keep words that no query has.
 
-pub(crate) mod split;
+pub(crate) mod tokenizer;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 /// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 1;
 
-/// Longer words are truncated, in bytes.
-const MAX_WORD: usize = 64;
-/// Maximum cached words; then the cache is cleared.
-const MAX_REMEMBERED: usize = 1 << 16;
+/// Longer words are truncated.
+const MAX_WORD_BYTES: usize = 64;
+/// The cache is cleared when it has this many words.
+const MAX_CACHED_WORDS: usize = 1 << 16;
 
-/// The beginning of a text, at most this many bytes.
-pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+/// Returns the beginning of a text: at most this many bytes, and whole characters.
+pub(crate) fn truncate_to(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -30,52 +30,52 @@ pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// The analyzer. Clones share a locked cache, so concurrent users need analyzers of their own.
+/// Clones share a locked cache, so each concurrent user needs its own analyzer.
 #[derive(Clone)]
 pub(crate) struct Analyzer {
-    memory: Arc<Mutex<Memory>>,
+    cache: Arc<Mutex<WordCache>>,
 }
 
 impl Analyzer {
     pub(crate) fn new() -> Self {
-        Self { memory: Arc::new(Mutex::new(Memory::new())) }
+        Self { cache: Arc::new(Mutex::new(WordCache::new())) }
     }
 
-    /// Calls `take` with each word of the text, identifiers whole and in parts.
-    pub(crate) fn each(&self, text: &str, mut take: impl FnMut(&str)) {
-        let mut memory = self.lock();
-        let normal = normal(text);
-        let mut at = 0;
-        while let Some(found) = split::next_compound(&normal, &mut at) {
-            for word in memory.words(found).split(' ') {
+    /// Calls `take` with each word of the text. Identifiers give the whole and its parts.
+    pub(crate) fn for_each_word(&self, text: &str, mut take: impl FnMut(&str)) {
+        let mut cache = self.lock();
+        let normal = normalize(text);
+        let mut offset = 0;
+        while let Some(compound) = tokenizer::next_compound(&normal, &mut offset) {
+            for word in cache.words(compound).split(' ') {
                 take(word);
             }
         }
     }
 
-    /// As [`Analyzer::each`] for `wanted` compounds, with the compound's range in the text.
-    pub(crate) fn each_at(
+    /// Calls `take` with each word of the wanted compounds, and the compound's range in the text.
+    pub(crate) fn for_each_word_of(
         &self,
         text: &str,
-        wanted: impl Fn(&str) -> bool,
+        is_wanted: impl Fn(&str) -> bool,
         mut take: impl FnMut(Range<usize>, &str),
     ) {
-        let mut memory = self.lock();
-        let mut at = 0;
-        while let Some(found) = split::next_compound(text, &mut at) {
-            if !wanted(found) {
+        let mut cache = self.lock();
+        let mut offset = 0;
+        while let Some(compound) = tokenizer::next_compound(text, &mut offset) {
+            if !is_wanted(compound) {
                 continue;
             }
-            let start = found.as_ptr().addr() - text.as_ptr().addr();
-            for word in memory.words(&normal(found)).split(' ') {
-                take(start..start + found.len(), word);
+            let start = compound.as_ptr().addr() - text.as_ptr().addr();
+            for word in cache.words(&normalize(compound)).split(' ') {
+                take(start..start + compound.len(), word);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Memory> {
-        // A panic elsewhere leaves the cache valid.
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, WordCache> {
+        // A panic while the lock is held leaves the cache valid.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -86,42 +86,44 @@ impl std::fmt::Debug for Analyzer {
 }
 
 impl Tokenizer for Analyzer {
-    type TokenStream<'a> = Stream<'a>;
+    type TokenStream<'a> = WordStream<'a>;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Stream<'a> {
-        Stream {
-            memory: self.lock(),
-            text: normal(text),
-            at: 0,
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
+        WordStream {
+            cache: self.lock(),
+            text: normalize(text),
+            text_offset: 0,
             words: String::new(),
-            next: 0,
+            word_offset: 0,
             token: Token::default(),
         }
     }
 }
 
-/// The words of a text for tantivy, without positions in the text.
-pub(crate) struct Stream<'a> {
-    memory: MutexGuard<'a, Memory>,
+/// The words of a text for tantivy, without their offsets.
+pub(crate) struct WordStream<'a> {
+    cache: MutexGuard<'a, WordCache>,
     text: Cow<'a, str>,
-    at: usize,
-    /// The words of the last compound, and the start of the next word.
+    text_offset: usize,
+    /// The words of the last compound, and the offset of the next word in them.
     words: String,
-    next: usize,
+    word_offset: usize,
     token: Token,
 }
 
-impl TokenStream for Stream<'_> {
+impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
-        if self.next >= self.words.len() {
-            let Some(found) = split::next_compound(&self.text, &mut self.at) else { return false };
+        if self.word_offset >= self.words.len() {
+            let Some(compound) = tokenizer::next_compound(&self.text, &mut self.text_offset) else {
+                return false;
+            };
             self.words.clear();
-            self.words.push_str(self.memory.words(found));
-            self.next = 0;
+            self.words.push_str(self.cache.words(compound));
+            self.word_offset = 0;
         }
-        let rest = &self.words[self.next..];
+        let rest = &self.words[self.word_offset..];
         let word = rest.split_once(' ').map_or(rest, |(word, _)| word);
-        self.next += word.len() + 1;
+        self.word_offset += word.len() + 1;
         self.token.position = self.token.position.wrapping_add(1);
         self.token.text.clear();
         self.token.text.push_str(word);
@@ -137,83 +139,84 @@ impl TokenStream for Stream<'_> {
     }
 }
 
-/// NFKC; most texts have it already.
-fn normal(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_plain) || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+/// Normalizes to NFKC; most texts already are.
+fn normalize(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_known_nfkc) || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         Cow::Borrowed(text)
     } else {
         Cow::Owned(text.nfkc().collect())
     }
 }
 
-/// Letters and signs of English and Russian, which are in NFKC. A lookup would take longer than
-/// everything else.
-fn is_plain(c: char) -> bool {
+/// True for characters of English and Russian, which NFKC keeps. Looking them up in the Unicode
+/// tables would take longer than the rest of the analysis.
+fn is_known_nfkc(c: char) -> bool {
     c.is_ascii() || matches!(c, '\u{400}'..='\u{481}' | '«' | '»' | '–' | '—' | '‘'..='”')
 }
 
-/// Stemmers, and a cache of their words.
-struct Memory {
+/// Stemmers, and a cache of the words of compounds.
+struct WordCache {
     english: Stemmer,
     russian: Stemmer,
-    /// The range in `made` of a compound's words.
-    seen: HashMap<Box<str>, Range<usize>, foldhash::fast::RandomState>,
-    made: String,
+    /// The range in `buffer` of a compound's words.
+    ranges: HashMap<Box<str>, Range<usize>, foldhash::fast::RandomState>,
+    buffer: String,
 }
 
-impl Memory {
+impl WordCache {
     fn new() -> Self {
         Self {
             english: Stemmer::new(Algorithm::English),
             russian: Stemmer::new(Algorithm::Russian),
-            seen: HashMap::default(),
-            made: String::new(),
+            ranges: HashMap::default(),
+            buffer: String::new(),
         }
     }
 
-    /// The words of a compound, at least one, separated by spaces.
+    /// Returns the words of a compound, at least one, separated by spaces.
     fn words(&mut self, compound: &str) -> &str {
-        let compound = beginning(compound, MAX_WORD);
-        let range = match self.seen.get(compound) {
+        let compound = truncate_to(compound, MAX_WORD_BYTES);
+        let range = match self.ranges.get(compound) {
             Some(range) => range.clone(),
-            None => self.make(compound),
+            None => self.analyze(compound),
         };
-        &self.made[range]
+        &self.buffer[range]
     }
 
-    fn make(&mut self, compound: &str) -> Range<usize> {
-        if self.seen.len() >= MAX_REMEMBERED {
-            self.seen.clear();
-            self.made.clear();
+    fn analyze(&mut self, compound: &str) -> Range<usize> {
+        if self.ranges.len() >= MAX_CACHED_WORDS {
+            self.ranges.clear();
+            self.buffer.clear();
         }
-        let start = self.made.len();
-        let mut made = std::mem::take(&mut self.made);
-        split::words(compound, |word, stemmed| {
-            if made.len() > start {
-                made.push(' ');
+        let start = self.buffer.len();
+        // Taken out, because `normalize_word` borrows `self`.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        tokenizer::split_compound(compound, |word, is_stemmed| {
+            if buffer.len() > start {
+                buffer.push(' ');
             }
-            made.push_str(&self.fold(word, stemmed));
+            buffer.push_str(&self.normalize_word(word, is_stemmed));
         });
-        self.made = made;
-        let range = start..self.made.len();
-        self.seen.insert(compound.into(), range.clone());
+        self.buffer = buffer;
+        let range = start..self.buffer.len();
+        self.ranges.insert(compound.into(), range.clone());
         range
     }
 
-    /// Lower case, `ё` as `е`, and the stem.
-    fn fold(&self, word: &str, stemmed: bool) -> String {
-        let lower: String = word
-            .chars()
-            .flat_map(char::to_lowercase)
-            .map(|c| match c {
+    /// Returns the word in lower case, with `е` for `ё`, and stemmed.
+    fn normalize_word(&self, word: &str, is_stemmed: bool) -> String {
+        let mut lower = String::with_capacity(word.len());
+        for c in word.chars().flat_map(char::to_lowercase) {
+            lower.push(match c {
                 'ё' => 'е',
                 '’' => '\'',
                 other => other,
-            })
-            .collect();
-        if !stemmed {
+            });
+        }
+        if !is_stemmed {
             return lower;
         }
+        // Words of other languages and mixed scripts have no stem.
         if lower.bytes().all(|b| b.is_ascii_lowercase() || b == b'\'') {
             self.english.stem(&lower).into_owned()
         } else if lower.chars().all(|c| matches!(c, '\u{400}'..='\u{52f}')) {
@@ -229,19 +232,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_as_plain_is_normal() {
-        let plain: String = ('\0'..=char::MAX).filter(|c| is_plain(*c)).collect();
+    fn known_nfkc_characters_are_not_changed_by_nfkc() {
+        let plain: String = ('\0'..=char::MAX).filter(|c| is_known_nfkc(*c)).collect();
         assert_eq!(plain.nfkc().collect::<String>(), plain);
     }
 
     fn words(text: &str) -> String {
         let mut words = Vec::new();
-        Analyzer::new().each(text, |word| words.push(word.to_owned()));
+        Analyzer::new().for_each_word(text, |word| words.push(word.to_owned()));
         words.join(" ")
     }
 
     #[test]
-    fn words_of_texts() {
+    fn words_of_text_are_normalized_and_stemmed() {
         for (text, expected) in [
             ("", ""),
             ("  — … !", ""),
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_whole_and_in_parts() {
+    fn identifiers_give_the_whole_and_its_parts() {
         for (text, expected) in [
             ("REQ-048", "req-048 req 048 48"),
             ("req-048.", "req-048 req 048 48"),
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_for_the_index_gives_the_same_words() {
+    fn token_stream_gives_same_words_as_analyzer() {
         let text = "REQ-048: the Connections of getUserStory, требования №5";
         let mut analyzer = Analyzer::new();
         let mut stream = analyzer.token_stream(text);
@@ -294,8 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_word_is_its_beginning() {
-        assert_eq!(words(&"x".repeat(10_000)).len(), MAX_WORD);
-        assert_eq!(words(&"ж".repeat(10_000)).len(), MAX_WORD);
+    fn word_over_limit_is_truncated() {
+        assert_eq!(words(&"x".repeat(10_000)).len(), MAX_WORD_BYTES);
+        assert_eq!(words(&"ж".repeat(10_000)).len(), MAX_WORD_BYTES);
     }
 }

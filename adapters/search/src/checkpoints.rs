@@ -1,62 +1,75 @@
-//! The versions of documents at the last comparison of each name.
+//! Checkpoints: the document versions at the last comparison, by the name of the comparison.
 //!
-//! All processes of a project read and write this file, also those that write nothing else.
+//! Every process of a project reads and writes this file, also those that do not write the index.
 
 use std::collections::BTreeMap;
 
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::search::IndexDifference;
 
-use crate::cache_file::{self, Reader, put, put_document, put_length};
-use crate::folder::Folder;
+use crate::cache_dir::CacheDir;
+use crate::checksummed_file::{self, ByteReader, put_document, put_length, put_text};
 
-const FILE: &str = "checkpoints";
-const FORM: &str = "checkpoints 1";
+const FILE_NAME: &str = "checkpoints";
+const FORMAT: &str = "checkpoints 1";
 
-type All = BTreeMap<String, BTreeMap<DocumentId, Version>>;
+type CheckpointVersions = BTreeMap<String, BTreeMap<DocumentId, Version>>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Checkpoints {
-    all: All,
-    /// The file is older, because it could not be written.
-    unwritten: bool,
+pub(crate) struct CheckpointFile {
+    checkpoints: CheckpointVersions,
+    /// The last write failed, so the file is older than this state.
+    has_unsaved: bool,
 }
 
-impl Checkpoints {
-    /// Compares with the last checkpoint of this name and replaces it.
-    pub(crate) fn take(
+impl CheckpointFile {
+    /// Compares the versions with the last checkpoint of this name and replaces it.
+    pub(crate) fn compare_and_replace(
         &mut self,
-        folder: Option<&Folder>,
+        cache_dir: Option<&CacheDir>,
         name: &str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> IndexDifference {
-        let read = folder.filter(|_| !self.unwritten).and_then(read);
-        self.all = read.unwrap_or_else(|| std::mem::take(&mut self.all));
-        let before = self.all.remove(name).unwrap_or_default();
-        let difference = IndexDifference::between(&before, &versions);
-        self.all.insert(name.to_owned(), versions);
-        let changed = difference
-            != IndexDifference { unchanged: difference.unchanged, ..IndexDifference::default() };
-        if let Some(folder) = folder.filter(|_| changed || self.unwritten) {
-            let written = cache_file::write_shared(&folder.path(FILE), FORM, &compose(&self.all));
-            self.unwritten = written.is_err();
-            if let Err(error) = written {
-                tracing::warn!(%error, "a checkpoint can't be kept for the next start");
-            }
+        // Another process may have written the file since.
+        if let Some(cache_dir) = cache_dir
+            && !self.has_unsaved
+            && let Some(checkpoints) = read_file(cache_dir)
+        {
+            self.checkpoints = checkpoints;
+        }
+        let previous = self.checkpoints.remove(name).unwrap_or_default();
+        let difference = IndexDifference::between(&previous, &versions);
+        self.checkpoints.insert(name.to_owned(), versions);
+        let unchanged =
+            IndexDifference { unchanged: difference.unchanged, ..IndexDifference::default() };
+        if let Some(cache_dir) = cache_dir
+            && (difference != unchanged || self.has_unsaved)
+        {
+            self.save(cache_dir);
         }
         difference
     }
+
+    fn save(&mut self, cache_dir: &CacheDir) {
+        let path = cache_dir.path(FILE_NAME);
+        let body = encode(&self.checkpoints);
+        let result = checksummed_file::write_shared(&path, FORMAT, &body);
+        self.has_unsaved = result.is_err();
+        if let Err(error) = result {
+            tracing::warn!(%error, "search cache: cannot save a checkpoint");
+        }
+    }
 }
 
-fn read(folder: &Folder) -> Option<All> {
-    parse(&cache_file::read(&folder.path(FILE), FORM)?)
+fn read_file(cache_dir: &CacheDir) -> Option<CheckpointVersions> {
+    decode(&checksummed_file::read(&cache_dir.path(FILE_NAME), FORMAT)?)
 }
 
-fn compose(checkpoints: &All) -> Vec<u8> {
+fn encode(checkpoints: &CheckpointVersions) -> Vec<u8> {
     let mut body = Vec::new();
     put_length(&mut body, checkpoints.len());
     for (name, versions) in checkpoints {
-        put(&mut body, name);
+        put_text(&mut body, name);
         put_length(&mut body, versions.len());
         for (id, version) in versions {
             put_document(&mut body, id, *version);
@@ -65,14 +78,14 @@ fn compose(checkpoints: &All) -> Vec<u8> {
     body
 }
 
-fn parse(body: &[u8]) -> Option<All> {
-    let mut reader = Reader(body);
+fn decode(body: &[u8]) -> Option<CheckpointVersions> {
+    let mut reader = ByteReader(body);
     let mut checkpoints = BTreeMap::new();
-    for _ in 0..reader.length()? {
-        let name = reader.text()?.to_owned();
+    for _ in 0..reader.take_length()? {
+        let name = reader.take_text()?.to_owned();
         let mut versions = BTreeMap::new();
-        for _ in 0..reader.length()? {
-            let (id, version) = reader.document()?;
+        for _ in 0..reader.take_length()? {
+            let (id, version) = reader.take_document()?;
             versions.insert(id, version);
         }
         checkpoints.insert(name, versions);

@@ -1,4 +1,4 @@
-//! Splits texts for embedding models: at headings, and after about 180 words.
+//! Splits the text of an item into chunks for embedding models: at headings and after 180 words.
 //!
 //! A chunk begins with its title and headings, which name its subject. Equal chunks of two items
 //! share one vector.
@@ -7,90 +7,103 @@ use std::ops::Range;
 
 use reqlore_domain::sections::heading;
 
-/// The hash of a chunk's text.
-pub(crate) type Hash = [u8; 16];
+/// The first 16 bytes of the BLAKE3 hash of a chunk's text.
+pub(crate) type ChunkHash = [u8; 16];
 
-/// Maximum words of a chunk without its headings: about the input limit of models.
-const MAX_WORDS: usize = 180;
-/// The rest of a longer item has no vectors.
+/// Maximum words of a chunk without its headings; more would exceed the models' input.
+const MAX_CHUNK_WORDS: usize = 180;
+/// The rest of a longer item is not embedded.
 const MAX_CHUNKS: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    pub(crate) hash: Hash,
-    /// With title and headings.
+    pub(crate) hash: ChunkHash,
+    /// The text that is embedded, with title and headings.
     pub(crate) text: String,
-    /// Its part of the item's text.
+    /// The bytes of the item's text.
     pub(crate) range: Range<usize>,
 }
 
-struct Whole<'a> {
+struct ItemText<'a> {
     title: &'a str,
     text: &'a str,
 }
 
-/// The chunks of an item; none if it has neither title nor text.
-pub(crate) fn split(title: &str, text: &str) -> Vec<Chunk> {
-    let item = &Whole { title: title.trim(), text };
+/// Splits an item into chunks; none if it has neither title nor text.
+pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
+    let item = &ItemText { title: title.trim(), text };
     let mut chunks = Vec::new();
     let mut path: Vec<(usize, &str)> = Vec::new();
-    let (mut start, mut at, mut words, mut fenced) = (0, 0, 0, false);
+    let (mut start, mut offset, mut words, mut is_code) = (0, 0, 0, false);
     for line in item.text.split_inclusive('\n') {
-        let bare = line.trim();
-        fenced ^= bare.starts_with("```") || bare.starts_with("~~~");
-        let heading = if fenced { None } else { heading(bare) };
+        let trimmed = line.trim();
+        // A `#` line inside a code block is not a heading.
+        is_code ^= trimmed.starts_with("```") || trimmed.starts_with("~~~");
+        let section = if is_code { None } else { heading(trimmed) };
         let count = line.split_whitespace().count();
-        if heading.is_some() || words + count > MAX_WORDS {
-            push(&mut chunks, item, &path, start..at);
-            (start, words) = (at, 0);
+        if section.is_some() || words + count > MAX_CHUNK_WORDS {
+            push_chunk(&mut chunks, item, &path, start..offset);
+            (start, words) = (offset, 0);
         }
-        if let Some((level, name)) = heading {
-            path.retain(|(above, _)| *above < level);
+        if let Some((level, name)) = section {
+            // A heading ends all sections of its level and below.
+            path.retain(|(parent, _)| *parent < level);
             path.push((level, name));
-            start = at + line.len();
-        } else if count > MAX_WORDS {
-            start = long_line(&mut chunks, item, &path, at..at + line.len());
-            words = item.text[start..at + line.len()].split_whitespace().count();
+            start = offset + line.len();
+        } else if count > MAX_CHUNK_WORDS {
+            start = split_long_line(&mut chunks, item, &path, offset..offset + line.len());
+            words = item.text[start..offset + line.len()].split_whitespace().count();
         } else {
             words += count;
         }
-        at += line.len();
+        offset += line.len();
     }
-    push(&mut chunks, item, &path, start..at);
+    push_chunk(&mut chunks, item, &path, start..offset);
     if chunks.is_empty() && !item.title.is_empty() {
-        push_always(&mut chunks, item, &path, 0..0);
+        // An item without text is found by its title.
+        push_possibly_empty(&mut chunks, item, &path, 0..0);
     }
     chunks.truncate(MAX_CHUNKS);
     chunks
 }
 
-/// Splits a line of many words. Returns the start of its last, unfinished chunk.
-fn long_line(
+/// Splits a line of more than [`MAX_CHUNK_WORDS`]. Returns the start of its last, unfinished chunk.
+fn split_long_line(
     chunks: &mut Vec<Chunk>,
-    item: &Whole,
+    item: &ItemText,
     path: &[(usize, &str)],
     line: Range<usize>,
 ) -> usize {
-    let (mut start, mut words, mut inside) = (line.start, 0, false);
-    for (at, c) in item.text[line.clone()].char_indices() {
-        let begins = !c.is_whitespace() && !inside;
-        inside = !c.is_whitespace();
-        if begins && words == MAX_WORDS {
-            push(chunks, item, path, start..line.start + at);
-            (start, words) = (line.start + at, 0);
+    let (mut start, mut words, mut in_word) = (line.start, 0, false);
+    for (offset, c) in item.text[line.clone()].char_indices() {
+        let starts_word = !c.is_whitespace() && !in_word;
+        in_word = !c.is_whitespace();
+        if starts_word && words == MAX_CHUNK_WORDS {
+            push_chunk(chunks, item, path, start..line.start + offset);
+            (start, words) = (line.start + offset, 0);
         }
-        words += usize::from(begins);
+        words += usize::from(starts_word);
     }
     start
 }
 
-fn push(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], range: Range<usize>) {
+fn push_chunk(
+    chunks: &mut Vec<Chunk>,
+    item: &ItemText,
+    path: &[(usize, &str)],
+    range: Range<usize>,
+) {
     if !item.text[range.clone()].trim().is_empty() && chunks.len() < MAX_CHUNKS {
-        push_always(chunks, item, path, range);
+        push_possibly_empty(chunks, item, path, range);
     }
 }
 
-fn push_always(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], range: Range<usize>) {
+fn push_possibly_empty(
+    chunks: &mut Vec<Chunk>,
+    item: &ItemText,
+    path: &[(usize, &str)],
+    range: Range<usize>,
+) {
     let mut text = item.title.to_owned();
     for (_, name) in path.iter().filter(|(_, name)| *name != item.title) {
         if !text.is_empty() {
@@ -102,6 +115,7 @@ fn push_always(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], ra
         text.push('\n');
     }
     text.push_str(item.text[range.clone()].trim());
+    // 128 bits are enough to identify a text.
     let mut hash = [0; 16];
     hash.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
     chunks.push(Chunk { hash, text, range });
@@ -112,11 +126,11 @@ mod tests {
     use super::*;
 
     fn texts(title: &str, text: &str) -> Vec<String> {
-        split(title, text).into_iter().map(|chunk| chunk.text).collect()
+        split_item(title, text).into_iter().map(|chunk| chunk.text).collect()
     }
 
     #[test]
-    fn chunks_begin_with_title_and_headings() {
+    fn chunk_text_begins_with_title_and_headings() {
         assert_eq!(texts("", " \n"), Vec::<String>::new());
         assert_eq!(texts("T", ""), ["T\n"]);
         assert_eq!(texts("T", "a\nb\n"), ["T\na\nb"]);
@@ -127,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_words() {
+    fn chunk_over_word_limit_is_split_between_words() {
         let long = (0..1000).map(|i| i.to_string()).collect::<Vec<_>>();
         for text in [long.join(" "), long.join("\n"), format!("a\n{}\nb", long.join(" "))] {
             let chunks = texts("", &text);
             let longest = chunks.iter().map(|chunk| chunk.split_whitespace().count()).max();
-            assert_eq!(longest, Some(MAX_WORDS));
+            assert_eq!(longest, Some(MAX_CHUNK_WORDS));
             let words: Vec<_> = chunks.iter().flat_map(|chunk| chunk.split_whitespace()).collect();
             assert_eq!(words, text.split_whitespace().collect::<Vec<_>>());
         }

@@ -1,4 +1,4 @@
-//! The facets of items, and the filter of a query over the table.
+//! The filter of a query over the item table, and the facets of items as numbers.
 
 use std::collections::HashMap;
 
@@ -6,55 +6,70 @@ use foldhash::fast::RandomState;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::search::{SearchFacet, SearchQuery};
 
-use crate::table::{Entry, Table};
+use crate::item_table::{IndexedItem, ItemTable};
 
-/// The items that a query includes.
-pub(crate) struct Filter<'a> {
+pub(crate) struct ItemFilter<'a> {
     documents: &'a [DocumentKind],
     kinds: &'a [String],
-    /// Of each list an item has one; sorted.
+    /// Sorted numbers. An item needs at least one facet of each list.
     facets: Vec<Vec<u32>>,
 }
 
-impl<'a> Filter<'a> {
-    pub(crate) fn of(query: &'a SearchQuery, known: &Facets) -> Self {
-        let number = |facet: &SearchFacet| known.known(facet.as_str());
-        let facets = query.facets.iter().map(|wanted| {
-            let mut wanted: Vec<u32> = wanted.iter().filter_map(number).collect();
-            wanted.sort_unstable();
-            wanted
-        });
-        Self { documents: &query.documents, kinds: &query.kinds, facets: facets.collect() }
+impl<'a> ItemFilter<'a> {
+    pub(crate) fn new(query: &'a SearchQuery, facet_numbers: &FacetNumbers) -> Self {
+        let mut facets = Vec::with_capacity(query.facets.len());
+        for alternatives in &query.facets {
+            // A facet without a number occurs in no item.
+            let mut numbers: Vec<u32> = alternatives
+                .iter()
+                .filter_map(|facet| facet_numbers.find(facet.as_str()))
+                .collect();
+            numbers.sort_unstable();
+            facets.push(numbers);
+        }
+        Self { documents: &query.documents, kinds: &query.kinds, facets }
     }
 
-    pub(crate) fn fits(&self, table: &Table, slot: u32) -> bool {
-        self.takes_all() || table.item(slot).is_some_and(|entry| self.takes(entry))
+    pub(crate) fn includes_slot(&self, table: &ItemTable, slot: u32) -> bool {
+        if self.is_unrestricted() {
+            return true;
+        }
+        match table.item(slot) {
+            Some(item) => self.includes_item(item),
+            None => false,
+        }
     }
 
-    fn takes_all(&self) -> bool {
+    fn is_unrestricted(&self) -> bool {
         self.documents.is_empty() && self.kinds.is_empty() && self.facets.is_empty()
     }
 
-    fn takes(&self, entry: &Entry) -> bool {
-        let has = |wanted: &Vec<u32>| {
-            entry.facets.iter().any(|facet| wanted.binary_search(facet).is_ok())
-        };
-        (self.documents.is_empty() || self.documents.contains(&entry.document.kind))
-            && (self.kinds.is_empty() || self.kinds.iter().any(|kind| **kind == *entry.kind))
-            && self.facets.iter().all(has)
+    fn includes_item(&self, item: &IndexedItem) -> bool {
+        if !self.documents.is_empty() && !self.documents.contains(&item.document.kind) {
+            return false;
+        }
+        if !self.kinds.is_empty() && !self.kinds.iter().any(|kind| **kind == *item.kind) {
+            return false;
+        }
+        for alternatives in &self.facets {
+            if !item.facets.iter().any(|facet| alternatives.binary_search(facet).is_ok()) {
+                return false;
+            }
+        }
+        true
     }
 }
 
-/// Facets as numbers, valid in one table only. Files and responses have the text.
+/// Facets as numbers. A number is valid in one table only, so files and responses hold the text.
 #[derive(Debug, Default)]
-pub(crate) struct Facets {
+pub(crate) struct FacetNumbers {
     numbers: HashMap<Box<str>, u32, RandomState>,
     texts: Vec<Box<str>>,
 }
 
-impl Facets {
-    /// Assigns a number to a new text.
-    pub(crate) fn number(&mut self, text: &str) -> u32 {
+impl FacetNumbers {
+    /// Returns the number of a text, and assigns one to a new text.
+    pub(crate) fn assign(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
@@ -64,7 +79,7 @@ impl Facets {
         number
     }
 
-    pub(crate) fn known(&self, text: &str) -> Option<u32> {
+    pub(crate) fn find(&self, text: &str) -> Option<u32> {
         self.numbers.get(text).copied()
     }
 
@@ -72,7 +87,7 @@ impl Facets {
         self.texts.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or("", |text| text)
     }
 
-    pub(crate) fn of(&self, numbers: &[u32]) -> Vec<SearchFacet> {
+    pub(crate) fn to_facets(&self, numbers: &[u32]) -> Vec<SearchFacet> {
         numbers.iter().map(|number| SearchFacet::from_text(self.text(*number))).collect()
     }
 }

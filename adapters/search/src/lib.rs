@@ -1,25 +1,24 @@
-//! The search index: lexical search through tantivy, semantic search through vectors, and a cache
-//! folder of both.
+//! The search index: lexical search by tantivy, semantic search by embeddings, and a cache of both.
 //!
-//! All of it is derived from documents. Missing and damaged parts are empty and do not appear in
-//! `indexed`, so the application fills them again.
+//! Everything is derived from documents. A missing or damaged part is empty and is not listed by
+//! `indexed`, so the application adds its documents again.
 
 mod analyzer;
-mod background;
-mod cache_file;
+mod cache_dir;
 mod checkpoints;
+mod checksummed_file;
 mod chunk;
 mod filter;
-mod folder;
-mod meaning;
+mod item_table;
+mod lexical;
 pub mod outside;
-mod project;
-mod projects;
-mod rank;
+mod project_cache;
+mod project_index;
+mod rank_fusion;
 mod script;
+mod semantic;
 mod snippet;
-mod table;
-mod words;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,21 +34,21 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 use tokio::task::spawn_blocking;
 
-use background::Shared;
-use project::{Prepared, Project, read_query};
-use projects::lock;
+use project_cache::lock;
+use project_index::{ProjectIndex, QueryPlan, SemanticPlan, embed_query};
+use worker::SharedState;
 
-/// Maximum items of an `apply` on the caller's thread.
-const LIGHT_APPLY: usize = 8;
+/// Maximum items that `apply` indexes on the caller's thread.
+const MAX_FAST_APPLY_ITEMS: usize = 8;
 
 #[derive(Clone, Default)]
 pub struct Config {
-    /// The folder for this user's caches; without one everything is in memory.
+    /// The folder of this user's caches; `None` keeps everything in memory.
     pub cache: Option<PathBuf>,
-    /// The address of the projects' store; for files the path of the default project. It identifies
-    /// a project's cache folder together with its key, and is never shown.
+    /// The address of the projects' store; for files the path of the default project. With a
+    /// project's key it identifies the project's cache directory. It is never shown.
     pub store: String,
-    /// The embedding models, the best last; may be none.
+    /// The embedding models, the best one last; may be empty.
     pub embedders: Vec<Arc<dyn Embedder>>,
 }
 
@@ -66,49 +65,56 @@ impl std::fmt::Debug for Config {
 /// The index of all projects. Dropping it saves unsaved changes.
 #[derive(Debug)]
 pub struct Index {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Index {
-    /// Projects are opened by their first call.
+    /// Opens no project yet; the first call for a project opens it.
     pub fn new(config: Config) -> Self {
-        let shared = Arc::new(Shared::new(config));
-        let worker = background::start(&shared);
+        let shared = Arc::new(SharedState::new(config));
+        let worker = worker::start_thread(&shared);
         Self { shared, worker: Mutex::new(worker) }
     }
 
-    /// Does light work on this thread, as a change of threads takes longer, and other work on a
-    /// blocking thread.
-    async fn with<T: Send + 'static>(
+    /// Runs fast work on this thread and other work on a blocking thread.
+    async fn with_project<T: Send + 'static>(
         &self,
         key: &ProjectKey,
-        is_light: impl FnOnce(&Project) -> bool,
-        work: impl FnOnce(&mut Project) -> Result<T> + Send + 'static,
+        is_fast: impl FnOnce(&ProjectIndex) -> bool,
+        work: impl FnOnce(&mut ProjectIndex) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if let Some(project) = self.shared.opened(key)
+        // For fast work the change of threads would take longer than the work.
+        if let Some(project) = self.shared.cached_project(key)
             && let Ok(mut project) = project.try_lock()
-            && is_light(&project)
+            && is_fast(&project)
         {
             return work(&mut project);
         }
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
-        blocking(move || work(&mut lock(&*shared.project(&key)?))).await
+        run_blocking(move || work(&mut lock(&*shared.project(&key)?))).await
     }
 }
 
-async fn blocking<T: Send + 'static>(
+/// The result of a search's first step.
+enum SearchStep {
+    Finished(SearchHits),
+    NeedsEmbedding(SemanticPlan, Arc<dyn Embedder>),
+}
+
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     spawn_blocking(work).await.map_err(|error| {
-        Error::new(ErrorKind::Internal, "The search stopped midway.").caused_by(error)
+        Error::new(ErrorKind::Internal, "search: the operation was interrupted; try again")
+            .caused_by(error)
     })?
 }
 
 #[async_trait]
 impl SearchIndex for Index {
     async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
-        self.with(project, |_| true, |project| Ok(project.indexed())).await
+        self.with_project(project, |_| true, |project| Ok(project.indexed())).await
     }
 
     async fn apply(
@@ -116,45 +122,54 @@ impl SearchIndex for Index {
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
     ) -> Result<()> {
-        let _call = self.shared.call();
+        let _call = self.shared.begin_call();
         let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
-        let is_light = move |_: &Project| items <= LIGHT_APPLY;
+        let is_fast = items <= MAX_FAST_APPLY_ITEMS;
         let shared = Arc::clone(&self.shared);
-        let apply = move |project: &mut Project| {
-            // First, as the caller may be gone before the end.
-            shared.changed();
-            project.apply(&projections)
-        };
-        self.with(project, is_light, apply).await
+        self.with_project(
+            project,
+            |_| is_fast,
+            move |project| {
+                // Before the work: the caller may drop this future, the blocking thread continues.
+                shared.record_change();
+                project.apply(&projections)
+            },
+        )
+        .await
     }
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
-        let _call = self.shared.call();
-        let asked = query.clone();
-        let step = self.with(project, Project::is_light, move |project| {
-            Ok(match project.prepare(&asked)? {
-                Prepared::Ready(plan) => Ok(project.search(&asked, &plan)?),
-                Prepared::Unread(plan, embedder) => Err((plan, embedder, asked)),
-            })
-        });
-        let (plan, embedder, asked) = match step.await? {
-            Ok(hits) => return Ok(hits),
-            Err(unread) => unread,
+        let _call = self.shared.begin_call();
+        let owned_query = query.clone();
+        let step =
+            self.with_project(project, ProjectIndex::is_fast_search, move |project| match project
+                .plan_query(&owned_query)?
+            {
+                QueryPlan::Ready(plan) => {
+                    Ok(SearchStep::Finished(project.search(&owned_query, &plan)?))
+                }
+                QueryPlan::NeedsEmbedding(plan, embedder) => {
+                    Ok(SearchStep::NeedsEmbedding(plan, embedder))
+                }
+            });
+        let (plan, embedder) = match step.await? {
+            SearchStep::Finished(hits) => return Ok(hits),
+            SearchStep::NeedsEmbedding(plan, embedder) => (plan, embedder),
         };
-        let shared = Arc::clone(&self.shared);
-        let key = project.clone();
-        blocking(move || {
-            let vector = read_query(&*embedder, &asked);
+        let (shared, key, query) = (Arc::clone(&self.shared), project.clone(), query.clone());
+        run_blocking(move || {
+            // A slow model embeds before the lock, so that other calls do not wait for it.
+            let vector = embed_query(&*embedder, &query);
             let project = shared.project(&key)?;
             let mut project = lock(&project);
-            let plan = project.with_vector(plan, &asked, vector);
-            project.search(&asked, &plan)
+            let plan = project.add_query_vector(plan, &query, vector);
+            project.search(&query, &plan)
         })
         .await
     }
 
     async fn generation(&self, project: &ProjectKey) -> Result<u64> {
-        self.with(project, |_| true, |project| Ok(project.losses())).await
+        self.with_project(project, |_| true, |project| Ok(project.generation())).await
     }
 
     async fn checkpoint(
@@ -163,19 +178,20 @@ impl SearchIndex for Index {
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> Result<IndexDifference> {
-        let take = move |project: &mut Project| Ok(project.checkpoint(name, versions));
-        self.with(project, |_| true, take).await
+        self.with_project(project, |_| true, move |project| Ok(project.checkpoint(name, versions)))
+            .await
     }
 }
 
 impl Drop for Index {
     fn drop(&mut self) {
         self.shared.stop();
+        // The thread saves all projects before it ends.
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(worker) = worker
             && worker.join().is_err()
         {
-            tracing::error!("the search index's thread stopped midway");
+            tracing::error!("search: the background thread panicked");
         }
     }
 }

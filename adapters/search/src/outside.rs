@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::folder::is_whole;
-use crate::projects::folder_name;
+use crate::cache_dir::has_valid_index;
+use crate::project_cache::cache_dir_name;
 
-/// The cache of one project.
+/// The cache of one project, as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub folder: PathBuf,
-    /// False if the next search rebuilds the lexical index.
+    /// True if a valid lexical index is saved; otherwise the next search rebuilds it.
     pub words: bool,
-    /// Models with vectors.
+    /// Names of the models with saved vectors, sorted.
     pub models: Vec<String>,
 }
 
-/// Inspects the cache; `None` without a cache of the project.
+/// Inspects the cache of a project; `None` if there is none.
 pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Kept>> {
-    let folder = cache.join(folder_name(store, key));
+    let folder = cache.join(cache_dir_name(store, key));
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries?,
@@ -29,10 +29,13 @@ pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Ke
     let mut models = Vec::new();
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let model = name.strip_prefix("vectors-").and_then(|name| name.strip_suffix(".bin"));
-        models.extend(model.map(str::to_owned));
+        if let Some(rest) = name.strip_prefix("vectors-")
+            && let Some(model) = rest.strip_suffix(".bin")
+        {
+            models.push(model.to_owned());
+        }
     }
     models.sort();
-    let words = is_whole(&folder);
+    let words = has_valid_index(&folder);
     Ok(Some(Kept { folder, words, models }))
 }

@@ -1,17 +1,16 @@
-//! The script of a text, which decides on the embedding models for it.
+//! The script of a text, which decides which embedding models can rank it.
 
-/// The script of most letters of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Script {
-    /// No letters, or no script with most of them.
+    /// No letters, or two scripts with equally many.
     None,
     Latin,
     Cyrillic,
     Other,
 }
 
-/// Only the first letters of a text are counted.
-const MAX_LETTERS: usize = 400;
+/// Letters that are counted; the rest of a text is ignored.
+const SCRIPT_SAMPLE_LETTERS: usize = 400;
 
 impl Script {
     pub(crate) const COUNT: usize = 4;
@@ -21,7 +20,7 @@ impl Script {
         self as usize
     }
 
-    pub(crate) fn byte(self) -> u8 {
+    pub(crate) fn to_byte(self) -> u8 {
         self as u8
     }
 
@@ -29,11 +28,11 @@ impl Script {
         Self::ALL.get(usize::from(byte)).copied()
     }
 
-    /// The script of these texts.
-    pub(crate) fn of(texts: &[&str]) -> Self {
+    /// Detects the script of most letters of these texts.
+    pub(crate) fn detect(texts: &[&str]) -> Self {
         let mut counts = [0; Self::COUNT];
-        let letters = texts.iter().flat_map(|text| text.chars().take(2 * MAX_LETTERS));
-        for letter in letters.filter(|c| c.is_alphabetic()).take(MAX_LETTERS) {
+        let letters = texts.iter().flat_map(|text| text.chars().take(2 * SCRIPT_SAMPLE_LETTERS));
+        for letter in letters.filter(|c| c.is_alphabetic()).take(SCRIPT_SAMPLE_LETTERS) {
             let script = match letter {
                 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' => Self::Latin,
                 '\u{400}'..='\u{52f}' => Self::Cyrillic,
@@ -41,17 +40,21 @@ impl Script {
             };
             counts[script.index()] += 1;
         }
-        Self::most(&counts)
+        Self::most_frequent(&counts)
     }
 
-    /// The script with the highest count, if there is only one.
-    pub(crate) fn most(counts: &[usize; Self::COUNT]) -> Self {
-        let best = counts[1..].iter().max().copied().unwrap_or(0);
-        let mut with_most = Self::ALL[1..].iter().filter(|script| counts[script.index()] == best);
-        match (best, with_most.next(), with_most.next()) {
-            (1.., Some(script), None) => *script,
-            _ => Self::None,
+    /// Returns the script with the highest count; `None` for a tie.
+    pub(crate) fn most_frequent(counts: &[usize; Self::COUNT]) -> Self {
+        let (mut best, mut best_count) = (Self::None, 0);
+        for script in [Self::Latin, Self::Cyrillic, Self::Other] {
+            let count = counts[script.index()];
+            if count > best_count {
+                (best, best_count) = (script, count);
+            } else if count == best_count {
+                best = Self::None;
+            }
         }
+        best
     }
 }
 
@@ -60,11 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_of_texts() {
-        assert_eq!(Script::of(&["12 !"]), Script::None);
-        assert_eq!(Script::of(&["naïve", ""]), Script::Latin);
-        assert_eq!(Script::of(&["как работает login"]), Script::Cyrillic);
-        assert_eq!(Script::of(&["日本語"]), Script::Other);
-        assert_eq!(Script::of(&["ab", "вг"]), Script::None);
+    fn script_of_text_is_that_of_most_letters() {
+        assert_eq!(Script::detect(&["12 !"]), Script::None);
+        assert_eq!(Script::detect(&["naïve", ""]), Script::Latin);
+        assert_eq!(Script::detect(&["как работает login"]), Script::Cyrillic);
+        assert_eq!(Script::detect(&["日本語"]), Script::Other);
+        assert_eq!(Script::detect(&["ab", "вг"]), Script::None);
     }
 }

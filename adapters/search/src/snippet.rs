@@ -1,155 +1,164 @@
-//! Snippets: the part of a text with the words of the query.
-//!
-//! Only the beginning of a text is searched, as a page may have a hundred texts of megabytes.
+//! Snippets: the passage of a text with the most terms of the query.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::analyzer::split::is_digit;
-use crate::analyzer::{Analyzer, beginning};
-use crate::words::score::Weighted;
+use crate::analyzer::tokenizer::is_digit;
+use crate::analyzer::{Analyzer, truncate_to};
+use crate::lexical::bm25::QueryTerm;
 
 /// Maximum characters of a snippet.
-const LENGTH: usize = 240;
-/// Searched bytes of a text.
-const MAX_BYTES: usize = 64 * 1024;
-const MAX_PLACES: usize = 256;
-/// Maximum characters before the first word of the query.
-const LEAD: usize = LENGTH / 6;
+const MAX_SNIPPET_CHARS: usize = 240;
+/// Only the beginning of a text is searched: a page may have a hundred texts of megabytes.
+const MAX_SEARCHED_BYTES: usize = 64 * 1024;
+const MAX_MATCHES: usize = 256;
+/// Maximum characters before the first match.
+const MAX_LEAD_CHARS: usize = MAX_SNIPPET_CHARS / 6;
 
-/// The passage with most of the words, else the text at `fallback`.
-pub(crate) fn of(
+/// Returns the passage with the most terms; without a match the text from `fallback` on.
+pub(crate) fn best_snippet(
     analyzer: &Analyzer,
     text: &str,
-    words: &[Weighted],
+    terms: &[QueryTerm],
     fallback: impl FnOnce() -> usize,
 ) -> String {
-    let places = places(analyzer, text, words);
-    let Some(best) = best(text, &places) else {
-        return cut(text, fallback());
+    let matches = find_matches(analyzer, text, terms);
+    let Some(passage) = best_passage(text, &matches) else {
+        return truncate_line(text, fallback());
     };
-    let mut start = best.start;
-    let mut line_start = false;
-    for (at, c) in text[..best.start].char_indices().rev().take(LEAD) {
-        line_start = c == '\n';
-        if line_start {
+    let mut start = passage.start;
+    let mut is_line_start = false;
+    for (offset, c) in text[..passage.start].char_indices().rev().take(MAX_LEAD_CHARS) {
+        is_line_start = c == '\n';
+        if is_line_start {
             break;
         }
-        start = at;
+        start = offset;
     }
-    // Only a very long word is cut.
-    if start > 0 && !line_start {
-        let inside = text[..start].chars().next_back().is_some_and(|c| !c.is_whitespace());
-        let blank = text[start..best.start].find(char::is_whitespace);
-        start += blank.filter(|_| inside).unwrap_or(0);
+    // Skips a partial word at the start, unless it reaches to the match.
+    if !is_line_start
+        && text[..start].ends_with(|c: char| !c.is_whitespace())
+        && let Some(blank) = text[start..passage.start].find(char::is_whitespace)
+    {
+        start += blank;
     }
-    cut(text, start)
+    truncate_line(text, start)
 }
 
-struct Place {
+/// A compound of the text that contains a term.
+struct TermMatch {
     range: Range<usize>,
-    word: usize,
+    /// Position in the query's terms.
+    term: usize,
 }
 
-fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
-    let by_word: HashMap<&str, usize> =
-        words.iter().enumerate().map(|(at, weighted)| (weighted.word.as_str(), at)).collect();
-    let mut places = Vec::new();
-    if by_word.is_empty() {
-        return places;
+fn find_matches(analyzer: &Analyzer, text: &str, terms: &[QueryTerm]) -> Vec<TermMatch> {
+    let mut matches = Vec::new();
+    if terms.is_empty() {
+        return matches;
     }
-    let text = beginning(text, MAX_BYTES);
-    let beginnings: Vec<char> = words.iter().filter_map(|word| word.word.chars().next()).collect();
-    let may_have = |compound: &str| may_have(compound, &beginnings);
-    analyzer.each_at(text, may_have, |range, word| {
-        if let Some(word) = by_word.get(word)
-            && places.len() < MAX_PLACES
-        {
-            places.push(Place { range, word: *word });
-        }
-    });
-    places
+    let mut positions: HashMap<&str, usize> = HashMap::with_capacity(terms.len());
+    for (position, term) in terms.iter().enumerate() {
+        positions.insert(&term.text, position);
+    }
+    let text = truncate_to(text, MAX_SEARCHED_BYTES);
+    let initials: Vec<char> = terms.iter().filter_map(|term| term.text.chars().next()).collect();
+    analyzer.for_each_word_of(
+        text,
+        |compound| may_contain_term(compound, &initials),
+        |range, word| {
+            if let Some(term) = positions.get(word)
+                && matches.len() < MAX_MATCHES
+            {
+                matches.push(TermMatch { range, term: *term });
+            }
+        },
+    );
+    matches
 }
 
-/// False if no word of a compound begins with one of these letters. Stems keep the first letter, so
-/// most of a text need not be analyzed.
-fn may_have(compound: &str, beginnings: &[char]) -> bool {
-    let mut before = ' ';
+/// False if no word of the compound begins with one of these letters. Stemming keeps the first
+/// letter, so most of a text need not be analyzed.
+fn may_contain_term(compound: &str, initials: &[char]) -> bool {
+    let mut previous = ' ';
     compound.chars().any(|c| {
-        let begins = !before.is_alphanumeric() || is_digit(c) || is_digit(before);
-        let begins = begins || c.is_uppercase();
-        before = c;
+        let starts_word =
+            !previous.is_alphanumeric() || is_digit(c) || is_digit(previous) || c.is_uppercase();
+        previous = c;
         match c {
-            'Ё' | 'ё' => begins && beginnings.contains(&'е'),
-            'a'..='z' | 'а'..='я' | '0'..='9' => begins && beginnings.contains(&c),
-            'A'..='Z' | 'А'..='Я' => c.to_lowercase().any(|c| beginnings.contains(&c)),
+            // The analyzer replaces `ё` by `е`.
+            'Ё' | 'ё' => starts_word && initials.contains(&'е'),
+            'a'..='z' | 'а'..='я' | '0'..='9' => starts_word && initials.contains(&c),
+            'A'..='Z' | 'А'..='Я' => c.to_lowercase().any(|c| initials.contains(&c)),
+            // Normalization may change any other letter.
             _ => !c.is_ascii(),
         }
     })
 }
 
-/// The first range with the most different words.
-fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
-    let mut best: Option<(usize, usize, Range<usize>)> = None;
-    let lengths = lengths(text, places);
-    for (first, place) in places.iter().enumerate() {
-        let start = place.range.start;
-        let within = places[first..].iter().zip(&lengths[first..]);
-        let mut seen = Vec::new();
-        let (mut count, mut end) = (0, place.range.end);
-        for (place, length) in within {
-            if length - lengths[first] > LENGTH - LEAD {
+/// Returns the first range with the most different terms; of equals the one with more matches.
+fn best_passage(text: &str, matches: &[TermMatch]) -> Option<Range<usize>> {
+    let ends = end_offsets(text, matches);
+    let (mut best, mut best_counts) = (None, (0, 0));
+    let mut distinct = Vec::new();
+    for (first, term_match) in matches.iter().enumerate() {
+        let mut range = term_match.range.clone();
+        let mut count = 0;
+        distinct.clear();
+        for (other, end) in matches[first..].iter().zip(&ends[first..]) {
+            if end - ends[first] > MAX_SNIPPET_CHARS - MAX_LEAD_CHARS {
                 break;
             }
             count += 1;
-            end = place.range.end;
-            if !seen.contains(&place.word) {
-                seen.push(place.word);
+            range.end = other.range.end;
+            if !distinct.contains(&other.term) {
+                distinct.push(other.term);
             }
         }
-        let better = best
-            .as_ref()
-            .is_none_or(|(different, most, _)| (seen.len(), count) > (*different, *most));
-        if better {
-            best = Some((seen.len(), count, start..end));
+        if (distinct.len(), count) > best_counts {
+            (best, best_counts) = (Some(range), (distinct.len(), count));
         }
     }
-    best.map(|(_, _, range)| range)
+    best
 }
 
-/// Number of characters before the end of each place.
-fn lengths(text: &str, places: &[Place]) -> Vec<usize> {
-    let (mut at, mut length) = (0, 0);
-    let count = |place: &Place| {
-        if place.range.end > at {
-            length += text[at..place.range.end].chars().count();
-            at = place.range.end;
+/// Number of characters before the end of each match.
+fn end_offsets(text: &str, matches: &[TermMatch]) -> Vec<usize> {
+    let (mut end, mut chars) = (0, 0);
+    let mut offsets = Vec::with_capacity(matches.len());
+    for term_match in matches {
+        // Several terms may match one compound.
+        if term_match.range.end > end {
+            chars += text[end..term_match.range.end].chars().count();
+            end = term_match.range.end;
         }
-        length
-    };
-    places.iter().map(count).collect()
+        offsets.push(chars);
+    }
+    offsets
 }
 
-/// One line of at most [`LENGTH`] characters from `start`, cut between words.
-fn cut(text: &str, start: usize) -> String {
+/// Returns one line of at most [`MAX_SNIPPET_CHARS`] from `start` on, cut between words.
+fn truncate_line(text: &str, start: usize) -> String {
     let mut line = String::new();
     let mut length = 0;
-    let before = !text[..start].trim().is_empty();
-    if before {
+    let has_ellipsis = !text[..start].trim().is_empty();
+    if has_ellipsis {
         line.push('…');
         length += 1;
     }
     for word in text[start..].split_whitespace() {
-        let room = LENGTH.saturating_sub(length + 2);
-        let size = word.chars().take(LENGTH + 1).count();
-        if size > room {
+        // A blank before the word and an ellipsis after it.
+        let free = MAX_SNIPPET_CHARS.saturating_sub(length + 2);
+        let size = word.chars().take(MAX_SNIPPET_CHARS + 1).count();
+        if size > free {
+            // Only a word that is longer than the snippet is cut.
             if length <= 1 {
-                line.extend(word.chars().take(room));
+                line.extend(word.chars().take(free));
             }
             line.push('…');
             break;
         }
-        if length > usize::from(before) {
+        if length > usize::from(has_ellipsis) {
             line.push(' ');
             length += 1;
         }
@@ -165,31 +174,35 @@ mod tests {
 
     fn snippet(text: &str, words: &[&str]) -> String {
         let words: Vec<_> =
-            words.iter().map(|word| Weighted { word: (*word).to_owned(), weight: 1.0 }).collect();
-        of(&Analyzer::new(), text, &words, || 0)
+            words.iter().map(|word| QueryTerm { text: (*word).to_owned(), weight: 1.0 }).collect();
+        best_snippet(&Analyzer::new(), text, &words, || 0)
     }
 
     #[test]
-    fn shows_the_words_in_any_form() {
+    fn snippet_shows_terms_in_any_form() {
         let filler = "lorem ipsum ".repeat(60);
         let text = format!("{filler}\n- it Connected\n  twice {filler}");
-        let found = snippet(&text, &["connect"]);
-        assert!(found.starts_with("…- it Connected twice lorem"), "{found}");
-        assert!(found.ends_with("ipsum…") || found.ends_with("lorem…"), "{found}");
-        assert!(found.chars().count() <= LENGTH, "{found}");
+        let snippet_text = snippet(&text, &["connect"]);
+        assert!(snippet_text.starts_with("…- it Connected twice lorem"), "{snippet_text}");
+        assert!(
+            snippet_text.ends_with("ipsum…") || snippet_text.ends_with("lorem…"),
+            "{snippet_text}"
+        );
+        assert!(snippet_text.chars().count() <= MAX_SNIPPET_CHARS, "{snippet_text}");
     }
 
     #[test]
-    fn prefers_the_place_with_more_words() {
+    fn snippet_prefers_passage_with_more_terms() {
         let filler = "lorem ipsum ".repeat(60);
-        let found = snippet(&format!("alpha {filler} alpha beta {filler}"), &["alpha", "beta"]);
-        assert!(found.contains("alpha beta"), "{found}");
+        let snippet_text =
+            snippet(&format!("alpha {filler} alpha beta {filler}"), &["alpha", "beta"]);
+        assert!(snippet_text.contains("alpha beta"), "{snippet_text}");
     }
 
     #[test]
-    fn begins_at_the_beginning_where_nothing_matches() {
+    fn snippet_without_match_begins_at_fallback() {
         assert_eq!(snippet("", &["a"]), "");
         assert_eq!(snippet("one\n two", &["three"]), "one two");
-        assert_eq!(snippet(&"ж".repeat(9000), &[]).chars().count(), LENGTH - 1);
+        assert_eq!(snippet(&"ж".repeat(9000), &[]).chars().count(), MAX_SNIPPET_CHARS - 1);
     }
 }

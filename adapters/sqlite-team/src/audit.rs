@@ -1,7 +1,7 @@
 //! The audit log: one chain of rows for all processes.
 //!
-//! Each row is sealed after the newest one, which is therefore read inside the appending
-//! transaction and never cached. The chain never becomes empty: pruning appends a row.
+//! The newest row must be read inside the appending transaction and not cached, because other
+//! processes append too. The chain never becomes empty: pruning appends a row.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,17 +11,20 @@ use rusqlite::{Connection, Row};
 
 use crate::error::DatabaseError;
 
-/// The most rows that one step prunes, so that commits wait only briefly.
+/// Maximum number of rows that one step prunes, so that commits wait only briefly.
 pub const PRUNE_LIMIT: usize = 10_000;
 
-/// Seals these events after the newest row and returns the new end of the chain.
+/// Chains events to the newest row. Returns the new end of the chain, or `None` without events.
 pub fn append(
     connection: &Connection,
     events: impl IntoIterator<Item = AuditEvent>,
 ) -> Result<Option<ChainHead>, DatabaseError> {
     let mut last = None;
     for event in events {
-        let head = last.map_or_else(|| newest(connection), Ok)?;
+        let head = match last {
+            Some(head) => head,
+            None => newest(connection)?,
+        };
         let row = AuditRow::after(head, event);
         put(connection, &row)?;
         last = Some(row.head());
@@ -29,7 +32,7 @@ pub fn append(
     Ok(last)
 }
 
-/// Inserts a sealed row as it is.
+/// Inserts a sealed row unchanged.
 pub fn put(connection: &Connection, row: &AuditRow) -> Result<(), DatabaseError> {
     let insert = "INSERT INTO audit (number, hash, text) VALUES (?1, ?2, ?3)";
     let AuditRow { number, hash, text } = row;
@@ -41,10 +44,14 @@ pub fn newest(connection: &Connection) -> Result<ChainHead, DatabaseError> {
     let select = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1";
     let mut select = connection.prepare_cached(select)?;
     let mut rows = select.query([])?;
-    rows.next()?.map_or_else(|| Ok(ChainHead::default()), head)
+    match rows.next()? {
+        Some(row) => chain_head(row),
+        None => Ok(ChainHead::default()),
+    }
 }
 
-/// The rows from this number on: at most `limit`, and none after `max_bytes` of text.
+/// Returns the rows from this number on, up to `limit`. Stops after the row that exceeds
+/// `max_bytes` of text.
 pub fn rows(
     connection: &Connection,
     from: u64,
@@ -54,12 +61,15 @@ pub fn rows(
     let mut select = connection.prepare_cached(
         "SELECT number, hash, text FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2",
     )?;
-    let bounded = |number| i64::try_from(number).unwrap_or(i64::MAX);
-    let mut found = select.query((bounded(from), bounded(limit as u64)))?;
+    // SQLite has no integers above `i64::MAX`.
+    let from = i64::try_from(from).unwrap_or(i64::MAX);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut selected = select.query((from, limit))?;
     let (mut rows, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = found.next()? {
-        rows.push(sealed(row)?);
-        bytes += rows.last().map_or(0, |row: &AuditRow| row.text.len());
+    while let Some(row) = selected.next()? {
+        let row = audit_row(row)?;
+        bytes += row.text.len();
+        rows.push(row);
         if bytes > max_bytes {
             break;
         }
@@ -67,21 +77,22 @@ pub fn rows(
     Ok(rows)
 }
 
-fn sealed(row: &Row<'_>) -> Result<AuditRow, DatabaseError> {
-    let ChainHead { number, hash } = head(row)?;
+fn audit_row(row: &Row<'_>) -> Result<AuditRow, DatabaseError> {
+    let ChainHead { number, hash } = chain_head(row)?;
     Ok(AuditRow { number, hash, text: row.get_ref(2)?.as_str()?.into() })
 }
 
-fn head(row: &Row<'_>) -> Result<ChainHead, DatabaseError> {
-    let hash = row.get_ref(1)?.as_blob()?;
-    let hash = hash.try_into().map_err(|_| DatabaseError::damaged("a hash of the audit"))?;
+fn chain_head(row: &Row<'_>) -> Result<ChainHead, DatabaseError> {
+    let Ok(hash) = row.get_ref(1)?.as_blob()?.try_into() else {
+        return Err(DatabaseError::damaged("a hash of the audit log"));
+    };
     Ok(ChainHead { number: row.get(0)?, hash: RowHash(hash) })
 }
 
 #[derive(Debug, Default)]
 pub struct Pruned {
     pub removed: usize,
-    /// The row at which pruning stopped because its age can't be read.
+    /// The unreadable row at which pruning stopped.
     pub unreadable: Option<u64>,
 }
 
@@ -94,14 +105,14 @@ impl Pruned {
         {
             tracing::warn!(
                 row,
-                "an audit row has no readable age, so it and all later rows stay; \
-                 `reqlore audit verify` says more"
+                "an audit row is unreadable, so it and all later rows are kept; run `reqlore audit \
+                 verify`"
             );
         }
     }
 }
 
-/// Prunes one step. A row's age comes from its sealed text alone.
+/// Prunes one step. The age of a row is read only from its sealed text.
 pub fn prune(
     connection: &Connection,
     older_than: Timestamp,
@@ -112,7 +123,7 @@ pub fn prune(
     let mut oldest = select.query([PRUNE_LIMIT])?;
     let (mut last, mut unreadable) = (None, None);
     while let Some(row) = oldest.next()? {
-        let row = sealed(row)?;
+        let row = audit_row(row)?;
         match row.entry() {
             Some(entry) if entry.at < older_than => last = Some(row.number),
             Some(_) => break,
@@ -123,6 +134,7 @@ pub fn prune(
         }
     }
     drop(oldest);
+    // The row of the pruning is appended first: the newest row may be pruned too.
     let Some(last) = last else { return Ok(Pruned { removed: 0, unreadable }) };
     append(connection, [AuditEvent::pruned(last, now)])?;
     let mut delete = connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?;

@@ -1,16 +1,17 @@
-//! Maps SQLite's errors to what a caller can do about them.
+//! Maps errors of SQLite to store errors with a next step.
 
 use reqlore_domain::ports::documents::StoreError;
 use rusqlite::ErrorCode;
 use rusqlite::types::FromSqlError;
 
-pub const RESTORE: &str = "get it back from a backup with `reqlore restore`";
+/// The next step after damage.
+pub const RESTORE: &str = "restore a backup with `reqlore restore`";
 
-/// An error in a database whose name in messages is not known yet.
+/// A database error that does not contain the name of the database yet.
 #[derive(Debug)]
 pub enum DatabaseError {
     Sql(rusqlite::Error),
-    /// This value can't be read.
+    /// The named value is damaged.
     Damaged(String),
     Store(StoreError),
 }
@@ -34,17 +35,17 @@ impl From<StoreError> for DatabaseError {
 }
 
 impl DatabaseError {
-    pub fn damaged(what: &str) -> Self {
-        Self::Damaged(what.to_owned())
+    pub fn damaged(object: &str) -> Self {
+        Self::Damaged(object.to_owned())
     }
 
-    /// The port's error. `place` names the database in the message.
+    /// Converts to the port's error. `place` names the database in the message.
     pub fn into_store_error(self, place: &str) -> StoreError {
         match self {
             Self::Sql(error) => from_sql(place, &error),
-            Self::Damaged(what) => StoreError::Unreadable {
+            Self::Damaged(object) => StoreError::Unreadable {
                 place: place.to_owned(),
-                reason: format!("{what} is not as it was written; {RESTORE}"),
+                reason: format!("{object} is damaged; {RESTORE}"),
             },
             Self::Store(error) => error,
         }
@@ -77,17 +78,18 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
             ),
         },
         Some(ErrorCode::DiskFull) => {
-            unavailable(place, "no space is left on the disk. Nothing was written; free some space")
+            unavailable(place, "no space is left, so nothing was written; free some space")
         }
         Some(ErrorCode::ReadOnly) => {
-            unavailable(place, "can only be read. Nothing was written; make it writable")
+            unavailable(place, "can only be read, so nothing was written; make it writable")
         }
         Some(ErrorCode::NotADatabase) => {
-            refused(place, "is not an SQLite database; it was not touched. Name another file")
+            refused(place, "is not an SQLite database; name another file")
         }
         Some(ErrorCode::DatabaseCorrupt) => {
             StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
         }
+        // These I/O errors report the content of the file, not the access to the disk.
         Some(ErrorCode::SystemIoFailure)
             if [SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS]
                 .map(Some)
@@ -98,10 +100,10 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unavailable(
                 place,
-                format!("can't be read or written ({error}); check its disk and its permissions"),
+                format!("cannot be read or written ({error}); check its disk and its permissions"),
             )
         }
-        Some(ErrorCode::TooBig) => refused(place, "the text is too large for it"),
+        Some(ErrorCode::TooBig) => refused(place, "cannot store a text of this size; shorten it"),
         _ => StoreError::Internal(format!("{place}: {error}")),
     }
 }

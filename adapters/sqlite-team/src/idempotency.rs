@@ -1,4 +1,4 @@
-//! Idempotency records. A commit inserts its record itself; the response follows later.
+//! Idempotency records. A commit inserts its record; the response is added later.
 
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::timestamp::Timestamp;
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::error::DatabaseError;
 use crate::json;
 
-/// The most records that one step deletes, so that commits wait only briefly.
+/// Maximum number of records that one step deletes, so that commits wait only briefly.
 pub const EXPIRE_LIMIT: usize = 10_000;
 
 pub fn find(
@@ -23,12 +23,13 @@ pub fn find(
     Ok(Some(IdempotencyRecord { answer: answer.map(Into::into), ..record }))
 }
 
-/// Inserts a record. It replaces an expired one.
+/// Inserts a record, or replaces an expired one.
 pub fn insert(
     connection: &Connection,
     key: &str,
     record: &IdempotencyRecord,
 ) -> Result<(), DatabaseError> {
+    // Without NULL the response of an expired record would belong to the new write.
     let mut upsert = connection.prepare_cached(
         "INSERT INTO answers (key, at, text) VALUES (?1, ?2, ?3) \
          ON CONFLICT (key) DO UPDATE SET at = excluded.at, text = excluded.text, answer = NULL",
@@ -47,7 +48,7 @@ pub fn save_response(
     Ok(())
 }
 
-/// Deletes up to [`EXPIRE_LIMIT`] records of writes before this time and returns their number.
+/// Deletes up to [`EXPIRE_LIMIT`] records of writes before this time. Returns their number.
 pub fn expire(connection: &Connection, before: Timestamp) -> Result<usize, DatabaseError> {
     let mut delete = connection.prepare_cached(
         "DELETE FROM answers WHERE id IN \

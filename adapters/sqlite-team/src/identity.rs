@@ -1,6 +1,6 @@
-//! Users and tokens: one row each, JSON beside the columns that queries use.
+//! Users and tokens: one row each, with JSON text and the columns that queries need.
 //!
-//! The last use of a token has its own column: recording it does not change the epoch.
+//! The last use of a token has its own column, because recording it must not change the epoch.
 
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::archive::IdentityRecords;
@@ -13,12 +13,12 @@ use crate::{audit, json};
 
 pub fn users(connection: &Connection) -> Result<Vec<User>, DatabaseError> {
     let mut select = connection.prepare_cached("SELECT text FROM users ORDER BY key")?;
-    select.query_and_then([], |row| user(row, 0))?.collect()
+    select.query_and_then([], |row| decode_user(row, 0))?.collect()
 }
 
 pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
     let select = "SELECT text, used FROM tokens ORDER BY created, id";
-    connection.prepare_cached(select)?.query_and_then([], token)?.collect()
+    connection.prepare_cached(select)?.query_and_then([], decode_token)?.collect()
 }
 
 pub fn all(connection: &Connection) -> Result<IdentityRecords, DatabaseError> {
@@ -31,15 +31,17 @@ pub fn owner(connection: &Connection, id: &TokenId) -> Result<Option<TokenOwner>
          WHERE t.id = ?1",
     )?;
     let mut rows = select.query([id.as_str()])?;
-    let owner = |row: &_| Ok(TokenOwner { token: token(row)?, user: user(row, 2)? });
-    rows.next()?.map(owner).transpose()
+    match rows.next()? {
+        Some(row) => Ok(Some(TokenOwner { token: decode_token(row)?, user: decode_user(row, 2)? })),
+        None => Ok(None),
+    }
 }
 
 pub fn epoch(connection: &Connection) -> Result<u64, DatabaseError> {
     Ok(connection.prepare_cached("SELECT epoch FROM store")?.query_one([], |row| row.get(0))?)
 }
 
-/// Applies the decision together with its audit row.
+/// Applies an identity commit and appends its audit row.
 pub fn commit(connection: &Connection, mut commit: IdentityCommit) -> Result<(), DatabaseError> {
     let users = users_by_name(connection, &commit)?;
     let tokens = tokens_by_id(connection, &commit.tokens)?;
@@ -65,7 +67,7 @@ fn users_by_name(
     let mut users = Vec::with_capacity(commit.users.len());
     for name in &commit.users {
         let mut rows = select.query([name.key()])?;
-        users.push(rows.next()?.map(|row| user(row, 0)).transpose()?);
+        users.push(rows.next()?.map(|row| decode_user(row, 0)).transpose()?);
     }
     Ok(users)
 }
@@ -78,15 +80,19 @@ fn tokens_by_id(
     let mut tokens = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = select.query([id.as_str()])?;
-        tokens.push(rows.next()?.map(token).transpose()?);
+        tokens.push(rows.next()?.map(decode_token).transpose()?);
     }
     Ok(tokens)
 }
 
 /// Inserts users and tokens of an archive.
 pub fn put_all(connection: &Connection, all: &IdentityRecords) -> Result<(), DatabaseError> {
-    all.users.iter().try_for_each(|user| put_user(connection, user))?;
-    all.tokens.iter().try_for_each(|token| put_token(connection, token))?;
+    for user in &all.users {
+        put_user(connection, user)?;
+    }
+    for token in &all.tokens {
+        put_token(connection, token)?;
+    }
     raise_epoch(connection)
 }
 
@@ -100,6 +106,7 @@ fn put_user(connection: &Connection, user: &User) -> Result<(), DatabaseError> {
 }
 
 fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError> {
+    // The last use is only in its column: a later use does not rewrite the text.
     let text = json::to_text(&Token { last_used_at: None, ..token.clone() })?;
     let used = token.last_used_at.map(|at| at.0);
     let mut upsert = connection.prepare_cached(
@@ -111,7 +118,7 @@ fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError
     Ok(())
 }
 
-/// Records last uses, never an earlier time than the stored one.
+/// Records last uses. A stored later time is kept.
 pub fn record_uses(
     connection: &Connection,
     uses: &[(TokenId, Timestamp)],
@@ -125,18 +132,18 @@ pub fn record_uses(
     Ok(())
 }
 
-/// Invalidates what other connections and processes cached.
+/// Invalidates the caches of all connections and processes.
 fn raise_epoch(connection: &Connection) -> Result<(), DatabaseError> {
     connection.prepare_cached("UPDATE store SET epoch = epoch + 1")?.execute([])?;
     Ok(())
 }
 
-fn user(row: &Row<'_>, column: usize) -> Result<User, DatabaseError> {
+fn decode_user(row: &Row<'_>, column: usize) -> Result<User, DatabaseError> {
     json::from_column(row, column, "a user")
 }
 
-/// Reads a row of text and last use.
-fn token(row: &Row<'_>) -> Result<Token, DatabaseError> {
+/// Decodes a row that starts with the text and the last use.
+fn decode_token(row: &Row<'_>) -> Result<Token, DatabaseError> {
     let token: Token = json::from_column(row, 0, "a token")?;
     Ok(Token { last_used_at: row.get::<_, Option<i64>>(1)?.map(Timestamp), ..token })
 }

@@ -12,12 +12,12 @@ pub(crate) fn to_text(value: &impl Serialize) -> Result<String, DatabaseError> {
     text.map_err(|error| StoreError::Internal(error.to_string()).into())
 }
 
-/// Reads what [`to_text`] wrote. The error says that `what` is damaged.
+/// Decodes the text of [`to_text`]. `object` names the value in the error.
 pub(crate) fn from_column<T: DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
-    what: &str,
+    object: &str,
 ) -> Result<T, DatabaseError> {
     let text = row.get_ref(column)?.as_str()?;
-    serde_json::from_str(text).map_err(|_| DatabaseError::damaged(what))
+    serde_json::from_str(text).map_err(|_| DatabaseError::damaged(object))
 }

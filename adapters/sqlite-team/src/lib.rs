@@ -1,7 +1,7 @@
 //! Users, tokens, the audit log and idempotency records in SQLite tables.
 //!
 //! The functions take a `&Connection` and do not begin transactions. A caller that needs several
-//! statements to be one step holds a transaction.
+//! statements to be atomic holds a transaction.
 
 pub mod audit;
 pub mod connection;

@@ -1,6 +1,6 @@
-//! Intents: commits whose audit row and idempotency record are stored before their files change.
+//! Write-ahead intents: audit rows and idempotency records stored before a commit changes files.
 
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget};
+use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
@@ -15,12 +15,12 @@ pub struct PendingCommit {
     pub id: i64,
     pub audit_number: Option<u64>,
     pub idempotency_key: Option<String>,
-    /// The files were put back; their present content does not matter.
+    /// The commit's files were restored, so their present content does not matter.
     pub withdrawn: bool,
 }
 
-/// Inserts the sealed audit row, the idempotency record and the intent. Rejects a key that another
-/// project used, or uses at this moment.
+/// Inserts the sealed audit row, the idempotency record and the intent. Rejects a key that any
+/// project used or is using.
 pub fn prepare(
     connection: &Connection,
     project: &ProjectKey,
@@ -29,13 +29,15 @@ pub fn prepare(
     now: Timestamp,
 ) -> Result<PendingCommit, DatabaseError> {
     if let Some((key, record)) = record {
+        // The pending commit may still be rolled back, so its record is not valid yet.
         if is_pending(connection, key)? {
             let reason = "Another call with the same idempotency key is running; try again in a \
                           moment. Nothing was written.";
             return Err(StoreError::Busy { reason: reason.to_owned() }.into());
         }
-        let used = idempotency::find(connection, key)?.filter(|used| used.is_valid_at(now));
-        if let Some(used) = used {
+        if let Some(used) = idempotency::find(connection, key)?
+            && used.is_valid_at(now)
+        {
             return Err(StoreError::Repeated(Box::new(used)).into());
         }
         idempotency::insert(connection, key, record)?;
@@ -62,7 +64,7 @@ fn is_pending(connection: &Connection, key: &str) -> Result<bool, DatabaseError>
     Ok(connection.prepare_cached(select)?.query_one([key], |row| row.get(0))?)
 }
 
-/// The record of a key whose commit is not pending.
+/// Returns the record of a key, unless its commit is pending.
 pub fn find_confirmed(
     connection: &Connection,
     key: &str,
@@ -84,38 +86,49 @@ pub fn of_project(
         "SELECT id, audit_number, idempotency_key, withdrawn FROM pending \
          WHERE project = ?1 ORDER BY id",
     )?;
-    let found = select.query_and_then([project.as_str()], |row| {
-        let (id, audit_number) = (row.get(0)?, row.get(1)?);
-        let (idempotency_key, withdrawn) = (row.get(2)?, row.get(3)?);
-        Ok(PendingCommit { id, audit_number, idempotency_key, withdrawn })
-    });
-    found?.collect()
+    let mut rows = select.query([project.as_str()])?;
+    let mut commits = Vec::new();
+    while let Some(row) = rows.next()? {
+        commits.push(PendingCommit {
+            id: row.get(0)?,
+            audit_number: row.get(1)?,
+            idempotency_key: row.get(2)?,
+            withdrawn: row.get(3)?,
+        });
+    }
+    Ok(commits)
 }
 
-/// The documents of a commit, as its audit row or its idempotency record names them.
+/// Returns the documents of a commit, from its audit row or else its idempotency record.
 pub fn targets(
     connection: &Connection,
     commit: &PendingCommit,
 ) -> Result<Vec<AuditTarget>, DatabaseError> {
     if let Some(number) = commit.audit_number {
-        let row = audit::rows(connection, number, 1, usize::MAX)?;
-        if let Some(event) =
-            row.first().filter(|row| row.number == number).and_then(AuditRow::entry)
+        let rows = audit::rows(connection, number, 1, usize::MAX)?;
+        // A pruned row is missing, and the query then returns the next one.
+        if let Some(row) = rows.first()
+            && row.number == number
+            && let Some(event) = row.entry()
         {
             return Ok(event.targets);
         }
     }
     let Some(key) = &commit.idempotency_key else { return Ok(Vec::new()) };
-    Ok(idempotency::find(connection, key)?.map(|record| record.targets).unwrap_or_default())
+    match idempotency::find(connection, key)? {
+        Some(record) => Ok(record.targets),
+        None => Ok(Vec::new()),
+    }
 }
 
-/// The files were replaced.
+/// Deletes the intent of a commit whose files were replaced.
 pub fn confirm(connection: &Connection, commit: &PendingCommit) -> Result<(), DatabaseError> {
-    delete(connection, commit).map(drop)
+    delete_intent(connection, commit)?;
+    Ok(())
 }
 
-/// False if another process deleted it before.
-fn delete(connection: &Connection, commit: &PendingCommit) -> Result<bool, DatabaseError> {
+/// Returns false if another process deleted the intent before.
+fn delete_intent(connection: &Connection, commit: &PendingCommit) -> Result<bool, DatabaseError> {
     let delete = "DELETE FROM pending WHERE id = ?1";
     Ok(connection.prepare_cached(delete)?.execute([commit.id])? > 0)
 }
@@ -135,7 +148,8 @@ pub fn roll_back(
     commit: &PendingCommit,
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
-    if !delete(connection, commit)? {
+    // Another process may have recovered this commit.
+    if !delete_intent(connection, commit)? {
         return Ok(());
     }
     if let Some(key) = &commit.idempotency_key {

@@ -1,8 +1,8 @@
-//! A database of its own for the team data of a file project.
+//! The database for the team data of a file project.
 //!
-//! The log (`-wal`) and the index (`-shm`) beside it are never removed, so that the owner of the
-//! files can recognize them. This process must not open these files by other means: closing such a
-//! descriptor would release SQLite's locks.
+//! Its log (`-wal`) and index (`-shm`) are never removed, so that the owner of the files can
+//! recognize them. This process must not open the files in another way: closing such a descriptor
+//! would release SQLite's locks.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -15,32 +15,32 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use crate::connection::{configure, is_too_old, keep_log_on_close, wait_when_busy};
 use crate::error::{DatabaseError, refused};
 
-/// A connection, for callers that do not depend on SQLite themselves.
+/// A connection, for callers without a dependency on SQLite.
 pub type TeamConnection = Connection;
 
-/// Marks the file's header: `Rqlt`.
-const APPLICATION: i32 = 0x5271_6c74;
-const SCHEMA: i32 = 1;
+/// Application id in the header of our files: `Rqlt`.
+const APPLICATION_ID: i32 = 0x5271_6c74;
+const SCHEMA_VERSION: i32 = 1;
 const TABLES: &str = include_str!("team.sql");
 const CACHE_KIB: i64 = 4 * 1024;
-/// Connections for reading: about as many as there are threads that serve requests.
-const READERS: usize = 4;
+/// Number of read connections: about the number of threads that serve requests.
+const READ_CONNECTIONS: usize = 4;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks that the files of an open database are still its own.
 pub trait FileGuard: Debug + Send + Sync {
-    /// Runs before a read, and before and after the commit of a write.
+    /// Called before each read, and before and after the commit of each write.
     fn check(&self, is_write: bool) -> StoreResult<()>;
 }
 
 #[derive(Debug)]
 pub struct TeamDatabase {
-    /// The name of the file in messages.
+    /// Name of the file in messages.
     place: &'static str,
     writer: Mutex<Connection>,
-    /// Empty where one connection does both.
+    /// Empty if the writer's connection also reads.
     readers: Vec<Mutex<Connection>>,
-    /// `None` for data in memory.
+    /// `None` for a database in memory.
     guard: Option<Box<dyn FileGuard>>,
 }
 
@@ -51,48 +51,19 @@ impl TeamDatabase {
         place: &'static str,
         fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
-        let create = || {
-            let mut connection = Connection::open(path)?;
-            // The file counts only when it is complete and synced by the caller.
-            connection.pragma_update(None, "synchronous", "OFF")?;
-            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
-            let transaction = connection.transaction()?;
-            transaction.execute_batch(TABLES)?;
-            fill(&transaction)?;
-            transaction.pragma_update(None, "application_id", APPLICATION)?;
-            transaction.pragma_update(None, "user_version", SCHEMA)?;
-            transaction.commit()?;
-            let mut mode = String::new();
-            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
-                mode = row.get(0)?;
-                Ok(())
-            })?;
-            if mode != "wal" {
-                let reason = "needs a file system whose memory processes can share; put the \
-                              project on a disk of this machine";
-                return Err(refused(place, reason).into());
-            }
-            connection.close().map_err(|(_, error)| error.into())
-        };
-        create().map_err(|error: DatabaseError| error.into_store_error(place))
+        create_file(path, place, fill).map_err(|error| error.into_store_error(place))
     }
 
-    /// Data that is read from elsewhere and never stored.
+    /// Creates a read-only database in memory, with rows that `fill` inserts.
     pub fn in_memory(
         place: &'static str,
         fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
     ) -> StoreResult<Self> {
-        let create = || {
-            let connection = Connection::open_in_memory()?;
-            connection.execute_batch(TABLES)?;
-            fill(&connection)?;
-            connection.pragma_update(None, "query_only", true)?;
-            Ok(Self { place, writer: Mutex::new(connection), readers: Vec::new(), guard: None })
-        };
-        create().map_err(|error: DatabaseError| error.into_store_error(place))
+        let connection = create_in_memory(fill).map_err(|error| error.into_store_error(place))?;
+        Ok(Self { place, writer: Mutex::new(connection), readers: Vec::new(), guard: None })
     }
 
-    /// Opens a database that [`TeamDatabase::create`] made.
+    /// Opens a database that was created by [`TeamDatabase::create`].
     pub fn open(
         file: &Path,
         place: &'static str,
@@ -101,32 +72,33 @@ impl TeamDatabase {
     ) -> StoreResult<Self> {
         if is_too_old(rusqlite::version_number()) {
             let version = rusqlite::version();
-            let reason = format!("is not safe with SQLite {version}; build reqlore with its own");
+            let reason = format!(
+                "cannot be opened: SQLite {version} may lose commits; build reqlore with its \
+                 bundled SQLite"
+            );
             return Err(refused(place, reason));
         }
         guard.check(true)?;
-        let open = || {
-            let writer = connect(file, read_only)?;
-            check_schema(&writer, place)?;
-            let count = if read_only { 0 } else { READERS };
-            let reader = |_| connect(file, true).map(Mutex::new);
-            let readers = (0..count).map(reader).collect::<Result<_, _>>()?;
-            guard.check(true)?;
-            Ok(Self { place, writer: Mutex::new(writer), readers, guard: Some(guard) })
-        };
-        open().map_err(|error: DatabaseError| error.into_store_error(place))
+        let (writer, readers) = open_connections(file, place, read_only)
+            .map_err(|error| error.into_store_error(place))?;
+        // The files may have been replaced while they were opened.
+        guard.check(true)?;
+        Ok(Self { place, writer: Mutex::new(writer), readers, guard: Some(guard) })
     }
 
-    /// False for data that is only in memory.
+    /// False for a database in memory.
     pub fn is_stored(&self) -> bool {
         self.guard.is_some()
     }
 
     fn check(&self, is_write: bool) -> StoreResult<()> {
-        self.guard.as_ref().map_or(Ok(()), |guard| guard.check(is_write))
+        match &self.guard {
+            Some(guard) => guard.check(is_write),
+            None => Ok(()),
+        }
     }
 
-    /// Reads at one moment.
+    /// Reads one snapshot.
     pub fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
@@ -134,13 +106,14 @@ impl TeamDatabase {
         let connection = lock(self.readers.first().unwrap_or(&self.writer));
         self.read_on(&connection, |connection| {
             let transaction = connection.unchecked_transaction()?;
-            let found = read(&transaction)?;
+            let result = read(&transaction)?;
             transaction.commit()?;
-            Ok(found)
+            Ok(result)
         })
     }
 
-    /// Runs one statement, which needs no transaction, without waiting for another thread.
+    /// Runs one statement, which needs no transaction, without waiting for other threads. Returns
+    /// `None` if all connections are in use.
     pub fn try_read<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
@@ -148,7 +121,7 @@ impl TeamDatabase {
         let connection = if self.readers.is_empty() {
             try_lock(&self.writer)?
         } else {
-            // The first one may be reading for long.
+            // `read` uses the first connection, possibly for a long time.
             self.readers.iter().rev().find_map(try_lock)?
         };
         Some(self.read_on(&connection, read))
@@ -159,14 +132,11 @@ impl TeamDatabase {
         connection: &Connection,
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        let run = || {
-            self.check(false)?;
-            read(connection)
-        };
-        run().map_err(|error: DatabaseError| error.into_store_error(self.place))
+        self.check(false)?;
+        read(connection).map_err(|error| error.into_store_error(self.place))
     }
 
-    /// Writes in one transaction, which is synced.
+    /// Writes in one transaction and syncs it.
     pub fn write<T>(
         &self,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
@@ -174,19 +144,23 @@ impl TeamDatabase {
         self.write_on(&mut lock(&self.writer), write)
     }
 
-    /// The same without the sync: a power cut may undo it, but no kill of a process.
+    /// Writes in one transaction without a sync. A power cut may undo it, a killed process cannot.
     pub fn write_unsynced(
         &self,
         write: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
         let mut connection = lock(&self.writer);
-        let set = |connection: &Connection, level: &str| {
-            let set = connection.pragma_update(None, "synchronous", level);
-            set.map_err(|error| DatabaseError::from(error).into_store_error(self.place))
-        };
-        set(&connection, "NORMAL")?;
-        let written = self.write_on(&mut connection, write);
-        set(&connection, "FULL").and(written)
+        self.set_synchronous(&connection, "NORMAL")?;
+        let result = self.write_on(&mut connection, write);
+        // Restored after a failed write too, because later writes must be synced.
+        self.set_synchronous(&connection, "FULL")?;
+        result
+    }
+
+    fn set_synchronous(&self, connection: &Connection, level: &str) -> StoreResult<()> {
+        connection
+            .pragma_update(None, "synchronous", level)
+            .map_err(|error| DatabaseError::from(error).into_store_error(self.place))
     }
 
     fn write_on<T>(
@@ -194,24 +168,81 @@ impl TeamDatabase {
         connection: &mut Connection,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        let run = || {
-            let behavior = TransactionBehavior::Immediate;
-            let transaction = connection.transaction_with_behavior(behavior)?;
-            let written = write(&transaction)?;
-            self.check(true)?;
-            transaction.commit()?;
-            Ok(written)
-        };
-        let written = run().map_err(|error: DatabaseError| error.into_store_error(self.place))?;
+        let result = self
+            .write_transaction(connection, write)
+            .map_err(|error| error.into_store_error(self.place))?;
+        // A commit to a file that lost its name is not durable under this name.
         self.check(true).map_err(|error| StoreError::Unavailable {
             place: self.place.to_owned(),
-            reason: format!(
-                "was replaced while it was written, so the change may be lost: {error}"
-            ),
+            reason: format!("was replaced during a write, so the change may be lost: {error}"),
             source: None,
         })?;
-        Ok(written)
+        Ok(result)
     }
+
+    fn write_transaction<T>(
+        &self,
+        connection: &mut Connection,
+        write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let result = write(&transaction)?;
+        self.check(true)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+}
+
+fn create_file(
+    path: &Path,
+    place: &str,
+    fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
+) -> Result<(), DatabaseError> {
+    let mut connection = Connection::open(path)?;
+    // The caller uses the file only when it is complete, and syncs it then.
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TABLES)?;
+    fill(&transaction)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    transaction.commit()?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        let reason = "needs a file system where processes can share memory; put the project on a \
+                      local disk";
+        return Err(refused(place, reason).into());
+    }
+    connection.close().map_err(|(_, error)| error.into())
+}
+
+fn create_in_memory(
+    fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
+) -> Result<Connection, DatabaseError> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(TABLES)?;
+    fill(&connection)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+/// Opens the writer's connection and the read connections.
+fn open_connections(
+    file: &Path,
+    place: &str,
+    read_only: bool,
+) -> Result<(Connection, Vec<Mutex<Connection>>), DatabaseError> {
+    let writer = connect(file, read_only)?;
+    check_schema(&writer, place)?;
+    let mut readers = Vec::new();
+    if !read_only {
+        for _ in 0..READ_CONNECTIONS {
+            readers.push(Mutex::new(connect(file, true)?));
+        }
+    }
+    Ok((writer, readers))
 }
 
 fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
@@ -227,9 +258,12 @@ fn try_lock(connection: &Mutex<Connection>) -> Option<MutexGuard<'_, Connection>
 }
 
 fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {
-    let access = OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { access };
-    let mut connection = Connection::open_with_flags(file, access)?;
+    let flags = if read_only {
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+    };
+    let mut connection = Connection::open_with_flags(file, flags)?;
     wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
     keep_log_on_close(&connection, true)?;
     configure(&connection, CACHE_KIB)?;
@@ -238,10 +272,11 @@ fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {
 }
 
 fn check_schema(connection: &Connection, place: &str) -> Result<(), DatabaseError> {
-    let header = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    match (header("application_id")?, header("user_version")?) {
-        (APPLICATION, SCHEMA) => Ok(()),
-        (APPLICATION, version) if version > SCHEMA => {
+    let application = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    match (application, version) {
+        (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
+        (APPLICATION_ID, version) if version > SCHEMA_VERSION => {
             let reason = format!("was written by a newer version ({version}); update Reqlore");
             Err(refused(place, reason).into())
         }

@@ -1,9 +1,9 @@
-//! The project's files as one archive: exported under the locks, or imported into an empty project.
+//! Exports all projects as an archive, and imports one into empty projects.
 //!
-//! The lock stops Reqlore's writers during an export; editors are not stopped. Audit rows are
-//! appended meanwhile, so a copy ends at the row that was the newest when it began. A marker file
-//! in `.reqlore/local` says that an import is incomplete until everything is durable. A record's
-//! own path never decides where its document is written.
+//! The locks stop Reqlore's writers during an export, but not editors. Audit rows are appended at
+//! the same time, so a copy ends at the row that was the newest when it began. A marker file in
+//! `.reqlore/local` marks an import as incomplete until everything is durable. The path in a record
+//! never decides where its document is written.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -26,99 +26,109 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::as_file;
 
 use crate::error::{failed, not_written, refused};
-use crate::layout::{Area, Place, Root, Tree};
-use crate::local::LOCAL;
-use crate::lock::Lock;
-use crate::marks::Marks;
-use crate::read::{Content, Stamp, read_settled};
-use crate::shared::Shared;
-use crate::walk::Obstacles;
-use crate::{FsStore, journal, local, walk};
+use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
+use crate::list_files::CopyObstacles;
+use crate::local::LOCAL_STATE_DIR;
+use crate::lock::ProjectLock;
+use crate::read_file::{FileStamp, read_complete};
+use crate::sequence::HighWaterMarks;
+use crate::store_inner::StoreInner;
+use crate::{FsStore, journal, list_files, local};
 
 /// Limits of one batch of documents.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 const BATCH_FILES: usize = 1_000;
-/// A file that looks half saved is read again, for a seventh of a second each time. In all that is
-/// longer than the three seconds after which a file is old enough to be trusted.
-const TORN_RETRIES: usize = 26;
-/// The most obstacles that an error lists.
-const MAX_LISTED: usize = 20;
+/// The number of reads of a file that looks partially saved. Each takes 0.15 s, so together they
+/// take longer than the three seconds after which a file's stamp is reliable.
+const PARTIAL_RETRIES: usize = 26;
+/// The number of obstacles that an error lists.
+const MAX_LISTED_OBSTACLES: usize = 20;
 
 impl FsStore {
-    async fn lock_all(&self) -> StoreResult<Vec<Lock>> {
+    async fn lock_all(&self) -> StoreResult<Vec<ProjectLock>> {
         let mut locks = Vec::new();
-        for (project, _) in self.shared.folders.keyed() {
+        for (project, _) in self.inner.folders.iter() {
             locks.push(self.lock(project).await?);
         }
         Ok(locks)
     }
 
-    /// Locks a project, and recovers its interrupted commits.
-    pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
-        let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
+    /// Locks a project and recovers its interrupted commits.
+    pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<ProjectLock> {
+        let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
         let project = project.clone();
-        self.blocking(move |shared| {
-            journal::settle(&shared.layout, &lock)?;
-            shared.recover_project(&project, &lock);
+        self.run_blocking(move |store| {
+            journal::recover(&store.layout, &lock)?;
+            store.recover_project(&project, &lock);
             Ok(lock)
         })
         .await
     }
 }
 
-impl Shared {
-    /// Rejects a project whose import was not finished.
+impl StoreInner {
+    /// Rejects a project with an incomplete import.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
-        let fail = |error| failed(LOCAL, "look into it", error);
-        let Some(local) = local::find(&self.open(project)?.dir).map_err(fail)? else {
+        let root = self.open_root(project)?;
+        let Some(local) = local::open_existing(&root.dir).map_err(marker_not_read)? else {
             return Ok(());
         };
-        match local.symlink_metadata(MARK) {
+        match local.symlink_metadata(INCOMPLETE_MARKER) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(fail(error)),
+            Err(error) => Err(marker_not_read(error)),
             Ok(_) => Err(refused(
-                &format!("{LOCAL}/{MARK}"),
-                "says that these files are incomplete: a copy into this folder did not finish. \
-                 Remove what was copied and this file, and copy again",
+                &format!("{LOCAL_STATE_DIR}/{INCOMPLETE_MARKER}"),
+                "marks these files as incomplete: a copy into this folder did not finish. Remove \
+                 what was copied and this file, and copy again",
             )),
         }
     }
 
-    /// All documents in the order of an archive, and the obstacles to copying them.
-    fn all(&self, root: &Root, obstacles: &mut Obstacles) -> StoreResult<VecDeque<DocumentId>> {
-        let tree = Tree::new(root, &self.layout);
-        let mut all = VecDeque::new();
-        all.extend(present(&tree, DocumentId::instructions(), obstacles)?);
-        let mut sections = walk::sections(tree.requirements()?, Some(obstacles))?;
+    /// Lists all documents in the order of an archive, and adds the obstacles to copying them.
+    fn list_all(
+        &self,
+        root: &ProjectRoot,
+        obstacles: &mut CopyObstacles,
+    ) -> StoreResult<VecDeque<DocumentId>> {
+        let tree = ProjectTree::new(root, &self.layout);
+        let mut ids = VecDeque::new();
+        ids.extend(check_present(&tree, DocumentId::instructions(), obstacles)?);
+        let mut sections = list_files::list_sections(tree.requirements()?, Some(obstacles))?;
         sections.sort_unstable();
-        all.extend(sections);
-        all.extend(present(&tree, DocumentId::docsets(), obstacles)?);
-        for area in Area::ALL {
-            let listed = walk::documents(root, area, Some(obstacles), &mut |_, _| ())?;
-            all.extend(listed.into_iter().map(|listed| listed.id));
+        ids.extend(sections);
+        ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
+        for area in DocumentArea::ALL {
+            let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
+            ids.extend(listed.into_iter().map(|file| file.id));
         }
-        Ok(all)
+        Ok(ids)
     }
 }
 
-fn present(
-    tree: &Tree<'_>,
+fn marker_not_read(error: io::Error) -> StoreError {
+    failed(LOCAL_STATE_DIR, "inspect it", error)
+}
+
+/// Returns the ID if the document's file exists. Adds an obstacle if it can't be copied.
+fn check_present(
+    tree: &ProjectTree<'_>,
     id: DocumentId,
-    obstacles: &mut Obstacles,
+    obstacles: &mut CopyObstacles,
 ) -> StoreResult<Option<DocumentId>> {
-    let place = match tree.place(&id) {
+    let location = match tree.locate(&id) {
         Err(StoreError::Refused { place, reason }) => {
             obstacles.push(format!("{place}: {reason}"));
             return Ok(None);
         }
-        place => place?,
+        location => location?,
     };
-    let Some(Place { dir, name, shown }) = place else { return Ok(None) };
-    Ok(walk::judge(&dir, name.as_str(), &shown, obstacles).then_some(id))
+    let Some(FileLocation { dir, name, display_path }) = location else { return Ok(None) };
+    let exists = list_files::check_copyable(&dir, name.as_str(), &display_path, obstacles);
+    Ok(if exists { Some(id) } else { None })
 }
 
-/// Rejects a copy that could not be complete.
-fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
+/// Rejects a copy that would be incomplete.
+fn reject_obstacles(mut obstacles: CopyObstacles) -> StoreResult<()> {
     if obstacles.is_empty() {
         return Ok(());
     }
@@ -126,201 +136,251 @@ fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
     let count = obstacles.len();
     let noun = if count == 1 { "entry" } else { "entries" };
     let mut reason = format!("{count} {noun} can't be copied, so nothing is:");
-    for obstacle in obstacles.iter().take(MAX_LISTED) {
+    for obstacle in obstacles.iter().take(MAX_LISTED_OBSTACLES) {
         // Writing to a string does not fail.
         let _ = write!(reason, "\n- {obstacle}");
     }
-    if count > MAX_LISTED {
-        let _ = write!(reason, "\nand {} more", count - MAX_LISTED);
+    if count > MAX_LISTED_OBSTACLES {
+        let _ = write!(reason, "\nand {} more", count - MAX_LISTED_OBSTACLES);
     }
     Err(refused("the project's folder", &reason))
 }
 
-/// A project's folder in messages.
-fn folder_of(project: &ProjectKey) -> String {
+/// The name of a project's folder in messages.
+fn folder_display_name(project: &ProjectKey) -> String {
     if project.is_default() {
         return "the project's folder".to_owned();
     }
     format!("the folder of the project {project}")
 }
 
+/// Lists the documents of all projects, and the first and the newest audit row.
+fn list_archive(store: &StoreInner) -> StoreResult<ArchiveListing> {
+    let mut ids = VecDeque::new();
+    let mut all_obstacles = CopyObstacles::new();
+    for (project, _) in store.folders.iter() {
+        store.check_complete(project)?;
+        let mut obstacles = CopyObstacles::new();
+        for id in store.list_all(&store.open_root(project)?, &mut obstacles)? {
+            ids.push_back((project.clone(), id));
+        }
+        for obstacle in obstacles {
+            all_obstacles.push(if project.is_default() {
+                obstacle
+            } else {
+                format!("in {}: {obstacle}", folder_display_name(project))
+            });
+        }
+    }
+    reject_obstacles(all_obstacles)?;
+    Ok((ids, store.audit_span()?))
+}
+
+type ArchiveListing = (VecDeque<(ProjectKey, DocumentId)>, Option<(u64, u64)>);
+
+/// Rejects an import if a project has documents or team data, then marks all as incomplete.
+fn prepare_import(store: &StoreInner) -> StoreResult<()> {
+    for (project, _) in store.folders.iter() {
+        store.check_complete(project)?;
+        let mut obstacles = CopyObstacles::new();
+        let ids = store.list_all(&store.open_root(project)?, &mut obstacles)?;
+        let first = match ids.front() {
+            Some(id) => Some(id.to_string()),
+            None => obstacles.pop(),
+        };
+        if let Some(first) = first {
+            let reason = format!("is not empty: it holds {first}. Name an empty one");
+            return Err(refused(&folder_display_name(project), &reason));
+        }
+    }
+    // All folders are checked before the first is marked, so a rejected import changes nothing.
+    store.check_no_team()?;
+    for (project, _) in store.folders.iter() {
+        mark_incomplete(&store.open_root(project)?)?;
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl Archive for FsStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let locks = self.lock_all().await?;
-        let listing = self.blocking(|shared| {
-            let (mut all, mut obstacles) = (VecDeque::new(), Obstacles::new());
-            for (project, _) in shared.folders.keyed() {
-                shared.check_complete(project)?;
-                let mut found = Obstacles::new();
-                let ids = shared.all(&shared.open(project)?, &mut found)?;
-                all.extend(ids.into_iter().map(|id| (project.clone(), id)));
-                if !project.is_default() {
-                    let whose = folder_of(project);
-                    for found in &mut found {
-                        *found = format!("in {whose}: {found}");
-                    }
-                }
-                obstacles.append(&mut found);
-            }
-            check_none(obstacles)?;
-            Ok((all, shared.audit_span()?))
-        });
-        let (ids, rows) = listing.await?;
-        let (store, total) = (self.clone(), ids.len());
-        let is_past_tokens = false;
-        Ok(Box::new(FileReader { store, total, ids, is_past_tokens, rows, _locks: locks }))
+        let (ids, rows) = self.run_blocking(list_archive).await?;
+        Ok(Box::new(ExportReader {
+            store: self.clone(),
+            total: ids.len(),
+            ids,
+            are_identities_read: false,
+            rows,
+            _locks: locks,
+        }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let locks = self.lock_all().await?;
-        let marking = self.blocking(|shared| {
-            for (project, _) in shared.folders.keyed() {
-                shared.check_complete(project)?;
-                let mut obstacles = Obstacles::new();
-                let all = shared.all(&shared.open(project)?, &mut obstacles)?;
-                let found = all.front().map(ToString::to_string).or_else(|| obstacles.pop());
-                if let Some(found) = found {
-                    let reason = format!("is not empty: it holds {found}. Name an empty one");
-                    return Err(refused(&folder_of(project), &reason));
-                }
-            }
-            shared.check_no_team()?;
-            for (project, _) in shared.folders.keyed() {
-                mark(&shared.open(project)?)?;
-            }
-            Ok(())
-        });
-        marking.await?;
+        self.run_blocking(prepare_import).await?;
         Ok(Box::new(ImportWriter { store: self.clone(), locks: Arc::new(locks) }))
     }
 }
 
-struct FileReader {
+struct ExportReader {
     store: FsStore,
     ids: VecDeque<(ProjectKey, DocumentId)>,
     total: usize,
-    /// Marks, users and tokens were read.
-    is_past_tokens: bool,
+    /// High-water marks, users and tokens were read.
+    are_identities_read: bool,
     /// The next audit row, and the newest one when the export began.
     rows: Option<(u64, u64)>,
-    _locks: Vec<Lock>,
+    _locks: Vec<ProjectLock>,
 }
 
 #[async_trait]
-impl RecordReader for FileReader {
+impl RecordReader for ExportReader {
     fn total(&self) -> Option<usize> {
         Some(self.total)
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        let documents = self.documents().await?;
+        // The order of an archive: documents, high-water marks and identities, audit rows.
+        let documents = self.next_documents().await?;
         if !documents.is_empty() {
             return Ok(documents);
         }
-        if !std::mem::replace(&mut self.is_past_tokens, true) {
-            let mut records = self.store.blocking(marks).await?;
-            records.extend(self.store.blocking(Shared::all_identities).await?.into_records());
+        if !self.are_identities_read {
+            self.are_identities_read = true;
+            let mut records = self.store.run_blocking(sequence_records).await?;
+            let identities = self.store.run_blocking(StoreInner::all_identities).await?;
+            records.extend(identities.into_records());
             if !records.is_empty() {
                 return Ok(records);
             }
         }
-        let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
+        let Some((from, to)) = self.rows else { return Ok(Vec::new()) };
+        if from > to {
             return Ok(Vec::new());
-        };
-        let rows = self.store.blocking(move |shared| shared.copied_rows(from, to)).await?;
+        }
+        let rows = self.store.run_blocking(move |store| store.copied_rows(from, to)).await?;
         self.rows = rows.last().map(|row| (row.number + 1, to));
         Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
     }
 }
 
-impl FileReader {
-    async fn documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+impl ExportReader {
+    async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut ids = std::mem::take(&mut self.ids);
-        let (records, rest) = self
-            .store
-            .blocking(move |shared| {
-                let Some((project, _)) = ids.front().cloned() else { return Ok((Vec::new(), ids)) };
-                let root = shared.open(&project)?;
-                let tree = Tree::new(&root, &shared.layout);
-                let (mut records, mut bytes) = (Vec::new(), 0);
-                while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
-                    let Some((of, id)) = ids.pop_front() else { break };
-                    if of != project {
-                        ids.push_front((of, id));
-                        break;
-                    }
-                    let record = record(&project, &tree, id)?;
-                    bytes += record.document.body.len();
-                    records.push(ArchiveRecord::Document(record));
-                }
-                Ok((records, ids))
-            })
-            .await?;
+        let read = move |store: &StoreInner| Ok((read_batch(store, &mut ids)?, ids));
+        let (records, rest) = self.store.run_blocking(read).await?;
         self.ids = rest;
         Ok(records)
     }
 }
 
-fn marks(shared: &Shared) -> StoreResult<Vec<ArchiveRecord>> {
-    let mut all = Vec::new();
-    for (project, _) in shared.folders.keyed() {
-        let root = shared.open(project)?;
-        let tree = Tree::new(&root, &shared.layout);
-        let mut marks = Marks::load(&root);
-        let kinds = Area::Backlog.kinds();
-        shared.refreshed(project, &tree, kinds, Refresh::Full, |known| {
-            marks.merge(&known.marks());
+/// Reads the next documents of one project, and removes them from `ids`.
+fn read_batch(
+    store: &StoreInner,
+    ids: &mut VecDeque<(ProjectKey, DocumentId)>,
+) -> StoreResult<Vec<ArchiveRecord>> {
+    let Some((project, _)) = ids.front().cloned() else { return Ok(Vec::new()) };
+    let root = store.open_root(&project)?;
+    let tree = ProjectTree::new(&root, &store.layout);
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
+        let Some((owner, id)) = ids.pop_front() else { break };
+        // A batch has documents of one project, whose root is open.
+        if owner != project {
+            ids.push_front((owner, id));
+            break;
+        }
+        let record = document_record(&project, &tree, id)?;
+        bytes += record.document.body.len();
+        records.push(ArchiveRecord::Document(record));
+    }
+    Ok(records)
+}
+
+/// Returns the high-water marks of all projects.
+fn sequence_records(store: &StoreInner) -> StoreResult<Vec<ArchiveRecord>> {
+    let mut records = Vec::new();
+    for (project, _) in store.folders.iter() {
+        let root = store.open_root(project)?;
+        let tree = ProjectTree::new(&root, &store.layout);
+        // The stored marks cover removed files; the index covers the existing ones.
+        let mut marks = HighWaterMarks::load(&root);
+        let kinds = DocumentArea::Backlog.kinds();
+        store.query_refreshed(project, &tree, kinds, Refresh::Full, |index| {
+            marks.merge(&index.high_water_marks());
         })?;
         for (kind, number) in marks.iter() {
             let project = project.clone();
-            all.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
+            records.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
         }
     }
-    Ok(all)
+    Ok(records)
 }
 
-fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<DocumentRecord> {
-    let gone = || refused(&id.to_string(), "went away while everything was read; try again");
-    let place = tree.place(&id)?.ok_or_else(gone)?;
-    let mut content = read_settled(&place)?.ok_or_else(gone)?;
-    // What is no text may be so on purpose: in a moment it is old enough to tell.
-    for _ in 0..TORN_RETRIES {
-        if !content.torn {
+fn document_record(
+    project: &ProjectKey,
+    tree: &ProjectTree<'_>,
+    id: DocumentId,
+) -> StoreResult<DocumentRecord> {
+    let location = tree.locate(&id)?.ok_or_else(|| removed_since(&id))?;
+    let mut content = read_complete(&location)?.ok_or_else(|| removed_since(&id))?;
+    // A file that is not UTF-8 may be so on purpose. Once its stamp is reliable, it is complete.
+    for _ in 0..PARTIAL_RETRIES {
+        if !content.is_partial {
             break;
         }
-        content = read_settled(&place)?.ok_or_else(gone)?;
+        content = read_complete(&location)?.ok_or_else(|| removed_since(&id))?;
     }
-    let Content { bytes, metadata, torn, .. } = content;
-    if torn {
+    if content.is_partial {
         return Err(StoreError::Busy { reason: format!("{id} is just being saved; try again.") });
     }
     Ok(DocumentRecord {
         project: project.clone(),
-        modified: Stamp::of(&metadata).modified(),
-        place: Some(place.shown.into()),
-        document: Document::new(id, bytes),
+        modified: FileStamp::from_metadata(&content.metadata).modified_at(),
+        place: Some(location.display_path.into()),
+        document: Document::new(id, content.bytes),
     })
 }
 
-/// The marker file of an import.
-pub(crate) const MARK: &str = "incomplete";
+fn removed_since(id: &DocumentId) -> StoreError {
+    refused(&id.to_string(), "was removed during the copy; try again")
+}
+
+/// The file in `.reqlore/local` that marks an incomplete import.
+pub(crate) const INCOMPLETE_MARKER: &str = "incomplete";
 
 /// Marks a project as incomplete, durably.
-pub(crate) fn mark(root: &Root) -> StoreResult<()> {
-    let local = local::create(&root.dir)?;
-    let write = || {
-        local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
-        local.open(MARK)?.sync_all()?;
-        as_file(&local)?.sync_all()
-    };
-    write().map_err(|error| not_written(LOCAL, "mark the folder", error))
+pub(crate) fn mark_incomplete(root: &ProjectRoot) -> StoreResult<()> {
+    let local = local::open_or_create(&root.dir)?;
+    write_marker(&local).map_err(|error| not_written(LOCAL_STATE_DIR, "mark the folder", error))
+}
+
+fn write_marker(local: &Dir) -> io::Result<()> {
+    let text = "This folder is being filled by `reqlore copy` or `restore`.\n";
+    local.write(INCOMPLETE_MARKER, text)?;
+    local.open(INCOMPLETE_MARKER)?.sync_all()?;
+    as_file(local)?.sync_all()
+}
+
+/// Makes all projects durable, then removes their markers.
+fn finish_import(store: &StoreInner) -> StoreResult<()> {
+    for (project, _) in store.folders.iter() {
+        let root = store.open_root(project)?;
+        let synced = as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
+        synced.map_err(|error| failed("the project's folder", "make it durable", error))?;
+    }
+    // Not before all projects are durable: an archive is imported completely or not at all.
+    for (project, _) in store.folders.iter() {
+        remove_marker(&store.open_root(project)?)?;
+    }
+    Ok(())
 }
 
 pub(crate) struct ImportWriter {
     store: FsStore,
-    /// The default project's is the first.
-    locks: Arc<Vec<Lock>>,
+    /// The lock of the default project is the first.
+    locks: Arc<Vec<ProjectLock>>,
 }
 
 #[async_trait]
@@ -338,54 +398,51 @@ impl RecordWriter for ImportWriter {
             }
         }
         let locks = Arc::clone(&self.locks);
-        let writing = move |shared: &Shared| {
-            documents.iter().try_for_each(|record| shared.import_document(record))?;
-            marks.iter().try_for_each(|mark| shared.import_mark(mark))?;
-            locks.first().map_or(Ok(()), |lock| shared.import_team(&identities, &rows, lock))
+        let write = move |store: &StoreInner| {
+            for record in &documents {
+                store.import_document(record)?;
+            }
+            for mark in &marks {
+                store.import_mark(mark)?;
+            }
+            match locks.first() {
+                Some(lock) => store.import_team(&identities, &rows, lock),
+                None => Ok(()),
+            }
         };
-        self.store.blocking(writing).await
+        self.store.run_blocking(write).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        let finishing = |shared: &Shared| {
-            let failed = |error| failed("the project's folder", "make it durable", error);
-            for (project, _) in shared.folders.keyed() {
-                let root = shared.open(project)?;
-                let synced =
-                    as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
-                synced.map_err(failed)?;
-            }
-            for (project, _) in shared.folders.keyed() {
-                unmark(&shared.open(project)?)?;
-            }
-            Ok(())
-        };
-        self.store.blocking(finishing).await
+        self.store.run_blocking(finish_import).await
     }
 }
 
-fn unmark(root: &Root) -> StoreResult<()> {
-    let local = local::create(&root.dir)?;
-    let removed = local.remove_file(MARK).and_then(|()| as_file(&local)?.sync_all());
-    removed.map_err(|error| failed(LOCAL, "remove the mark", error))
+fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
+    let local = local::open_or_create(&root.dir)?;
+    let removed = local.remove_file(INCOMPLETE_MARKER).and_then(|()| as_file(&local)?.sync_all());
+    removed.map_err(|error| failed(LOCAL_STATE_DIR, "remove the marker", error))
 }
 
-impl Shared {
-    fn check_keyed(&self, project: &ProjectKey, shown: &str) -> StoreResult<()> {
-        if self.folders.has(project) {
+impl StoreInner {
+    fn check_configured(&self, project: &ProjectKey, place: &str) -> StoreResult<()> {
+        if self.folders.has_key(project) {
             return Ok(());
         }
         let reason = format!(
-            "is of the project {project}, which has no folder; configure it as \
+            "belongs to the project {project}, which has no folder; configure it as \
              [projects.{project}] in reqlore.toml, or copy into a database"
         );
-        Err(refused(shown, &reason))
+        Err(refused(place, &reason))
     }
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
-        self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
-        let root = self.open(&mark.project)?;
-        let mut marks = Marks::load(&root);
+        self.check_configured(
+            &mark.project,
+            &format!("the high-water mark of {}", mark.kind.prefix()),
+        )?;
+        let root = self.open_root(&mark.project)?;
+        let mut marks = HighWaterMarks::load(&root);
         marks.raise(mark.kind, mark.number);
         marks.save(&root)
     }
@@ -393,28 +450,33 @@ impl Shared {
     fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
         let DocumentRecord { project, document, modified, place } = record;
         let id = &document.id;
-        self.check_keyed(project, &id.to_string())?;
-        let no_file = |why: &str| {
-            let reason = format!("can't be a file; copy it into a database instead{why}");
-            refused(&id.to_string(), &reason)
-        };
-        id.check().map_err(|why| no_file(&format!(" ({why})")))?;
-        let root = self.open(project)?;
-        let mut tree = Tree::new(&root, &self.layout);
+        self.check_configured(project, &id.to_string())?;
+        if let Err(reason) = id.check() {
+            let reason = format!("can't be a file; copy it into a database instead ({reason})");
+            return Err(refused(&id.to_string(), &reason));
+        }
+        let root = self.open_root(project)?;
+        let mut tree = ProjectTree::new(&root, &self.layout);
         if id.kind == DocumentKind::Instructions {
             tree.prefer_requirements(place.as_deref());
         }
         tree.create_folder(id)?;
-        let place = tree.place(id)?.ok_or_else(|| no_file(""))?;
-        create(&place.dir, &place.name, &document.body, *modified)
-            .map_err(|error| failed(&place.shown, "write it", error))
+        let Some(location) = tree.locate(id)? else {
+            return Err(refused(
+                &id.to_string(),
+                "can't be a file; copy it into a database instead",
+            ));
+        };
+        create_file(&location.dir, &location.name, &document.body, *modified)
+            .map_err(|error| failed(&location.display_path, "write it", error))
     }
 }
 
-fn create(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
-    let new = OpenOptions::new().write(true).create_new(true).to_owned();
-    let mut file: File = dir.open_with(name, &new)?.into_std();
+fn create_file(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
+    let options = OpenOptions::new().write(true).create_new(true).to_owned();
+    let mut file: File = dir.open_with(name, &options)?.into_std();
     file.write_all(body)?;
+    // Metadata contains the modification time, so the copy keeps it.
     let since_epoch = Duration::from_nanos(modified.0.unsigned_abs());
     let time = if modified.0 < 0 {
         SystemTime::UNIX_EPOCH.checked_sub(since_epoch)

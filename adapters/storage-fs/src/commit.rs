@@ -1,13 +1,12 @@
-//! One commit on files: all changes or none, on disk before the answer.
+//! Commits changes of documents atomically and durably.
 //!
-//! Under the lock: read, decide, stage every new file completely, then exchange each with its
-//! target and check the file that came out. If that is not the one that was read, an editor saved
-//! in between: all is put back and decided again. Several documents go through the journal, so the
-//! next process finishes a commit that was killed between two exchanges. AGENTS.md is derived from
-//! the sections: without a journal a killed process may leave a stale list, which the next commit
-//! corrects.
+//! Under the lock: read, decide, stage each new file completely, exchange it with its target, and
+//! check the old file. If an editor saved in between, everything is rolled back and decided again.
+//! Several documents go through the journal, so that the next process finishes a commit that was
+//! killed between two exchanges. AGENTS.md is derived from the sections and is not journaled: a
+//! killed process may leave a stale list, which the next commit corrects.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{
@@ -15,91 +14,82 @@ use reqlore_domain::ports::documents::{
     StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::error::not_written;
-use crate::failpoint::{Step, reached};
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::journal;
-use crate::layout::{Area, Tree};
-use crate::lock::Lock;
-use crate::marks::Marks;
-use crate::read::Stamp;
-use crate::shared::{Shared, locked, watched};
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
+use crate::lock::ProjectLock;
+use crate::metadata_index::MetadataIndex;
+use crate::read_file::FileStamp;
+use crate::sequence::HighWaterMarks;
 use crate::stage_and_swap::{
-    Base, Failed, Found, exchange_all, lock_requirements, put_back, stage_all,
+    ApplyError, LoadedDocument, LoadedDocuments, exchange_all, lock_requirements, put_back,
+    stage_all,
 };
+use crate::store_inner::{StoreInner, linkable_kinds_only, lock_index};
 use crate::team::pending_audit::{self, AuditedCommit};
 
-/// The most attempts at a commit while programs without the lock write in between.
-const ATTEMPTS: usize = 3;
+/// The number of attempts at a commit while programs without the lock write the same files.
+const MAX_ATTEMPTS: usize = 3;
 
 /// Runs a commit under the lock of the project's folder.
-pub(crate) fn run(
-    shared: &Shared,
+pub(crate) fn run_commit(
+    store: &StoreInner,
     project: &ProjectKey,
     mut commit: CommitRequest,
-    lock: &Lock,
+    lock: &ProjectLock,
 ) -> StoreResult<CommitResult> {
     let root = &lock.root;
-    let step =
-        |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
-    journal::settle(&shared.layout, lock)?;
-    let needed = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
-    let tree = Tree::new(root, &shared.layout);
-    pending_audit::recover(shared, project, &tree, commit.context.at, (needed, lock))?;
-    shared.check_idempotency(&commit.context)?;
-    for _ in 0..ATTEMPTS {
-        let mut tree = Tree::new(root, &shared.layout);
+    // First, because the commit must not be decided on partially applied documents.
+    journal::recover(&store.layout, lock)?;
+    let is_recorded = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
+    let tree = ProjectTree::new(root, &store.layout);
+    pending_audit::recover(store, project, &tree, commit.context.at, is_recorded, lock)?;
+    store.check_idempotency(&commit.context)?;
+    for _ in 0..MAX_ATTEMPTS {
+        // Located again for each attempt: an editor may have moved a folder.
+        let mut tree = ProjectTree::new(root, &store.layout);
         let reads = &commit.reads;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
-        let _shared = lock_requirements(root, &tree, kinds)?;
-        step(Step::Locked)?;
-        let base = read_all(&tree, &reads.documents)?;
-        let snapshot = snapshot(shared, project, &tree, reads, &base)?;
-        step(Step::Read)?;
-        let CommitDecision { changes, audit, idempotency: once } =
-            commit.decide(project, &snapshot)?;
+        let _requirements_lock = lock_requirements(root, &tree, kinds)?;
+        failpoint(FailPoint::Locked)?;
+        let base = load_documents(&tree, &reads.documents)?;
+        let snapshot = read_snapshot(store, project, &tree, reads, &base)?;
+        failpoint(FailPoint::Read)?;
+        let CommitDecision { changes, audit, idempotency } = commit.decide(project, &snapshot)?;
+        // Frees the documents before new ones are staged.
         drop(snapshot);
-        step(Step::Decided)?;
-        let catalog = shared.catalogs.of(project);
-        let record = |changes: &[DocumentChange]| {
-            let revision = locked(&catalog).record(changes, commit.context.at);
-            Marks::keep(root, changes);
-            CommitResult {
-                revision,
-                versions: changes.iter().map(DocumentChange::version).collect(),
-            }
-        };
+        failpoint(FailPoint::Decided)?;
+        let time = commit.context.at;
+        // Held, so that it is not dropped before the commit is recorded.
+        let index = store.indexes.get(project);
         if changes.is_empty() {
-            return Ok(record(&[]));
+            return Ok(record_commit(&index, root, &changes, time));
         }
-        shared.leftovers.remove(&tree, &changes);
+        store.stale_temp_files.remove_all(&tree, &changes);
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        let mut written = AuditedCommit {
-            shared,
-            project,
-            event: audit,
-            record: once,
-            at: commit.context.at,
-            intent: None,
-        };
-        let applied = apply(&tree, &base, &changes, || written.prepare(lock));
-        match applied {
-            Applied::Done => {
-                written.confirm();
-                shared.leftovers.none(&tree, &changes);
-                return Ok(record(&changes));
+        let mut audited =
+            AuditedCommit { store, project, event: audit, record: idempotency, time, intent: None };
+        match apply_changes(&tree, &base, &changes, || audited.prepare(lock)) {
+            ApplyOutcome::Committed => {
+                audited.confirm();
+                store.stale_temp_files.mark_clean(&tree, &changes);
+                return Ok(record_commit(&index, root, &changes, time));
             }
-            Applied::Undone(failed) => {
-                let rolled_back = written.roll_back();
-                if let Failed::Store(error) = failed {
+            ApplyOutcome::RolledBack(error) => {
+                // Also after a concurrent write: the next attempt prepares a new row.
+                let rolled_back = audited.roll_back();
+                if let ApplyError::Store(error) = error {
                     return Err(error);
                 }
                 rolled_back?;
             }
-            // The next writer sees how far it came.
-            Applied::Half(error) => return Err(error),
+            // The next writer recovers: it compares the documents with the intent.
+            ApplyOutcome::Partial(error) => return Err(error),
         }
     }
     Err(StoreError::Busy {
@@ -107,134 +97,163 @@ pub(crate) fn run(
     })
 }
 
-/// The state on which a commit is decided.
-fn snapshot(
-    shared: &Shared,
+fn failpoint(step: FailPoint) -> StoreResult<()> {
+    hit_failpoint(step).map_err(|error| not_written("the project's folder", "commit", error))
+}
+
+/// Updates the metadata index and the sequences after a commit.
+fn record_commit(
+    index: &Mutex<MetadataIndex>,
+    root: &ProjectRoot,
+    changes: &[DocumentChange],
+    time: Timestamp,
+) -> CommitResult {
+    let revision = lock_index(index).record_commit(changes, time);
+    HighWaterMarks::save_committed(root, changes);
+    let versions = changes.iter().map(DocumentChange::version).collect();
+    CommitResult { revision, versions }
+}
+
+/// Reads the state on which a commit decides.
+fn read_snapshot(
+    store: &StoreInner,
     project: &ProjectKey,
-    tree: &Tree<'_>,
+    tree: &ProjectTree<'_>,
     reads: &ReadSet,
-    base: &Base,
+    base: &LoadedDocuments,
 ) -> StoreResult<Snapshot> {
-    let document = |id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone());
-    let mut snapshot = Snapshot {
-        documents: reads.documents.iter().map(document).collect(),
-        ..Snapshot::default()
-    };
+    let mut snapshot = Snapshot::default();
+    for id in &reads.documents {
+        // Cloning shares the bytes.
+        let loaded = base.get(id).and_then(Option::as_ref);
+        snapshot.documents.push(loaded.map(|loaded| loaded.document.clone()));
+    }
     if let Some(kind) = reads.metadata_of {
-        snapshot.metadata = heads(shared, project, tree, kind, base)?;
+        snapshot.metadata = read_metadata(store, project, tree, kind, base)?;
     }
     if !reads.backlinks.targets.is_empty() {
-        let links = watched(&reads.backlinks);
+        let query = linkable_kinds_only(&reads.backlinks);
         snapshot.backlinks =
-            shared.refreshed(project, tree, &links.kinds, Refresh::Incremental, |known| {
-                known.backlinks(&links)
+            store.query_refreshed(project, tree, &query.kinds, Refresh::Incremental, |index| {
+                index.backlinks(&query)
             })?;
     }
     if !reads.sequences.is_empty() {
-        let mut marks = Marks::load(tree.root).believed();
-        shared.refreshed(project, tree, Area::Backlog.kinds(), Refresh::Incremental, |known| {
-            marks.merge(&known.marks());
+        let mut marks = HighWaterMarks::load(tree.root).without_exhausted();
+        let kinds = DocumentArea::Backlog.kinds();
+        store.query_refreshed(project, tree, kinds, Refresh::Incremental, |index| {
+            marks.merge(&index.high_water_marks());
         })?;
-        snapshot.next_numbers = reads.sequences.iter().map(|kind| marks.free(*kind)).collect();
+        snapshot.next_numbers =
+            reads.sequences.iter().map(|kind| marks.next_number(*kind)).collect();
     }
     Ok(snapshot)
 }
 
-/// Reads the documents of a commit. A file that looks half saved must not be replaced.
-fn read_all(tree: &Tree<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
-    let mut base = Base::new();
+/// Reads the documents of a commit. Rejects a file that looks partially saved: it must not be
+/// replaced.
+fn load_documents(tree: &ProjectTree<'_>, ids: &[DocumentId]) -> StoreResult<LoadedDocuments> {
+    let mut base = LoadedDocuments::new();
     for id in ids {
-        let found = Found::read(tree, id)?;
-        if found.as_ref().is_some_and(|found| found.is_torn) {
+        let loaded = LoadedDocument::read(tree, id)?;
+        if loaded.as_ref().is_some_and(|loaded| loaded.is_partial) {
             let reason = format!(
-                "{id} is empty or half written, as if another program were saving it. Nothing \
-                 was written; try again in a moment."
+                "{id} is empty or partially written, as if another program were saving it. \
+                 Nothing was written; try again in a moment."
             );
             return Err(StoreError::Busy { reason });
         }
-        base.insert(id.clone(), found);
+        base.insert(id.clone(), loaded);
     }
     Ok(base)
 }
 
-/// The metadata of a kind, with that of the documents that were read.
-fn heads(
-    shared: &Shared,
+/// Reads the metadata of a kind, and replaces that of documents which the commit has read itself.
+fn read_metadata(
+    store: &StoreInner,
     project: &ProjectKey,
-    tree: &Tree<'_>,
+    tree: &ProjectTree<'_>,
     kind: DocumentKind,
-    base: &Base,
+    base: &LoadedDocuments,
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
-    let mut heads = shared
-        .refreshed(project, tree, &[kind], Refresh::Incremental, |catalog| catalog.heads(kind))?;
-    let read = |id: &DocumentId| base.get(id);
-    heads.retain(|head| !matches!(read(&head.id), Some(None)));
-    for head in &mut heads {
-        if let Some(Some(found)) = read(&head.id)
-            && found.document.version != head.version
+    let mut all = store.query_refreshed(project, tree, &[kind], Refresh::Incremental, |index| {
+        index.all_of_kind(kind)
+    })?;
+    // The index may be older or newer than the documents that the decision is based on.
+    all.retain(|metadata| !matches!(base.get(&metadata.id), Some(None)));
+    for metadata in &mut all {
+        if let Some(Some(loaded)) = base.get(&metadata.id)
+            && loaded.document.version != metadata.version
         {
-            let modified = Stamp::of(&found.metadata).modified();
-            *head = Arc::new(DocumentMeta::of(&found.document, modified));
+            let modified_at = FileStamp::from_metadata(&loaded.metadata).modified_at();
+            *metadata = Arc::new(DocumentMeta::of(&loaded.document, modified_at));
         }
     }
-    Ok(heads)
+    Ok(all)
 }
 
-/// How far a commit came.
-enum Applied {
-    Done,
-    Undone(Failed),
-    /// Some of it may be there.
-    Half(StoreError),
+enum ApplyOutcome {
+    Committed,
+    RolledBack(ApplyError),
+    /// Some of the changes may be in place.
+    Partial(StoreError),
 }
 
 /// Puts the changes in place. Calls `prepare` right before the first of them becomes visible.
-fn apply(
-    tree: &Tree<'_>,
-    base: &Base,
+fn apply_changes(
+    tree: &ProjectTree<'_>,
+    base: &LoadedDocuments,
     changes: &[DocumentChange],
     prepare: impl FnOnce() -> StoreResult<()>,
-) -> Applied {
+) -> ApplyOutcome {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
-    let mut journaled = false;
+    let mut is_journaled = false;
     let outcome = stage_all(tree, base, changes, &mut staged)
         // Before the journal: a commit that another process finishes must have its row.
         .and_then(|()| prepare())
         .and_then(|()| {
             if needs_journal(base, changes) {
                 journal::write(tree.root, base, changes)?;
-                journaled = true;
+                is_journaled = true;
             }
             Ok(())
         })
-        .map_err(Failed::from)
+        .map_err(ApplyError::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
-    let whole = if outcome.is_err() { put_back(&staged[..exchanged], journaled) } else { Ok(()) };
-    // Not before all is new or all is old, durably: a commit that is half done needs it.
-    if journaled && whole.is_ok() {
+    let restored = match outcome {
+        Ok(()) => Ok(()),
+        Err(_) => put_back(&staged[..exchanged], is_journaled),
+    };
+    // A partial commit needs its journal. So it is removed only when all files are durably new, or
+    // all durably old.
+    if is_journaled && restored.is_ok() {
         journal::remove(tree.root);
     }
     for replacement in &staged {
         replacement.remove_temp();
     }
-    match (outcome, whole) {
-        (Ok(()), _) => Applied::Done,
-        (Err(failed), Ok(())) => Applied::Undone(failed),
-        (Err(_), Err(error)) if journaled => Applied::Half(journal::kept(&error)),
-        (Err(Failed::Store(error)), Err(_)) | (Err(Failed::ChangedSince), Err(error)) => {
-            Applied::Half(error)
+    match (outcome, restored) {
+        (Ok(()), _) => ApplyOutcome::Committed,
+        (Err(error), Ok(())) => ApplyOutcome::RolledBack(error),
+        (Err(_), Err(error)) if is_journaled => {
+            ApplyOutcome::Partial(journal::commit_left_open(&error))
         }
+        (Err(ApplyError::Store(error)), Err(_))
+        | (Err(ApplyError::ConcurrentWrite), Err(error)) => ApplyOutcome::Partial(error),
     }
 }
 
 /// True if at least two documents change besides AGENTS.md, which is derived.
-fn needs_journal(base: &Base, changes: &[DocumentChange]) -> bool {
-    let is_there = |change: &DocumentChange| {
-        change.version().is_some() || base.get(change.id()).is_some_and(Option::is_some)
-    };
-    let own = |change: &&DocumentChange| {
-        change.id().kind != DocumentKind::Instructions && is_there(change)
-    };
-    changes.iter().filter(own).nth(1).is_some()
+fn needs_journal(base: &LoadedDocuments, changes: &[DocumentChange]) -> bool {
+    let mut count = 0;
+    for change in changes {
+        // Deleting a document that does not exist changes nothing.
+        let existed = base.get(change.id()).is_some_and(Option::is_some);
+        let is_effective = change.version().is_some() || existed;
+        if is_effective && change.id().kind != DocumentKind::Instructions {
+            count += 1;
+        }
+    }
+    count >= 2
 }

@@ -1,16 +1,16 @@
-//! The steps of a commit and of looking at files, where tests make the process die or the step
-//! fail.
+//! Failpoints: the steps of reading and committing at which tests kill the process or return an
+//! error.
 //!
-//! Outside of tests every step just succeeds and costs nothing.
+//! Outside of tests every failpoint succeeds and costs nothing.
 
 use std::fs::File;
 use std::io;
 
 use reqlore_local_state::team_file::CreationStep;
 
-/// What has just been done.
+/// A step, named after what has just been done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FailPoint {
     Locked,
     Read,
     Decided,
@@ -18,10 +18,10 @@ pub(crate) enum Step {
     Prepared,
     /// The intent is deleted.
     Confirmed,
-    /// A commit is about to be rolled back in the audit.
+    /// The audit row of a failed commit is about to be rolled back.
     RollingBack,
     RolledBack,
-    /// The team database is being created.
+    /// A step of creating the team database.
     Team(CreationStep),
     TempCreated,
     TempWritten,
@@ -44,7 +44,7 @@ pub(crate) enum Step {
 
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "in tests it fails")]
-pub(crate) fn reached(_: Step) -> io::Result<()> {
+pub(crate) fn hit_failpoint(_: FailPoint) -> io::Result<()> {
     Ok(())
 }
 
@@ -52,18 +52,18 @@ pub(crate) fn reached(_: Step) -> io::Result<()> {
 #[path = "tests/failpoint.rs"]
 pub(crate) mod under_test;
 #[cfg(test)]
-pub(crate) use under_test::reached;
+pub(crate) use under_test::hit_failpoint;
 
-/// Does this file system exchange names? Tests can say that it does not.
-pub(crate) fn exchanges() -> bool {
+/// False if a test simulates a file system that can't exchange names.
+pub(crate) fn supports_exchange() -> bool {
     #[cfg(test)]
     return under_test::EXCHANGES.get();
     #[cfg(not(test))]
     true
 }
 
-/// Makes a file or folder durable; the step is reached by that and by nothing else.
-pub(crate) fn synced(step: Step, file: &File) -> io::Result<()> {
+/// Syncs a file or folder, then hits the failpoint. Tests detect a missing sync by its failpoint.
+pub(crate) fn sync_file(step: FailPoint, file: &File) -> io::Result<()> {
     file.sync_all()?;
-    reached(step)
+    hit_failpoint(step)
 }

@@ -1,10 +1,10 @@
-//! The redo journal: a commit of several documents is stored completely before the first of them
-//! changes, so that the next process finishes it if this one dies in between.
+//! Redo journal: stores a commit of several documents before the first file changes, so that the
+//! next process can finish it.
 //!
-//! The holder of the project's lock rolls a journal forward, and readers try to. A reader that
-//! finds it while its writer still runs goes on without. It may see some old and some new documents
-//! for the few milliseconds of the exchange. A journal may come with a cloned repository, so
-//! nothing in it is trusted unchecked.
+//! The holder of the project's lock rolls a journal forward; readers try to get the lock and do it.
+//! If the writer still runs, a reader continues and may see some old and some new documents, for
+//! the few milliseconds of the exchange. A journal may come with a cloned repository, so all of its
+//! content is validated.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,150 +20,163 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{failed, not_written, refused};
-use crate::failpoint::{Step, reached, synced};
-use crate::layout::{Layout, Root, Tree};
-use crate::local::{self, LOCAL};
-use crate::lock::Lock;
-use crate::stage_and_swap::{Base, Failed, Found, Leftovers, apply_one, lock_requirements};
+use crate::failpoint::{FailPoint, hit_failpoint, sync_file};
+use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::local::{self, LOCAL_STATE_DIR};
+use crate::lock::ProjectLock;
+use crate::stage_and_swap::{
+    ApplyError, LoadedDocument, LoadedDocuments, StaleTempFiles, apply_one, lock_requirements,
+};
 
-const NAME: &str = "journal";
-/// Its name in messages.
-const SHOWN: &str = ".reqlore/local/journal";
-/// Its first bytes; its own identity and the checksum of the rest follow.
+const FILE_NAME: &str = "journal";
+const DISPLAY_PATH: &str = ".reqlore/local/journal";
+/// The first bytes. The journal's own identity and the checksum of the body follow.
 const MAGIC: &[u8] = b"reqlore journal 2\n";
-/// The largest one, in bytes.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// The most attempts at a document that an editor saves meanwhile.
-const ATTEMPTS: usize = 3;
+/// The number of attempts at a document that an editor saves at the same time.
+const MAX_ATTEMPTS: usize = 3;
 
 /// One document's change.
 #[derive(Serialize, Deserialize)]
-struct Entry<'a> {
+struct JournalEntry<'a> {
     id: DocumentId,
-    /// The version that was read; `None` where there was no document.
+    /// The version that was read; `None` if there was no document.
     expected: Option<Version>,
-    /// The complete new bytes; `None` to delete.
+    /// The complete new content; `None` to delete.
     #[serde(borrow)]
     new: Option<&'a [u8]>,
 }
 
-/// True if there may be one, of a killed process or a running one. Links on the way are followed.
-pub(crate) fn is_there(project: &Path) -> bool {
-    let path = project.join(LOCAL).join(NAME);
-    let found = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
-    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+/// True if there may be a journal, of a killed process or of a running one. Follows links on the
+/// way, so the result is only a hint.
+pub(crate) fn exists(project: &Path) -> bool {
+    let path = project.join(LOCAL_STATE_DIR).join(FILE_NAME);
+    let stat = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// Stores the changes of a commit, durably.
-pub(crate) fn write(root: &Root, base: &Base, changes: &[DocumentChange]) -> StoreResult<()> {
-    let fail = |error| not_written(LOCAL, "write the journal", error);
-    let entry = |change| entry(base, change);
-    let body = postcard::to_allocvec(&changes.iter().map(entry).collect::<Vec<_>>())
-        .map_err(|error| StoreError::Internal(error.to_string()))?;
+pub(crate) fn write(
+    root: &ProjectRoot,
+    base: &LoadedDocuments,
+    changes: &[DocumentChange],
+) -> StoreResult<()> {
+    let entries: Vec<_> = changes.iter().map(|change| journal_entry(base, change)).collect();
+    let body =
+        postcard::to_allocvec(&entries).map_err(|error| StoreError::Internal(error.to_string()))?;
     if body.len() > MAX_BYTES {
         let reason = format!(
-            "one change of more than {} MiB is too large; make it in parts. Nothing was written",
+            "the change is larger than {} MiB; split it. Nothing was written",
             MAX_BYTES >> 20
         );
         return Err(refused("the project's folder", &reason));
     }
-    let local = local::create(&root.dir)?;
+    let local = local::open_or_create(&root.dir)?;
+    // A file of that name is not ours: `recover` has removed our journals under the same lock.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mut file = match rustix::fs::openat(&local, NAME, flags, Mode::from(0o600)) {
+    let file = match rustix::fs::openat(&local, FILE_NAME, flags, Mode::from(0o600)) {
         Ok(file) => File::from(file),
         Err(Errno::EXIST) => {
-            let reason = "stands where the journal must be written; move it away and try again. \
+            let reason = "blocks the journal, which needs this name; move it away and try again. \
                           Nothing was written";
-            return Err(refused(SHOWN, reason));
+            return Err(refused(DISPLAY_PATH, reason));
         }
-        Err(error) => return Err(fail(error.into())),
+        Err(error) => return Err(not_journaled(error.into())),
     };
-    let mut write = || -> io::Result<()> {
-        file.write_all(MAGIC)?;
-        file.write_all(local::file_identity(&file.metadata()?).as_bytes())?;
-        file.write_all(Version::of(&body).to_string().as_bytes())?;
-        reached(Step::JournalBegun)?;
-        file.write_all(&body)?;
-        reached(Step::JournalWritten)?;
-        file.sync_all()?;
-        synced(Step::JournalSynced, &as_file(&local)?)
-    };
-    write().map_err(|error| {
+    write_body(&local, file, &body).map_err(|error| {
         remove(root);
-        fail(error)
+        not_journaled(error)
     })
 }
 
-fn entry<'a>(base: &Base, change: &'a DocumentChange) -> Entry<'a> {
+fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
+    file.write_all(MAGIC)?;
+    file.write_all(local::file_identity(&file.metadata()?).as_bytes())?;
+    // The checksum comes first, so that a journal that was cut off is recognized.
+    file.write_all(Version::of(body).to_string().as_bytes())?;
+    hit_failpoint(FailPoint::JournalBegun)?;
+    file.write_all(body)?;
+    hit_failpoint(FailPoint::JournalWritten)?;
+    file.sync_all()?;
+    sync_file(FailPoint::JournalSynced, &as_file(local)?)
+}
+
+fn not_journaled(error: io::Error) -> StoreError {
+    not_written(LOCAL_STATE_DIR, "write the journal", error)
+}
+
+fn journal_entry<'a>(base: &LoadedDocuments, change: &'a DocumentChange) -> JournalEntry<'a> {
     let id = change.id().clone();
-    let found = base.get(&id).and_then(Option::as_ref);
+    let old = base.get(&id).and_then(Option::as_ref);
     let new = match change {
         DocumentChange::Put { document } => Some(&*document.body),
         DocumentChange::Delete { .. } => None,
     };
-    Entry { expected: found.map(|found| found.document.version), id, new }
+    JournalEntry { expected: old.map(|old| old.document.version), id, new }
 }
 
-/// Removes the journal of a commit that was applied or put back. That is made durable as well: one
-/// that came back after a power cut would undo what was written since.
-pub(crate) fn remove(root: &Root) {
-    let removed = local::find(&root.dir).and_then(|local| {
-        let Some(local) = local else { return Ok(()) };
-        local.remove_file(NAME)?;
-        synced(Step::JournalRemoved, &as_file(&local)?)
-    });
-    match removed {
+/// Removes the journal of a commit that was applied or rolled back. The removal is durable too: a
+/// journal that came back after a power cut would undo later writes.
+pub(crate) fn remove(root: &ProjectRoot) {
+    match try_remove(root) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::error!(%error, "the journal in {LOCAL} could not be removed");
+            tracing::error!(%error, "the journal in {LOCAL_STATE_DIR} could not be removed");
         }
         _ => {}
     }
 }
 
-/// The error of a commit that failed and could not be put back: its journal is still there.
-pub(crate) fn kept(error: &StoreError) -> StoreError {
-    let reason = format!(
-        "a commit failed and could not be undone: {error}. The next call finishes it instead; read \
-         again what you meant to write before you go on"
-    );
-    StoreError::Unavailable { place: SHOWN.to_owned(), reason, source: None }
+fn try_remove(root: &ProjectRoot) -> io::Result<()> {
+    let Some(local) = local::open_existing(&root.dir)? else { return Ok(()) };
+    local.remove_file(FILE_NAME)?;
+    sync_file(FailPoint::JournalRemoved, &as_file(&local)?)
 }
 
-/// Finishes the commit of a killed process.
-pub(crate) fn settle(layout: &Layout, lock: &Lock) -> StoreResult<()> {
+/// The error of a commit that could not be rolled back and keeps its journal.
+pub(crate) fn commit_left_open(error: &StoreError) -> StoreError {
+    let reason = format!(
+        "a commit failed and could not be rolled back: {error}. The next call finishes the commit; \
+         read the documents again before you continue"
+    );
+    StoreError::Unavailable { place: DISPLAY_PATH.to_owned(), reason, source: None }
+}
+
+/// Finishes the commit of a killed process, if there is one.
+pub(crate) fn recover(layout: &RequirementsLayout, lock: &ProjectLock) -> StoreResult<()> {
     let root = &lock.root;
-    let local = match local::find(&root.dir) {
+    let local = match local::open_existing(&root.dir) {
         Ok(Some(local)) => local,
         Ok(None) => return Ok(()),
-        // Another user's: no writer of this project left a journal there.
+        // The directory of another user can't hold a journal of this project's writers.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
-        Err(error) => return Err(failed(LOCAL, "open it", error)),
+        Err(error) => return Err(failed(LOCAL_STATE_DIR, "open it", error)),
     };
-    let (bytes, identity) = match read(&local) {
-        Ok(Some(found)) => found,
+    let (bytes, identity) = match read_journal(&local) {
+        Ok(Some(journal)) => journal,
         Ok(None) => return Ok(()),
-        Err(error) => return Err(failed(LOCAL, "read the journal", error)),
+        Err(error) => return Err(failed(LOCAL_STATE_DIR, "read the journal", error)),
     };
     if !is_ours(&bytes) {
-        tracing::debug!("{SHOWN} is no journal of ours; it is left");
+        tracing::debug!("{DISPLAY_PATH}: not a journal of Reqlore; ignoring it");
         return Ok(());
     }
     if is_copied(&bytes, &identity) {
-        tracing::warn!("{SHOWN} came with a clone or a copy; it is dropped, nothing is applied");
-    } else if let Some(entries) = parse(&bytes) {
-        tracing::warn!(documents = entries.len(), "finishing a commit that was interrupted");
-        roll_all(layout, root, &entries).map_err(unfinished)?;
+        tracing::warn!("{DISPLAY_PATH}: came with a clone or a copy; removing it unapplied");
+    } else if let Some(entries) = parse_entries(&bytes) {
+        tracing::warn!(documents = entries.len(), "finishing an interrupted commit");
+        roll_forward_all(layout, root, &entries).map_err(recovery_failed)?;
     } else {
-        tracing::warn!("a commit was interrupted before it began; nothing of it was written");
+        tracing::warn!("{DISPLAY_PATH}: incomplete, so its commit had not begun; removing it");
     }
     remove(root);
     Ok(())
 }
 
-/// A regular file's bytes and its identity; anything else is no journal.
-fn read(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
+/// Reads the journal's bytes and its identity; `None` if it is missing or not a regular file.
+fn read_journal(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
+    // The name may be a link or a pipe that came with a repository.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::openat(local, NAME, flags, Mode::empty()) {
+    let file = match rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -173,61 +186,67 @@ fn read(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    // A longer one is not ours: its checksum is wrong then.
+    // A longer file is not ours. Cut off here, it fails the checksum.
     let limit = MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH + MAX_BYTES;
     file.take(limit as u64).read_to_end(&mut bytes)?;
     Ok(Some((bytes, local::file_identity(&metadata))))
 }
 
-/// True if it begins as one of ours, even one that was interrupted after a few bytes.
+/// True if the file begins like our journals, even if only a few bytes were written.
 fn is_ours(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
 }
 
-/// True if it names another file than itself, as one of a clone does.
+/// True if the journal contains the identity of another file, as in a clone.
 fn is_copied(bytes: &[u8], identity: &str) -> bool {
-    let named = bytes.get(MAGIC.len()..).and_then(|rest| rest.get(..local::IDENTITY_LENGTH));
-    named.is_some_and(|named| named != identity.as_bytes())
+    let stored = bytes.get(MAGIC.len()..).and_then(|rest| rest.get(..local::IDENTITY_LENGTH));
+    stored.is_some_and(|stored| stored != identity.as_bytes())
 }
 
-/// `None` for one that is torn or was not written by us.
-fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+/// Returns the journal's entries; `None` if it is incomplete or invalid.
+fn parse_entries(bytes: &[u8]) -> Option<Vec<JournalEntry<'_>>> {
     let (_, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(local::IDENTITY_LENGTH)?;
-    let (sum, body) = rest.split_at_checked(Version::LENGTH)?;
-    if sum != Version::of(body).to_string().as_bytes() {
+    let (checksum, body) = rest.split_at_checked(Version::LENGTH)?;
+    if checksum != Version::of(body).to_string().as_bytes() {
         return None;
     }
-    let entries: Vec<Entry<'_>> = postcard::from_bytes(body).ok()?;
-    entries.iter().all(|entry| entry.id.check().is_ok()).then_some(entries)
+    let entries: Vec<JournalEntry<'_>> = postcard::from_bytes(body).ok()?;
+    let are_valid = entries.iter().all(|entry| entry.id.check().is_ok());
+    are_valid.then_some(entries)
 }
 
-/// Brings all documents to their new states, save those that can't be written.
-fn roll_all(layout: &Layout, root: &Root, entries: &[Entry<'_>]) -> StoreResult<()> {
-    let mut tree = Tree::new(root, layout);
+/// Rolls all documents forward. Documents that can never be written are skipped and logged.
+fn roll_forward_all(
+    layout: &RequirementsLayout,
+    root: &ProjectRoot,
+    entries: &[JournalEntry<'_>],
+) -> StoreResult<()> {
+    let mut tree = ProjectTree::new(root, layout);
     let kinds = entries.iter().map(|entry| entry.id.kind);
-    let _shared = match lock_requirements(root, &tree, kinds) {
-        Err(error) if may_pass(&error) => return Err(error),
-        // Its documents can't be reached either.
-        locked => locked.ok().flatten(),
+    let _requirements_lock = match lock_requirements(root, &tree, kinds) {
+        Ok(lock) => lock,
+        Err(error) if is_transient(&error) => return Err(error),
+        // Its documents can't be accessed either, and are skipped below.
+        Err(_) => None,
     };
     for entry in entries {
         let document = entry.id.to_string();
-        match roll(&mut tree, entry) {
+        match roll_forward(&mut tree, entry) {
             Ok(true) => {}
             Ok(false) => {
-                tracing::warn!(document, "was edited since the commit was interrupted; it is left");
+                tracing::warn!(document, "edited since the commit was interrupted; skipping it");
             }
-            Err(error) if may_pass(&error) => return Err(error),
+            Err(error) if is_transient(&error) => return Err(error),
             Err(error) => {
-                tracing::warn!(document, %error, "can't be written as was meant; it is left");
+                tracing::warn!(document, %error, "the change can't be written; skipping it");
             }
         }
     }
     Ok(())
 }
 
-/// True if the same may succeed later. A journal that can never be applied would block each write.
-fn may_pass(error: &StoreError) -> bool {
+/// True if the operation may succeed later. Other errors must not block all writes forever.
+fn is_transient(error: &StoreError) -> bool {
     match error {
         StoreError::Refused { .. } | StoreError::Unreadable { .. } => false,
         StoreError::Unavailable { source: Some(source), .. } => !matches!(
@@ -238,25 +257,25 @@ fn may_pass(error: &StoreError) -> bool {
     }
 }
 
-/// The error of a journal that can't be applied now, with the way out.
-fn unfinished(error: StoreError) -> StoreError {
+/// The error of a journal that can't be applied now.
+fn recovery_failed(error: StoreError) -> StoreError {
     if matches!(error, StoreError::Busy { .. }) {
         return error;
     }
     let reason = format!(
-        "an interrupted commit could not be finished, and nothing else can be written before: \
-         {error}. Correct that and try again; or remove {SHOWN}, which leaves every document as \
-         it is now"
+        "an interrupted commit could not be finished and blocks all writes: {error}. Correct that \
+         and try again; or remove {DISPLAY_PATH}, which leaves all documents as they are now"
     );
-    StoreError::Unavailable { place: SHOWN.to_owned(), reason, source: None }
+    StoreError::Unavailable { place: DISPLAY_PATH.to_owned(), reason, source: None }
 }
 
-/// Brings one document to its new state; false when it is in neither.
-fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
+/// Rolls one document forward; false if it has neither the old nor the new version.
+fn roll_forward(tree: &mut ProjectTree<'_>, entry: &JournalEntry<'_>) -> StoreResult<bool> {
     let id = &entry.id;
-    for _ in 0..ATTEMPTS {
-        let found = Found::read(tree, id)?;
-        let version = found.as_ref().map(|found| found.document.version);
+    for _ in 0..MAX_ATTEMPTS {
+        let loaded = LoadedDocument::read(tree, id)?;
+        let version = loaded.as_ref().map(|loaded| loaded.document.version);
+        // The killed process had already replaced this document.
         if version == entry.new.map(Version::of) {
             return Ok(true);
         }
@@ -267,12 +286,14 @@ fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
             Some(new) => DocumentChange::put(id.clone(), Bytes::copy_from_slice(new)),
             None => DocumentChange::Delete { id: id.clone() },
         };
-        Leftovers::default().remove(tree, std::slice::from_ref(&change));
+        // The killed process may have left its temporary file.
+        StaleTempFiles::default().remove_all(tree, std::slice::from_ref(&change));
         tree.create_folder(id)?;
-        match apply_one(tree, &Base::from([(id.clone(), found)]), &change) {
+        match apply_one(tree, &LoadedDocuments::from([(id.clone(), loaded)]), &change) {
             Ok(()) => return Ok(true),
-            Err(Failed::ChangedSince) => {}
-            Err(Failed::Store(error)) => return Err(error),
+            // An editor saved it just now: compare the versions again.
+            Err(ApplyError::ConcurrentWrite) => {}
+            Err(ApplyError::Store(error)) => return Err(error),
         }
     }
     Ok(false)

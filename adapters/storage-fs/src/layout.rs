@@ -1,4 +1,4 @@
-//! Paths of documents: from a kind and a name to a file beneath the project's root.
+//! Locates documents: maps a kind and a name to a file beneath the project's root.
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
@@ -9,144 +9,163 @@ use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document;
 use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_local_state::{create_folder, open_folder};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
 
-/// The folder of the docsets' configuration, and its name there (S3 REQ-3).
-pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
+/// The docsets' configuration: its folder, and its name there.
+pub(crate) const DOCSETS_FOLDER: &str = ".knowledge";
+pub(crate) const DOCSETS_FILE: &str = "config.yaml";
 
-/// The handle of a project's root; all paths are resolved beneath it.
+/// Handle of a project's root folder; all paths are resolved beneath it.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct ProjectRoot {
     pub(crate) dir: Dir,
 }
 
-impl Root {
+impl ProjectRoot {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
         let opened = reqlore_durable_fs::open_dir_without_links(path)
             .map_err(|error| failed("the project's folder", "open it", error))?;
-        // The path was resolved and checked before: a link in it means that it was swapped.
+        // The path was resolved before, so a link in it means that a folder was replaced.
         let Some(dir) = opened else {
-            return Err(refused(
-                "the project's folder",
-                "was moved or replaced meanwhile; try again",
-            ));
+            return Err(refused("the project's folder", "was moved or replaced; try again"));
         };
         Ok(Self { dir: Dir::from_std_file(dir) })
     }
 }
 
-/// One file: its folder's handle, its name there, and how messages call it.
+/// A file by its folder's handle. The file may not exist.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     pub(crate) dir: Arc<Dir>,
     pub(crate) name: String,
-    pub(crate) shown: String,
+    /// The path in messages, relative to the root.
+    pub(crate) display_path: String,
 }
 
-/// All places of a project. The requirements directory is looked for when somebody needs it.
+/// Locates the files of one project. Searches the requirements directory when it is first needed.
 #[derive(Debug)]
-pub(crate) struct Tree<'a> {
-    pub(crate) root: &'a Root,
-    layout: &'a Layout,
-    requirements: OnceCell<Requirements<'a>>,
-    /// The folder of the last document of an area, where that is kept open.
-    last: Option<RefCell<Option<Opened>>>,
+pub(crate) struct ProjectTree<'a> {
+    pub(crate) root: &'a ProjectRoot,
+    layout: &'a RequirementsLayout,
+    requirements: OnceCell<RequirementsDir<'a>>,
+    /// The folder of the last located document of an area; `None` if folders are not kept open.
+    last_folder: Option<RefCell<Option<OpenedFolder>>>,
 }
 
-/// An area's folder: of which kind, its path in there, and its handle.
-type Opened = (DocumentKind, String, Arc<Dir>);
+/// A folder of an area: its documents' kind, its path in the area, and its handle.
+type OpenedFolder = (DocumentKind, String, Arc<Dir>);
 
-impl<'a> Tree<'a> {
-    pub(crate) fn new(root: &'a Root, layout: &'a Layout) -> Self {
-        Self { root, layout, requirements: OnceCell::new(), last: None }
+impl<'a> ProjectTree<'a> {
+    pub(crate) fn new(root: &'a ProjectRoot, layout: &'a RequirementsLayout) -> Self {
+        Self { root, layout, requirements: OnceCell::new(), last_folder: None }
     }
 
-    /// The same for many documents in a row that are only read: each folder is opened once. A write
-    /// must not, because its folder may be moved away since.
-    pub(crate) fn to_read(root: &'a Root, layout: &'a Layout) -> Self {
-        Self { last: Some(RefCell::default()), ..Self::new(root, layout) }
+    /// Creates a tree that keeps the last folder open, for reading many documents in a row. A write
+    /// must not use it, because the folder may have been moved away.
+    pub(crate) fn read_only(root: &'a ProjectRoot, layout: &'a RequirementsLayout) -> Self {
+        Self { last_folder: Some(RefCell::default()), ..Self::new(root, layout) }
     }
 
-    /// What another thread needs to find the same places.
-    pub(crate) fn parts(&self) -> (&'a Root, &'a Layout) {
+    /// Returns the parts to create the same tree in another thread.
+    pub(crate) fn parts(&self) -> (&'a ProjectRoot, &'a RequirementsLayout) {
         (self.root, self.layout)
     }
 
-    pub(crate) fn requirements(&self) -> StoreResult<&Requirements<'a>> {
+    pub(crate) fn requirements(&self) -> StoreResult<&RequirementsDir<'a>> {
         if let Some(requirements) = self.requirements.get() {
             return Ok(requirements);
         }
-        let found = self.layout.find(self.root)?;
-        Ok(self.requirements.get_or_init(|| found))
+        let requirements = self.layout.find_directory(self.root)?;
+        Ok(self.requirements.get_or_init(|| requirements))
     }
 
-    /// Where there is no AGENTS.md yet, its place may tell which of the directories shall hold it.
+    /// Uses the directory of an imported AGENTS.md, if it is a candidate. Without it the first
+    /// candidate would be used.
     pub(crate) fn prefer_requirements(&mut self, place: Option<&str>) {
-        let directory = place.and_then(|place| place.rsplit_once('/')).map(|(path, _)| path);
-        if let Some(found) = directory.and_then(|path| self.layout.at(self.root, path)) {
-            self.requirements = OnceCell::from(found);
+        let Some((path, _)) = place.and_then(|place| place.rsplit_once('/')) else { return };
+        if let Some(requirements) = self.layout.open_candidate(self.root, path) {
+            self.requirements = OnceCell::from(requirements);
         }
     }
 
-    /// The file of a document; `None` while its folder is not there, or where no file can be it.
-    pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
-        let (folder, name) = match id.kind {
-            DocumentKind::Instructions | DocumentKind::Section => {
-                return self.requirements()?.place(id);
+    /// Locates a document's file; `None` if its folder is missing, or no file can have its name.
+    pub(crate) fn locate(&self, id: &DocumentId) -> StoreResult<Option<FileLocation>> {
+        match id.kind {
+            DocumentKind::Instructions | DocumentKind::Section => self.requirements()?.locate(id),
+            DocumentKind::Docsets => self.locate_docsets(),
+            DocumentKind::Entity => self.locate_in_area(DocumentArea::Knowledge, id),
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
+                self.locate_in_area(DocumentArea::Backlog, id)
             }
-            DocumentKind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
-            DocumentKind::Entity => return self.within(Area::Knowledge, id),
-            DocumentKind::Item(_) | DocumentKind::Deleted => return self.within(Area::Backlog, id),
-        };
-        let shown = format!("{folder}/{name}");
-        match self.root.dir.open_dir(&folder) {
-            Ok(dir) => Ok(Some(Place { dir: Arc::new(dir), name, shown })),
-            Err(error) if is_not_there(&error) => Ok(None),
-            Err(error) => Err(failed(&shown, "open its folder", error)),
         }
     }
 
-    /// The file of a document of an area. As in the listing, links to folders are not followed;
-    /// only the area's top may be one, to a folder inside.
-    fn within(&self, area: Area, id: &DocumentId) -> StoreResult<Option<Place>> {
-        let Some((folders, name)) = path_within(id) else { return Ok(None) };
-        let shown = id.to_string();
-        let path = id.name.rsplit_once('/').map_or("", |(path, _)| path);
-        let last = self.last.as_ref().map(RefCell::borrow);
-        if let Some((kind, last, dir)) = last.as_ref().and_then(|last| last.as_ref())
-            && (*kind, last.as_str()) == (id.kind, path)
-        {
-            return Ok(Some(Place { dir: Arc::clone(dir), name, shown }));
+    fn locate_docsets(&self) -> StoreResult<Option<FileLocation>> {
+        let display_path = format!("{DOCSETS_FOLDER}/{DOCSETS_FILE}");
+        match self.root.dir.open_dir(DOCSETS_FOLDER) {
+            Ok(dir) => Ok(Some(FileLocation {
+                dir: Arc::new(dir),
+                name: DOCSETS_FILE.to_owned(),
+                display_path,
+            })),
+            Err(error) if is_not_there(&error) => Ok(None),
+            Err(error) => Err(failed(&display_path, "open its folder", error)),
         }
-        drop(last);
-        let Some(dir) = self.open_within(area, &folders, &shown)?.map(Arc::new) else {
+    }
+
+    /// Locates a document of an area. As in a listing, links to folders are not followed, except
+    /// that the area's top folder may be a link to a folder beneath the root.
+    fn locate_in_area(
+        &self,
+        area: DocumentArea,
+        id: &DocumentId,
+    ) -> StoreResult<Option<FileLocation>> {
+        let Some((folders, name)) = path_in_area(id) else { return Ok(None) };
+        let display_path = id.to_string();
+        let path = id.name.rsplit_once('/').map_or("", |(path, _)| path);
+        if let Some(dir) = self.opened_folder(id.kind, path) {
+            return Ok(Some(FileLocation { dir, name, display_path }));
+        }
+        let Some(dir) = self.open_folders(area, &folders, &display_path)? else {
             return Ok(None);
         };
-        if let Some(last) = &self.last {
-            *last.borrow_mut() = Some((id.kind, path.to_owned(), Arc::clone(&dir)));
+        let dir = Arc::new(dir);
+        if let Some(last_folder) = &self.last_folder {
+            *last_folder.borrow_mut() = Some((id.kind, path.to_owned(), Arc::clone(&dir)));
         }
-        Ok(Some(Place { dir, name, shown }))
+        Ok(Some(FileLocation { dir, name, display_path }))
     }
 
-    fn open_within(&self, area: Area, folders: &[&str], shown: &str) -> StoreResult<Option<Dir>> {
-        let fail = |error| failed(shown, "open its folder", error);
-        let mut dir = match self.root.dir.open_dir(area.top()) {
+    fn opened_folder(&self, kind: DocumentKind, path: &str) -> Option<Arc<Dir>> {
+        let opened = self.last_folder.as_ref()?.borrow();
+        let (opened_kind, opened_path, dir) = opened.as_ref()?;
+        (*opened_kind == kind && opened_path == path).then(|| Arc::clone(dir))
+    }
+
+    fn open_folders(
+        &self,
+        area: DocumentArea,
+        folders: &[&str],
+        display_path: &str,
+    ) -> StoreResult<Option<Dir>> {
+        let mut dir = match self.root.dir.open_dir(area.top_folder()) {
             Ok(dir) => dir,
             Err(error) if is_not_there(&error) => return Ok(None),
-            Err(error) => return Err(fail(error)),
+            Err(error) => return Err(failed(display_path, "open its folder", error)),
         };
-        for part in folders {
-            dir = match open_folder(&dir, part) {
+        for folder in folders {
+            dir = match open_folder(&dir, folder) {
                 Ok(inner) => Dir::from_std_file(inner.into()),
+                // A listing skips links too, so the document does not exist.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
                     return Ok(None);
                 }
-                Err(error) => return Err(fail(error.into())),
+                Err(error) => return Err(failed(display_path, "open its folder", error.into())),
             };
         }
         Ok(Some(dir))
@@ -156,46 +175,55 @@ impl<'a> Tree<'a> {
     pub(crate) fn create_folder(&mut self, id: &DocumentId) -> StoreResult<()> {
         match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => {
+                // Searches the directory if that was not done yet.
                 self.requirements()?;
                 match self.requirements.get_mut() {
                     Some(requirements) => requirements.create(),
                     None => Ok(()),
                 }
             }
-            DocumentKind::Docsets => create(self.root, DOCSETS.0).map(drop),
-            DocumentKind::Entity => self.create_within(Area::Knowledge, id),
-            DocumentKind::Item(_) | DocumentKind::Deleted => self.create_within(Area::Backlog, id),
+            DocumentKind::Docsets => create_path(self.root, DOCSETS_FOLDER).map(drop),
+            DocumentKind::Entity => self.create_in_area(DocumentArea::Knowledge, id),
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
+                self.create_in_area(DocumentArea::Backlog, id)
+            }
         }
     }
 
-    fn create_within(&self, area: Area, id: &DocumentId) -> StoreResult<()> {
-        let refused = |reason| Err(refused(&id.to_string(), reason));
-        let Some((folders, _)) = path_within(id) else {
-            return refused("is no name that a file can have here");
+    fn create_in_area(&self, area: DocumentArea, id: &DocumentId) -> StoreResult<()> {
+        let display_path = id.to_string();
+        let Some((folders, _)) = path_in_area(id) else {
+            return Err(refused(&display_path, "is not a valid file name here; use another one"));
         };
-        let mut dir = create(self.root, area.top())?;
-        for part in folders {
-            create_in(&dir, part, &id.to_string())?;
-            dir = match open_folder(&dir, part) {
-                Ok(inner) => Dir::from_std_file(inner.into()),
-                Err(_) => return refused("has a link or a file where a folder must be"),
+        let mut dir = create_path(self.root, area.top_folder())?;
+        for folder in folders {
+            create_part(&dir, folder, &display_path)?;
+            let Ok(inner) = open_folder(&dir, folder) else {
+                return Err(refused(
+                    &display_path,
+                    "has a link or a file where a folder must be; remove it",
+                ));
             };
+            dir = Dir::from_std_file(inner.into());
         }
         Ok(())
     }
 }
 
-/// The folders of a document below the top of its area, and its file; `None` for a name that would
-/// lead out of there, to a hidden file, or deeper than the listing goes.
-fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
+/// Returns a document's folders below the top folder of its area, and its file name; `None` for a
+/// name that would leave the area, be hidden, or be nested deeper than the listing goes.
+fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
+    const MAX_NAME_BYTES: usize = 4_000;
     let name = id.name.as_str();
-    let hidden = |part: &str| part.is_empty() || part.starts_with('.');
-    if name.len() > 4_000 || name.contains('\0') || name.split('/').any(hidden) {
+    if name.len() > MAX_NAME_BYTES || name.contains('\0') {
         return None;
     }
     let mut folders: Vec<&str> = name.split('/').collect();
+    if folders.iter().any(|part| part.is_empty() || part.starts_with('.')) {
+        return None;
+    }
     let stem = folders.pop()?;
-    if folders.len() > Area::of(id.kind)?.depth() {
+    if folders.len() > DocumentArea::of_kind(id.kind)?.max_depth() {
         return None;
     }
     if id.kind != DocumentKind::Entity {
@@ -205,56 +233,67 @@ fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
 }
 
 /// Creates a folder beneath the root, and syncs each folder that got a new entry.
-fn create(root: &Root, path: &str) -> StoreResult<Dir> {
-    let failed = |error| not_written(path, "create the folder", error);
-    let mut dir = root.dir.try_clone().map_err(failed)?;
-    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        create_in(&dir, part, path)?;
-        dir = dir.open_dir(part).map_err(failed)?;
+fn create_path(root: &ProjectRoot, path: &str) -> StoreResult<Dir> {
+    let cloned = root.dir.try_clone();
+    let mut dir = cloned.map_err(|error| not_created(path, error))?;
+    for part in path.split('/') {
+        if matches!(part, "" | ".") {
+            continue;
+        }
+        create_part(&dir, part, path)?;
+        dir = dir.open_dir(part).map_err(|error| not_created(path, error))?;
     }
     Ok(dir)
 }
 
-fn create_in(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
-    create_folder(dir, part, 0o777).map_err(|error| not_written(shown, "create the folder", error))
+fn create_part(dir: &Dir, part: &str, display_path: &str) -> StoreResult<()> {
+    create_folder(dir, part, 0o777).map_err(|error| not_created(display_path, error))
 }
 
-/// A path that goes through a file leads nowhere either (S1 T.3.1).
+fn not_created(display_path: &str, error: io::Error) -> StoreError {
+    not_written(display_path, "create the folder", error)
+}
+
+/// True if nothing exists at the path, also because a part of it is a file.
 pub(crate) fn is_not_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Are these two handles of one folder?
+/// True if both handles are of the same folder.
 pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
-    let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
-    id(a).is_some() && id(a) == id(b)
+    match (rustix::fs::fstat(a), rustix::fs::fstat(b)) {
+        (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino),
+        _ => false,
+    }
 }
 
 const INSTRUCTIONS: &str = "AGENTS.md";
-/// Where AGENTS.md is looked for behind the configured directory (S1 T.3.1).
-const DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
+/// The directories to search for AGENTS.md after the configured one.
+const DEFAULT_DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
 
-/// The directories that may hold AGENTS.md, in the order of S1 T.3.1.
+/// The directories that may hold AGENTS.md, in search order.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct RequirementsLayout {
     candidates: Vec<String>,
 }
 
-/// The requirements directory of a project; it may not be there yet.
+/// A project's requirements directory, which may not exist yet.
 #[derive(Debug)]
-pub(crate) struct Requirements<'a> {
-    root: &'a Root,
-    /// Relative to the root.
+pub(crate) struct RequirementsDir<'a> {
+    root: &'a ProjectRoot,
+    /// The path relative to the root.
     path: String,
     dir: Option<Arc<Dir>>,
     /// AGENTS.md is a symbolic link.
     is_linked: bool,
 }
 
-/// Is this a relative path that stays inside? The message names the variable.
+/// Validates that a path is relative and stays beneath the root. The error names the variable.
 pub(crate) fn check_relative(path: &str) -> Result<(), String> {
-    let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if path.contains('\0') || !Path::new(path).components().all(stays) {
+    let is_beneath = Path::new(path)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if path.contains('\0') || !is_beneath {
         return Err(format!(
             "REQLIX_REQ_REL_PATH: {path:?} must be a path relative to the project's root that \
              stays inside it, such as \"docs/requirements\""
@@ -263,21 +302,29 @@ pub(crate) fn check_relative(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Layout {
+impl RequirementsLayout {
     pub(crate) fn new(configured: Option<&str>) -> Self {
-        let configured = configured.map(|path| path.trim_end_matches('/').to_owned());
-        let candidates = configured.into_iter().chain(DIRECTORIES.map(str::to_owned));
-        Self { candidates: candidates.collect() }
+        let mut candidates = Vec::new();
+        candidates.extend(configured.map(|path| path.trim_end_matches('/').to_owned()));
+        candidates.extend(DEFAULT_DIRECTORIES.map(str::to_owned));
+        Self { candidates }
     }
 
-    /// This directory, if it is one of those where AGENTS.md is looked for.
-    pub(crate) fn at<'a>(&self, root: &'a Root, path: &str) -> Option<Requirements<'a>> {
+    /// Opens a directory if it is one of the candidates.
+    pub(crate) fn open_candidate<'a>(
+        &self,
+        root: &'a ProjectRoot,
+        path: &str,
+    ) -> Option<RequirementsDir<'a>> {
         let path = self.candidates.iter().find(|candidate| *candidate == path)?;
-        Some(Requirements::open(root, path))
+        Some(RequirementsDir::open(root, path))
     }
 
-    /// The first directory that holds an AGENTS.md, else the one where it is to be created.
-    pub(crate) fn find<'a>(&self, root: &'a Root) -> StoreResult<Requirements<'a>> {
+    /// Opens the first candidate with an AGENTS.md, else the one in which it will be created.
+    pub(crate) fn find_directory<'a>(
+        &self,
+        root: &'a ProjectRoot,
+    ) -> StoreResult<RequirementsDir<'a>> {
         for path in &self.candidates {
             let dir = match root.dir.open_dir(path) {
                 Ok(dir) => dir,
@@ -285,94 +332,104 @@ impl Layout {
                 Err(error) => return Err(failed(path, "open the requirements directory", error)),
             };
             match dir.symlink_metadata(INSTRUCTIONS) {
-                Ok(found) => {
-                    return Ok(Requirements {
+                Ok(metadata) => {
+                    return Ok(RequirementsDir {
                         root,
                         path: path.clone(),
                         dir: Some(Arc::new(dir)),
-                        is_linked: found.is_symlink(),
+                        is_linked: metadata.is_symlink(),
                     });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(path, "look for AGENTS.md", error)),
+                Err(error) => return Err(failed(path, "find AGENTS.md", error)),
             }
         }
-        Ok(Requirements::open(root, &self.candidates[0]))
+        Ok(RequirementsDir::open(root, &self.candidates[0]))
     }
 }
 
-impl<'a> Requirements<'a> {
-    /// A directory that may hold no AGENTS.md or not exist yet.
-    fn open(root: &'a Root, path: &str) -> Self {
+impl<'a> RequirementsDir<'a> {
+    /// Opens a directory that may not exist or hold no AGENTS.md.
+    fn open(root: &'a ProjectRoot, path: &str) -> Self {
         let dir = root.dir.open_dir(path).ok().map(Arc::new);
-        let instructions = dir.as_ref().and_then(|dir| dir.symlink_metadata(INSTRUCTIONS).ok());
-        let is_linked = instructions.is_some_and(|found| found.is_symlink());
+        let is_linked = dir.as_ref().is_some_and(|dir| {
+            dir.symlink_metadata(INSTRUCTIONS).is_ok_and(|metadata| metadata.is_symlink())
+        });
         Self { root, path: path.to_owned(), dir, is_linked }
     }
 
-    /// The directory's handle; `None` while it is not there.
+    /// Returns the directory's handle; `None` if it does not exist.
     pub(crate) fn dir(&self) -> Option<&Dir> {
         self.dir.as_deref()
     }
 
-    pub(crate) fn shown(&self, name: &str) -> String {
+    pub(crate) fn display_path(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
-    /// The file of a document; `None` while its directory is not there.
-    pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
+    /// Locates a document's file; `None` if the directory does not exist.
+    pub(crate) fn locate(&self, id: &DocumentId) -> StoreResult<Option<FileLocation>> {
         let Some(dir) = &self.dir else {
             return Ok(None);
         };
         let name = file_name(id);
-        let shown = self.shown(&name);
-        if id.kind == DocumentKind::Instructions && self.is_linked {
-            return self.behind_link(&shown).map(Some);
+        let display_path = self.display_path(&name);
+        if self.is_linked && id.kind == DocumentKind::Instructions {
+            return self.follow_link(&display_path).map(Some);
         }
-        if id.kind == DocumentKind::Section && self.is_linked && is_instructions(dir, &name) {
+        if self.is_linked && id.kind == DocumentKind::Section && is_instructions(dir, &name) {
             return Err(refused(
-                &shown,
-                "is what AGENTS.md links to; the instructions are no section",
+                &display_path,
+                "is the file that AGENTS.md links to, so it can't be a section; use another key",
             ));
         }
-        Ok(Some(Place { dir: Arc::clone(dir), name, shown }))
+        Ok(Some(FileLocation { dir: Arc::clone(dir), name, display_path }))
     }
 
-    /// AGENTS.md is often a link to another file of the project: that one is read and replaced.
-    fn behind_link(&self, shown: &str) -> StoreResult<Place> {
+    /// Locates the target of an AGENTS.md that is a link. Projects often link it to another of
+    /// their files, which is read and replaced instead.
+    fn follow_link(&self, display_path: &str) -> StoreResult<FileLocation> {
         let root = &self.root.dir;
-        let target = root.canonicalize(shown).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                refused(shown, "is a symbolic link to nothing; mend or remove the link")
-            }
-            _ => failed(shown, "follow the link", error),
+        // Fails with `PermissionDenied` if the link leads out of the root.
+        let target = root.canonicalize(display_path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => refused(
+                display_path,
+                "is a symbolic link to a missing file; fix or remove the link",
+            ),
+            _ => failed(display_path, "follow the link", error),
         })?;
-        let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
-        if target.components().any(is_hidden) || target.extension().is_none_or(|e| e != "md") {
+        // For example `.git/hooks`, whose files would be executed.
+        let is_hidden =
+            target.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
+        if is_hidden || target.extension().is_none_or(|extension| extension != "md") {
             return Err(refused(
-                shown,
-                "links to a file that is no markdown or is hidden; link it \
-                                       to a visible .md file of the project",
+                display_path,
+                "links to a file that is hidden or not Markdown; link it to a visible .md file of \
+                 the project",
             ));
         }
-        let parent = target.parent().filter(|path| !path.as_os_str().is_empty());
-        let dir = match parent {
-            Some(path) => root.open_dir(path),
-            None => root.try_clone(),
+        let opened = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => root.open_dir(parent),
+            _ => root.try_clone(),
         };
-        let dir = dir.map_err(|error| failed(shown, "open the folder behind the link", error))?;
-        match target.file_name().and_then(|name| name.to_str()) {
-            Some(name) => {
-                Ok(Place { dir: Arc::new(dir), name: name.to_owned(), shown: shown.to_owned() })
-            }
-            None => Err(refused(shown, "links to a file whose name is not UTF-8")),
-        }
+        let dir = opened
+            .map_err(|error| failed(display_path, "open the folder of the link's target", error))?;
+        let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
+            return Err(refused(
+                display_path,
+                "links to a file whose name is not UTF-8; rename that file",
+            ));
+        };
+        Ok(FileLocation {
+            dir: Arc::new(dir),
+            name: name.to_owned(),
+            display_path: display_path.to_owned(),
+        })
     }
 
-    /// Creates the directory.
     pub(super) fn create(&mut self) -> StoreResult<()> {
         if self.dir.is_none() {
-            self.dir = Some(Arc::new(create(self.root, &self.path)?));
+            self.dir = Some(Arc::new(create_path(self.root, &self.path)?));
         }
         Ok(())
     }
@@ -385,35 +442,36 @@ fn file_name(id: &DocumentId) -> String {
     }
 }
 
-/// The section that a file of this name holds; `None` for one that no key can name.
-pub(crate) fn section_of(file: &str) -> Option<DocumentId> {
+/// Returns the section in a file of this name; `None` if no section key gives this name.
+pub(crate) fn section_id(file: &str) -> Option<DocumentId> {
     let key = SectionKey::try_from(file.strip_suffix(".md")?.to_owned()).ok()?;
     Some(DocumentId::section(key.as_str()))
 }
 
-/// True if this file of the directory is the target of the link AGENTS.md.
+/// True if the file is the one that AGENTS.md links to.
 fn is_instructions(dir: &Dir, name: &str) -> bool {
-    let inode = |found: io::Result<cap_std::fs::Metadata>| found.ok().map(|found| found.ino());
-    inode(dir.metadata(INSTRUCTIONS))
-        .is_some_and(|instructions| inode(dir.symlink_metadata(name)) == Some(instructions))
+    match (dir.metadata(INSTRUCTIONS), dir.symlink_metadata(name)) {
+        (Ok(instructions), Ok(file)) => instructions.ino() == file.ino(),
+        _ => false,
+    }
 }
 
-/// The folder of the knowledge graph (S4 AC-002.1).
-pub(crate) const KNOWLEDGE: &str = ".ixchel";
-/// How deep its folders may be nested.
-const MAX_DEPTH: usize = 32;
+pub(crate) const KNOWLEDGE_FOLDER: &str = ".ixchel";
+/// How deep folders of the knowledge graph may be nested.
+const MAX_KNOWLEDGE_DEPTH: usize = 32;
 
+/// A folder tree of documents that is scanned and watched as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Area {
+pub(crate) enum DocumentArea {
     Knowledge,
     Backlog,
 }
 
-impl Area {
+impl DocumentArea {
     pub(crate) const ALL: [Self; 2] = [Self::Knowledge, Self::Backlog];
 
-    /// Where documents of this kind lie; `None` for those that are looked at one by one.
-    pub(crate) fn of(kind: DocumentKind) -> Option<Self> {
+    /// Returns the area of a kind; `None` for kinds whose few files are inspected one by one.
+    pub(crate) fn of_kind(kind: DocumentKind) -> Option<Self> {
         match kind {
             DocumentKind::Instructions | DocumentKind::Section | DocumentKind::Docsets => None,
             DocumentKind::Entity => Some(Self::Knowledge),
@@ -421,9 +479,11 @@ impl Area {
         }
     }
 
-    /// Where documents of any of these kinds lie, each named once.
-    pub(crate) fn among(kinds: &[DocumentKind]) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|area| kinds.iter().any(|kind| Self::of(*kind) == Some(*area)))
+    /// Returns the areas of these kinds, each once.
+    pub(crate) fn of_kinds(kinds: &[DocumentKind]) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(|area| kinds.iter().any(|kind| Self::of_kind(*kind) == Some(*area)))
     }
 
     pub(crate) fn kinds(self) -> &'static [DocumentKind] {
@@ -439,24 +499,24 @@ impl Area {
         }
     }
 
-    /// The folder that holds all others, relative to the project's root.
-    pub(crate) fn top(self) -> &'static str {
+    /// The area's folder, relative to the project's root.
+    pub(crate) fn top_folder(self) -> &'static str {
         match self {
-            Self::Knowledge => KNOWLEDGE,
+            Self::Knowledge => KNOWLEDGE_FOLDER,
             Self::Backlog => document::BACKLOG,
         }
     }
 
-    /// How deep the folders of a kind may be nested.
-    pub(crate) fn depth(self) -> usize {
+    /// How deep folders may be nested below the folder of a kind.
+    pub(crate) fn max_depth(self) -> usize {
         match self {
-            Self::Knowledge => MAX_DEPTH,
+            Self::Knowledge => MAX_KNOWLEDGE_DEPTH,
             Self::Backlog => 0,
         }
     }
 
-    /// The file in the cache's folder.
-    pub(crate) fn cache(self) -> &'static str {
+    /// The file name in the project's cache folder.
+    pub(crate) fn cache_file(self) -> &'static str {
         match self {
             Self::Knowledge => "heads.bin",
             Self::Backlog => "items.bin",

@@ -1,31 +1,31 @@
-//! Documents as plain markdown files: durable, beneath one root, shared with editors and git.
+//! Stores documents as Markdown files beneath one root, which editors and Git use as well.
 //!
 //! A write is one commit under a lock on the project's root folder: read, decide, stage complete
-//! files, sync, exchange, check the old files, sync the folder, answer. Editors take no locks; the
-//! check after the exchange notices a save in between. The kernel resolves paths beneath the root's
-//! handle; strings are never compared. A section that is a symbolic link is refused, while
-//! AGENTS.md may be one to a file inside.
+//! files, sync, exchange, check the old files, sync the folder, respond. Editors take no locks; the
+//! check after the exchange detects a save in between. The kernel resolves paths beneath the root's
+//! handle; path strings are never compared. A section must not be a symbolic link. AGENTS.md may
+//! be a link to a file inside the root.
 
 mod archive;
 mod commit;
 mod failpoint;
+#[cfg(target_os = "linux")]
+mod inotify;
+#[cfg(not(target_os = "linux"))]
+#[path = "inotify_unsupported.rs"]
+mod inotify;
 mod journal;
 mod layout;
+mod list_files;
 mod lock;
-mod marks;
 mod metadata_index;
 mod projects;
-mod read;
-mod shared;
+mod read_file;
+mod sequence;
 mod stage_and_swap;
+mod store_inner;
 mod system;
 mod team;
-mod walk;
-#[cfg(target_os = "linux")]
-mod watch;
-#[cfg(not(target_os = "linux"))]
-#[path = "watch_none.rs"]
-mod watch;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,127 +42,132 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 
-use layout::{Layout, Root, Tree};
+use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use lock::LockQueue;
-use metadata_index::load::Cache;
-use metadata_index::{Catalog, Catalogs};
-use projects::Folders;
+use metadata_index::load::MetadataCache;
+use metadata_index::{MetadataIndex, MetadataIndexes};
+use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
-use shared::{Shared, watched};
-use stage_and_swap::Leftovers;
-use team::Team;
+use stage_and_swap::StaleTempFiles;
+use store_inner::{StoreInner, linkable_kinds_only};
+use team::TeamHandle;
 
-/// The settings of the files adapter.
+/// Settings of the file storage.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The root of the default project, as callers name it: an existing directory, absolute.
     pub root: PathBuf,
-    /// The folder of the default project's documents; the root, unless `fs:DIR` names another.
+    /// The folder of the default project's documents: the root, unless `fs:DIR` names another.
     pub documents: PathBuf,
-    /// `REQLIX_REQ_REL_PATH`: the first place to look for AGENTS.md, relative to a project's root.
+    /// `REQLIX_REQ_REL_PATH`: the first folder to search for AGENTS.md, relative to the root.
     pub requirements_directory: Option<String>,
-    /// Further projects, which callers name by key or by folder.
+    /// More projects, which callers name by key or by folder.
     pub projects: BTreeMap<ProjectKey, PathBuf>,
     /// When not empty, only these directories and those below them can be projects.
     pub roots: Vec<PathBuf>,
-    /// The user's home folder, which is never a project itself.
+    /// The user's home folder, which can't be a project.
     pub home: Option<PathBuf>,
-    /// The folder of the cache; without one every process reads everything.
+    /// The cache folder. Without one each process reads all documents when it starts.
     pub cache: Option<PathBuf>,
 }
 
 impl Config {
-    /// Validates the settings before the first call; the message names the setting.
+    /// Validates the settings. The error names the setting.
     pub fn check(&self) -> Result<(), String> {
-        self.requirements_directory.as_deref().map_or(Ok(()), layout::check_relative)
+        match &self.requirements_directory {
+            Some(path) => layout::check_relative(path),
+            None => Ok(()),
+        }
     }
 }
 
-/// The store. Cloning shares it.
+/// Store of all projects' documents on the file system. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct FsStore {
-    shared: Arc<Shared>,
+    inner: Arc<StoreInner>,
 }
 
 impl FsStore {
-    /// Rejects a folder whose import was not finished, and recovers interrupted commits.
+    /// Opens the store and recovers interrupted commits. Rejects a folder with an incomplete
+    /// import.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
-        for (project, _) in store.shared.folders.keyed() {
-            store.shared.check_complete(project)?;
+        for (project, _) in store.inner.folders.iter() {
+            store.inner.check_complete(project)?;
         }
-        store.shared.recover_team();
+        store.inner.recover_team();
         Ok(store)
     }
 
-    /// Opens the files to inspect them; `None` if a commit is running or was interrupted, because
-    /// opening would finish it.
+    /// Opens the store to inspect it; `None` if a commit is running or was interrupted, because
+    /// opening the store would finish it.
     pub fn look(config: &Config) -> StoreResult<Option<Self>> {
-        let store = Self::with_team(config, Team::read_only());
-        if journal::is_there(store.shared.folders.base()) {
+        let store = Self::with_team(config, TeamHandle::read_only());
+        if journal::exists(store.inner.folders.default_path()) {
             return Ok(None);
         }
-        store.shared.check_complete(&ProjectKey::default())?;
+        store.inner.check_complete(&ProjectKey::default())?;
         Ok(Some(store))
     }
 
     pub fn new(config: &Config) -> Self {
-        Self::with_team(config, Team::default())
+        Self::with_team(config, TeamHandle::default())
     }
 
-    fn with_team(config: &Config, team: Team) -> Self {
-        let shared = Shared {
-            folders: Folders::new(config),
-            layout: Layout::new(config.requirements_directory.as_deref()),
+    fn with_team(config: &Config, team: TeamHandle) -> Self {
+        let inner = StoreInner {
+            folders: ProjectFolders::new(config),
+            layout: RequirementsLayout::new(config.requirements_directory.as_deref()),
             locks: LockQueue::default(),
-            leftovers: Leftovers::default(),
-            catalogs: Catalogs::default(),
-            cache: Cache { folder: config.cache.clone() },
+            stale_temp_files: StaleTempFiles::default(),
+            indexes: MetadataIndexes::default(),
+            cache: MetadataCache { parent_dir: config.cache.clone() },
             team,
         };
-        Self { shared: Arc::new(shared) }
+        Self { inner: Arc::new(inner) }
     }
 
-    /// Asks the catalog: at once where it is current, else after a refresh.
-    async fn ask<T: Send + 'static>(
+    /// Queries the metadata index: at once if it is current, else after a refresh.
+    async fn query_index<T: Send + 'static>(
         &self,
         project: &ProjectKey,
         kinds: Vec<DocumentKind>,
         refresh: Refresh,
-        ask: impl Fn(&mut Catalog) -> T + Send + 'static,
+        query: impl Fn(&mut MetadataIndex) -> T + Send + 'static,
     ) -> StoreResult<T> {
+        // Usually current, and then no other thread is needed.
         if refresh == Refresh::Incremental
-            && let Some(answer) = self.shared.vouched(project, &kinds, &ask)
+            && let Some(answer) = self.inner.try_query_current(project, &kinds, &query)
         {
             return Ok(answer);
         }
         let project = project.clone();
-        self.blocking(move |shared| {
-            let root = shared.open(&project)?;
-            let tree = Tree::new(&root, &shared.layout);
-            shared.refreshed(&project, &tree, &kinds, refresh, ask)
+        self.run_blocking(move |store| {
+            let root = store.open_root(&project)?;
+            let tree = ProjectTree::new(&root, &store.layout);
+            store.query_refreshed(&project, &tree, &kinds, refresh, query)
         })
         .await
     }
 
-    /// Runs file work where blocking is allowed. A panic there becomes an internal error.
-    async fn blocking<T: Send + 'static>(
+    /// Runs file work on a thread that may block. A panic becomes an internal error.
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> StoreResult<T> + Send + 'static,
+        work: impl FnOnce(&StoreInner) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let shared = Arc::clone(&self.shared);
-        let outcome = tokio::task::spawn_blocking(move || work(&shared)).await;
+        let inner = Arc::clone(&self.inner);
+        let outcome = tokio::task::spawn_blocking(move || work(&inner)).await;
         outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
     }
 }
 
 /// Creates `.reqlore/local` below a project's root and hides it from Git.
 pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
-    local::create(&Root::open(root)?.dir)?;
-    Ok(root.join(local::LOCAL))
+    local::open_or_create(&ProjectRoot::open(root)?.dir)?;
+    Ok(root.join(local::LOCAL_STATE_DIR))
 }
 
-/// Succeeds if this process may create files in a folder.
+/// Fails if this process may not create files in a folder.
 pub fn check_writable(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
@@ -174,11 +179,11 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        if let Some(documents) = self.shared.get_now(project, ids) {
+        if let Some(documents) = self.inner.try_get(project, ids) {
             return Ok(documents);
         }
         let (project, ids) = (project.clone(), ids.to_vec());
-        self.blocking(move |shared| shared.get(&project, &ids)).await
+        self.run_blocking(move |store| store.get(&project, &ids)).await
     }
 
     async fn versions(
@@ -186,11 +191,15 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        if let Some(versions) = self.shared.versions_now(project, ids) {
+        if let Some(versions) = self.inner.try_versions(project, ids) {
             return Ok(versions);
         }
-        let version = |document: Option<Document>| document.map(|document| document.version);
-        Ok(self.get(project, ids).await?.into_iter().map(version).collect())
+        // Some version is unknown, so the documents are read.
+        let mut versions = Vec::with_capacity(ids.len());
+        for document in self.get(project, ids).await? {
+            versions.push(document.map(|document| document.version));
+        }
+        Ok(versions)
     }
 
     async fn find(
@@ -198,9 +207,11 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        let (filter, kinds) = (filter.clone(), vec![filter.kind]);
-        let page = move |catalog: &mut Catalog| catalog.page(&filter);
-        self.ask(project, kinds, Refresh::Incremental, page).await
+        let filter = filter.clone();
+        self.query_index(project, vec![filter.kind], Refresh::Incremental, move |index| {
+            index.page(&filter)
+        })
+        .await
     }
 
     async fn lookup(
@@ -210,19 +221,21 @@ impl DocumentRepository for FsStore {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let words = words.to_vec();
-        let lookup = move |catalog: &mut Catalog| catalog.lookup(kind, &words);
-        self.ask(project, vec![kind], Refresh::Incremental, lookup).await
+        self.query_index(project, vec![kind], Refresh::Incremental, move |index| {
+            index.lookup(kind, &words)
+        })
+        .await
     }
 
     async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &BacklinkQuery,
+        query: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let links = watched(links);
-        let kinds = links.kinds.clone();
-        let backlinks = move |catalog: &mut Catalog| catalog.backlinks(&links);
-        self.ask(project, kinds, Refresh::Incremental, backlinks).await
+        let query = linkable_kinds_only(query);
+        let kinds = query.kinds.clone();
+        self.query_index(project, kinds, Refresh::Incremental, move |index| index.backlinks(&query))
+            .await
     }
 
     async fn commit(
@@ -230,9 +243,10 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
+        // Locked here, so that a call that waits for other calls occupies no thread.
+        let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
         let project = project.clone();
-        self.blocking(move |shared| commit::run(shared, &project, commit, &lock)).await
+        self.run_blocking(move |store| commit::run_commit(store, &project, commit, &lock)).await
     }
 
     async fn changes(
@@ -240,10 +254,12 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         kind: DocumentKind,
         since: Revision,
-        look: Refresh,
+        refresh: Refresh,
     ) -> StoreResult<ChangeSet> {
-        let changes = move |catalog: &mut Catalog| catalog.answer(kind, since);
-        self.ask(project, vec![kind], look, changes).await
+        self.query_index(project, vec![kind], refresh, move |index| {
+            index.changes_since(kind, since)
+        })
+        .await
     }
 }
 

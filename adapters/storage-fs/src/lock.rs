@@ -1,9 +1,8 @@
-//! One writer at a time: a turn within this process, then a lock on the root folder between
-//! processes.
+//! Project locks: a queue within this process, then a lock on the root folder between processes.
 //!
-//! The folder itself is locked, so nothing appears in the user's repository, and the kernel
-//! releases the lock of a killed process. Waiting happens in the kernel and not by polling, so a
-//! process that writes all the time can't starve another one.
+//! The folder itself is locked, so no lock file appears in the user's repository, and the kernel
+//! releases the lock of a killed process. The kernel queues the waiting processes; polling would
+//! let a process that writes all the time starve another one.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,41 +19,45 @@ use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::error::failed;
-use crate::layout::{Root, same_folder};
+use crate::layout::{ProjectRoot, same_folder};
 
-/// The longest wait of a write for other writers.
+/// How long a write waits for other writers.
 pub(crate) const LOCK_TIMEOUT: Duration =
     Duration::from_millis(if cfg!(test) { 1_000 } else { 5_000 });
 
-/// The turns of each project within this process, first come, first served.
+/// The writers of each project within this process, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct LockQueue {
     projects: Mutex<HashMap<ProjectKey, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// A project's root folder, which no other writer of ours changes until this is dropped.
+/// A project's root folder, locked against other Reqlore writers until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
-    pub(crate) root: Root,
-    _turn: OwnedMutexGuard<()>,
-    _folder: File,
+pub(crate) struct ProjectLock {
+    pub(crate) root: ProjectRoot,
+    _queue_guard: OwnedMutexGuard<()>,
+    _locked_folder: File,
 }
 
 impl LockQueue {
     /// Waits for the other calls of this process, then for other processes.
-    pub(crate) async fn lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<Lock> {
-        let turn = tokio::time::timeout(LOCK_TIMEOUT, self.turn(project).lock_owned()).await;
-        let turn = turn.map_err(|_| lock_timeout("other calls of this server", LOCK_TIMEOUT))?;
-        let root = Root::open(path)?;
+    pub(crate) async fn lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<ProjectLock> {
+        let mutex = self.project_mutex(project);
+        let Ok(queue_guard) = tokio::time::timeout(LOCK_TIMEOUT, mutex.lock_owned()).await else {
+            return Err(lock_timeout("other calls of this server", LOCK_TIMEOUT));
+        };
+        // Opened after waiting in the queue: the folder may have been replaced since.
+        let root = ProjectRoot::open(path)?;
         let folder = as_file(&root.dir).map_err(not_locked)?;
+        // Usually free, and then no thread has to wait.
         if try_lock(&folder).map_err(not_locked)? {
-            return Ok(Lock { root, _turn: turn, _folder: folder });
+            return Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder });
         }
-        // When time is up, the waiting thread keeps the turn and releases the lock as soon as it
-        // gets it. So at most one thread ever waits for a project.
+        // After a timeout the waiting thread keeps the queue's guard, and releases both locks as
+        // soon as it gets the second. So at most one thread waits for a project.
         let wait = tokio::task::spawn_blocking(move || {
             let locked = folder.lock();
-            locked.map(|()| Lock { root, _turn: turn, _folder: folder })
+            locked.map(|()| ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder })
         });
         let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
             return Err(lock_timeout("another process", LOCK_TIMEOUT));
@@ -63,16 +66,24 @@ impl LockQueue {
         locked.map_err(not_locked)
     }
 
-    /// Locks a project if no other call and no other process has it.
-    pub(crate) fn try_lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<Option<Lock>> {
-        let Ok(turn) = self.turn(project).try_lock_owned() else { return Ok(None) };
-        let root = Root::open(path)?;
+    /// Locks a project without waiting; `None` if another call or process has the lock.
+    pub(crate) fn try_lock(
+        &self,
+        project: &ProjectKey,
+        path: &Path,
+    ) -> StoreResult<Option<ProjectLock>> {
+        let Ok(queue_guard) = self.project_mutex(project).try_lock_owned() else {
+            return Ok(None);
+        };
+        let root = ProjectRoot::open(path)?;
         let folder = as_file(&root.dir).map_err(not_locked)?;
-        let is_locked = try_lock(&folder).map_err(not_locked)?;
-        Ok(is_locked.then_some(Lock { root, _turn: turn, _folder: folder }))
+        if !try_lock(&folder).map_err(not_locked)? {
+            return Ok(None);
+        }
+        Ok(Some(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder }))
     }
 
-    fn turn(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
+    fn project_mutex(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(projects.entry(project.clone()).or_default())
     }
@@ -82,12 +93,13 @@ fn not_locked(error: io::Error) -> StoreError {
     failed("the project's folder", "lock it", error)
 }
 
-/// Locks a requirements directory that projects with different roots may share. That is rare, so
-/// this lock is polled.
-pub(crate) fn lock_shared_folder(root: &Root, dir: &Dir) -> StoreResult<Option<File>> {
+/// Locks a requirements directory outside of the root folder's lock. Projects with different roots
+/// rarely share one, so this lock is polled.
+pub(crate) fn lock_shared_folder(root: &ProjectRoot, dir: &Dir) -> StoreResult<Option<File>> {
+    // The root is locked already: a second lock would wait for the first one.
     if same_folder(&root.dir, dir) {
         return Ok(None);
     }
-    let what = "the requirements directory";
-    lock_folder(dir, "the project's folder", what, LOCK_TIMEOUT).map(Some)
+    let content = "the requirements directory";
+    lock_folder(dir, "the project's folder", content, LOCK_TIMEOUT).map(Some)
 }

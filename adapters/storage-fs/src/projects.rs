@@ -1,9 +1,8 @@
-//! Directories that can be projects: any existing absolute path, unless roots are configured, but
-//! never the file system's root, its special folders or a home folder.
+//! Resolves `project_root` to a project: any existing absolute directory, except the file system's
+//! root, its special folders and home folders. If roots are configured, only directories in them.
 //!
-//! A remote caller can't choose a directory, only a configured project.
+//! A remote caller can only choose a configured project.
 
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -15,148 +14,181 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_proje
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
-use crate::layout::{DOCSETS, KNOWLEDGE};
+use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 
-const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
+const SYSTEM_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Resolves `project_root` on the file system.
+/// Resolves `project_root` for a server whose documents are files.
 #[derive(Debug, Clone)]
 pub struct FsProjects {
     root: PathBuf,
-    folders: Folders,
+    folders: ProjectFolders,
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
 
 impl FsProjects {
-    /// Resolves the configured places once, so that comparing is by resolved path.
+    /// Creates a resolver. Canonicalizes the configured paths.
     pub fn new(config: &Config) -> Self {
         Self {
-            root: resolved(&config.root),
-            folders: Folders::new(config),
-            roots: config.roots.iter().map(|root| resolved(root)).collect(),
-            home: config.home.as_deref().map(resolved),
+            root: canonical_or_given(&config.root),
+            folders: ProjectFolders::new(config),
+            roots: config.roots.iter().map(|root| canonical_or_given(root)).collect(),
+            home: config.home.as_deref().map(canonical_or_given),
         }
     }
 
-    /// The folder that holds documents of the slice: the one given or the nearest above it. The
-    /// walk ends below the home folder and the system's root, at folders of other users and those
-    /// that everybody may write to, and where roots are configured it stays inside them.
-    fn climb(&self, start: &ProjectKey, slice: Toolset) -> ProjectKey {
-        let holds = |folder: &Path| match slice {
-            // These are looked for in the named folder alone.
-            Toolset::Sections | Toolset::Backlog => true,
-            Toolset::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
-            Toolset::Knowledge => folder.join(KNOWLEDGE).is_dir(),
-        };
-        let first = self.folders.path(start);
-        let owner = LazyCell::new(|| owner(first));
-        let is_inside = |folder: &&Path| {
-            let fenced = !self.roots.is_empty();
-            *folder == first
-                || (folder.parent().is_some()
-                    && self.home.as_deref() != Some(*folder)
-                    && is_private(folder, *owner)
-                    && (!fenced || self.roots.iter().any(|root| folder.starts_with(root))))
-        };
-        // The documents of the server's own root may be kept elsewhere.
-        let default = ProjectKey::default();
-        let kept = |folder: &Path| {
-            if folder == self.root { holds(self.folders.path(&default)) } else { holds(folder) }
-        };
-        let found = first.ancestors().take_while(is_inside).find(|folder| kept(folder));
-        let key = |folder: &Path| match self.configured(folder) {
-            Some(key) => key,
-            None => folder.to_str().map_or_else(|| start.clone(), ProjectKey::new),
-        };
-        found.map_or_else(|| start.clone(), key)
+    /// Returns the nearest folder with documents of the toolset: the given one or an ancestor. The
+    /// search ends below the home folder and the system's root, and at folders of other users or
+    /// that everyone may write to. If roots are configured, it stays in them.
+    fn find_ancestor(&self, start: &ProjectKey, toolset: Toolset) -> ProjectKey {
+        let folder = self.folders.path(start);
+        if self.has_documents(folder, toolset) {
+            return self.key_of(folder).unwrap_or_else(|| start.clone());
+        }
+        let owner = owner_uid(folder);
+        for ancestor in folder.ancestors().skip(1) {
+            if !self.may_search(ancestor, owner) {
+                break;
+            }
+            if self.has_documents(ancestor, toolset) {
+                return self.key_of(ancestor).unwrap_or_else(|| start.clone());
+            }
+        }
+        start.clone()
     }
 
-    /// The project that is configured for exactly this folder.
-    fn configured(&self, folder: &Path) -> Option<ProjectKey> {
+    fn has_documents(&self, folder: &Path, toolset: Toolset) -> bool {
+        // The documents of the server's own root may be in another folder.
+        let folder = if folder == self.root { self.folders.default_path() } else { folder };
+        match toolset {
+            // These are only searched in the named folder.
+            Toolset::Sections | Toolset::Backlog => true,
+            Toolset::Docsets => {
+                folder.join(DOCSETS_FOLDER).join(DOCSETS_FILE).symlink_metadata().is_ok()
+            }
+            Toolset::Knowledge => folder.join(KNOWLEDGE_FOLDER).is_dir(),
+        }
+    }
+
+    /// True if an ancestor of a folder that `owner` owns may be the project.
+    fn may_search(&self, ancestor: &Path, owner: Option<u32>) -> bool {
+        let is_home = self.home.as_deref() == Some(ancestor);
+        if ancestor.parent().is_none() || is_home || !is_private(ancestor, owner) {
+            return false;
+        }
+        self.is_in_roots(ancestor)
+    }
+
+    fn is_in_roots(&self, folder: &Path) -> bool {
+        self.roots.is_empty() || self.roots.iter().any(|root| folder.starts_with(root))
+    }
+
+    /// The key of a folder; `None` if its path is not UTF-8.
+    fn key_of(&self, folder: &Path) -> Option<ProjectKey> {
+        match self.configured_key(folder) {
+            Some(key) => Some(key),
+            None => folder.to_str().map(ProjectKey::new),
+        }
+    }
+
+    /// Returns the project that is configured for exactly this folder.
+    fn configured_key(&self, folder: &Path) -> Option<ProjectKey> {
         if folder == self.root {
             return Some(ProjectKey::default());
         }
-        let found = self.folders.keyed().find(|(_, known)| *known == folder);
-        found.map(|(key, _)| key.clone())
+        let (key, _) = self.folders.iter().find(|(_, path)| *path == folder)?;
+        Some(key.clone())
     }
 
-    /// The project that a caller means who chooses no directory. What is not there and what is
-    /// another's is one answer, and neither is looked for on disk.
-    pub(crate) fn chosen(
+    /// Resolves a configured project for a caller who can't choose a directory. A missing project
+    /// and one outside the caller's scope give the same error, and the disk is not accessed.
+    pub(crate) fn resolve_configured(
         &self,
         caller: &Caller,
-        named: Option<&str>,
-        slice: Toolset,
+        name: Option<&str>,
+        toolset: Toolset,
     ) -> Result<ProjectKey> {
-        let named = named.unwrap_or(caller.project.as_str());
-        // A repository may be named by any path in it (S4 AC-003.1).
-        let found = self.folders.named(named, slice == Toolset::Knowledge);
-        let found = found.filter(|key| caller.reach.includes(key));
-        let (reach, argument) = (&caller.reach, slice.argument());
-        found.cloned().ok_or_else(|| no_project(reach, &self.folders.keys(), argument, named))
+        let name = name.unwrap_or(caller.project.as_str());
+        // Any path in a repository may name it.
+        match self.folders.find_key(name, toolset == Toolset::Knowledge) {
+            Some(key) if caller.reach.includes(key) => Ok(key.clone()),
+            _ => Err(no_project(&caller.reach, &self.folders.keys(), toolset.argument(), name)),
+        }
     }
 
-    /// The project of a folder that may be one, for the local person.
-    pub(crate) fn check(&self, named: &str, slice: Toolset) -> Result<ProjectKey> {
-        let key = ProjectKey::new(named);
-        if self.folders.has(&key) && !key.is_default() {
+    /// Resolves any folder that can be a project, for the local user.
+    pub(crate) fn resolve_folder(&self, name: &str, toolset: Toolset) -> Result<ProjectKey> {
+        let key = ProjectKey::new(name);
+        if self.folders.has_key(&key) && !key.is_default() {
             return Ok(key);
         }
-        let path = Path::new(named);
-        let unusable = |reason: String| unusable(slice.argument(), &reason);
-        // A client of the original names a repository relative to where the server works (S4
-        // AC-003).
-        let relative = slice == Toolset::Knowledge && !named.starts_with('~');
-        let joined = if relative { &self.root.join(path) } else { path };
-        let path = joined;
-        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
-            return Err(unusable(format!(
-                "{named:?} must be an absolute path without \"..\", such as \"/home/me/app\""
-            )));
+        let folder = self.canonical_folder(name, toolset)?;
+        let is_system = SYSTEM_FOLDERS.iter().any(|system| folder.starts_with(system));
+        if folder.parent().is_none() || is_system {
+            let reason = format!("{name:?} belongs to the system; name a project's folder");
+            return Err(invalid_argument(toolset, &reason));
         }
-        // The server's own root was resolved at start; opening it rejects a link that came since.
-        let is_root = path == self.root && path.is_dir();
-        let resolved = if is_root { Ok(path.to_owned()) } else { path.canonicalize() };
-        let resolved = resolved.map_err(|error| {
-            let reason = match error.kind() {
-                std::io::ErrorKind::NotFound => "there is no such directory; create it first",
-                std::io::ErrorKind::PermissionDenied => "permission denied on the way to it",
-                _ => "it can't be opened",
-            };
-            unusable(format!("{named:?}: {reason}")).caused_by(error)
-        })?;
-        // A repository may be named by any path in it (S4 AC-003.1).
-        let resolved = match resolved.parent() {
-            Some(folder) if slice == Toolset::Knowledge && !is_root && resolved.is_file() => {
-                folder.to_owned()
-            }
-            _ => resolved,
+        if self.home.as_ref() == Some(&folder) {
+            let reason = format!("{name:?} is a home folder; name a folder in it");
+            return Err(invalid_argument(toolset, &reason));
+        }
+        // Configured projects need not be in one of the roots.
+        if let Some(key) = self.configured_key(&folder) {
+            return Ok(key);
+        }
+        if !self.is_in_roots(&folder) {
+            let reason =
+                format!("{name:?} is outside the server's configured roots; name one inside");
+            return Err(invalid_argument(toolset, &reason));
+        }
+        let Some(key) = folder.to_str() else {
+            let reason =
+                format!("{name:?} resolves to a path that is not UTF-8; rename the folder");
+            return Err(invalid_argument(toolset, &reason));
         };
-        if !is_root && !resolved.is_dir() {
-            return Err(unusable(format!("{named:?} is no directory; name the project's folder")));
-        }
-        let is_special = SPECIAL.iter().any(|special| resolved.starts_with(special));
-        if resolved.parent().is_none() || is_special {
-            return Err(unusable(format!(
-                "{named:?} belongs to the system; name a project's folder"
-            )));
-        }
-        if self.home.as_ref().is_some_and(|home| *home == resolved) {
-            return Err(unusable(format!("{named:?} is a home folder; name a folder in it")));
-        }
-        if let Some(key) = self.configured(&resolved) {
-            return Ok(key);
-        }
-        if !self.roots.is_empty() && !self.roots.iter().any(|root| resolved.starts_with(root)) {
-            return Err(unusable(format!(
-                "{named:?} is outside of the roots that this server is configured for"
-            )));
-        }
-        let key = resolved
-            .to_str()
-            .ok_or_else(|| unusable(format!("{named:?} resolves to a path that is not UTF-8")))?;
         Ok(ProjectKey::new(key))
+    }
+
+    /// Canonicalizes the path of an existing directory.
+    fn canonical_folder(&self, name: &str, toolset: Toolset) -> Result<PathBuf> {
+        let mut path = PathBuf::from(name);
+        // Clients of Ixchel may name a repository relative to the folder that the server runs in.
+        if toolset == Toolset::Knowledge && !name.starts_with('~') {
+            path = self.root.join(path);
+        }
+        if !is_absolute_without_parents(&path) {
+            let reason = format!(
+                "{name:?} must be an absolute path without \"..\", such as \"/home/me/app\""
+            );
+            return Err(invalid_argument(toolset, &reason));
+        }
+        // The server's own root was canonicalized at start; opening it rejects a link made since.
+        if path == self.root && path.is_dir() {
+            return Ok(path);
+        }
+        let mut folder = path.canonicalize().map_err(|error| {
+            let problem = match error.kind() {
+                std::io::ErrorKind::NotFound => "there is no such directory; create it first",
+                std::io::ErrorKind::PermissionDenied => {
+                    "permission denied on the path; give this user the right"
+                }
+                _ => "it can't be opened; name another directory",
+            };
+            invalid_argument(toolset, &format!("{name:?}: {problem}")).caused_by(error)
+        })?;
+        // Any path in a repository may name it.
+        if toolset == Toolset::Knowledge
+            && folder.is_file()
+            && let Some(parent) = folder.parent()
+        {
+            folder = parent.to_owned();
+        }
+        if !folder.is_dir() {
+            let reason = format!("{name:?} is not a directory; name the project's folder");
+            return Err(invalid_argument(toolset, &reason));
+        }
+        Ok(folder)
     }
 }
 
@@ -165,17 +197,17 @@ impl ProjectResolver for FsProjects {
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
-        named: Option<&'a str>,
-        slice: Toolset,
+        name: Option<&'a str>,
+        toolset: Toolset,
     ) -> Result<ProjectKey> {
         if caller.reach != ProjectScope::Anywhere {
-            return self.chosen(caller, named, slice);
+            return self.resolve_configured(caller, name, toolset);
         }
-        let start = match named {
-            Some(named) => self.check(named, slice)?,
+        let start = match name {
+            Some(name) => self.resolve_folder(name, toolset)?,
             None => caller.project.clone(),
         };
-        Ok(self.climb(&start, slice))
+        Ok(self.find_ancestor(&start, toolset))
     }
 
     fn keys(&self) -> Vec<ProjectKey> {
@@ -191,116 +223,134 @@ impl ProjectResolver for FsProjects {
     }
 }
 
-fn owner(folder: &Path) -> Option<u32> {
-    folder.metadata().ok().map(|found| found.uid())
+fn owner_uid(folder: &Path) -> Option<u32> {
+    folder.metadata().ok().map(|metadata| metadata.uid())
 }
 
-/// Does nobody else put files there? Another user's `.ixchel` above a project is not the project's.
+/// True if only the owner and its group may write to the folder. Another user's `.ixchel` above a
+/// project must not become the project's.
 fn is_private(folder: &Path, owner: Option<u32>) -> bool {
-    const EVERYBODY_WRITES: u32 = 0o002;
-    let found = folder.metadata().ok();
-    found.is_some_and(|found| Some(found.uid()) == owner && found.mode() & EVERYBODY_WRITES == 0)
+    const WORLD_WRITABLE: u32 = 0o002;
+    let Ok(metadata) = folder.metadata() else { return false };
+    Some(metadata.uid()) == owner && metadata.mode() & WORLD_WRITABLE == 0
 }
 
-fn unusable(argument: &str, reason: &str) -> Error {
+fn is_absolute_without_parents(path: &Path) -> bool {
+    path.is_absolute() && path.components().all(|part| part != Component::ParentDir)
+}
+
+fn invalid_argument(toolset: Toolset, reason: &str) -> Error {
+    let argument = toolset.argument();
     Error::new(ErrorKind::InvalidArgument, format!("{argument}: {reason}")).field(argument)
 }
 
+/// The folders of the configured projects.
 #[derive(Debug, Clone)]
-pub(crate) struct Folders {
-    /// The default project's among them.
-    keyed: BTreeMap<ProjectKey, PathBuf>,
-    /// What callers may call them: as they were configured, and resolved.
-    spelled: Vec<(PathBuf, ProjectKey)>,
+pub(crate) struct ProjectFolders {
+    /// Canonical folders of documents; includes the default project.
+    by_key: BTreeMap<ProjectKey, PathBuf>,
+    /// The folders as they were configured, and canonicalized.
+    by_spelling: Vec<(PathBuf, ProjectKey)>,
 }
 
-impl Folders {
-    /// Resolves the configured places once, so that comparing is by resolved path.
+impl ProjectFolders {
     pub(crate) fn new(config: &Config) -> Self {
-        let mut keyed = config.projects.clone();
-        keyed.insert(ProjectKey::default(), config.documents.clone());
-        let root = (ProjectKey::default(), config.root.clone());
-        let all = keyed.clone().into_iter().chain([root]);
-        let both = |(key, folder): (ProjectKey, PathBuf)| {
-            let resolved = resolved(&folder);
-            [(folder, key.clone()), (resolved, key)]
-        };
-        let spelled = all.flat_map(both).collect();
-        for folder in keyed.values_mut() {
-            *folder = resolved(folder);
+        let mut by_key = config.projects.clone();
+        by_key.insert(ProjectKey::default(), config.documents.clone());
+        let mut configured: Vec<_> = by_key.clone().into_iter().collect();
+        // Callers name the default project by its root, even if its documents are elsewhere.
+        configured.push((ProjectKey::default(), config.root.clone()));
+        let mut by_spelling = Vec::with_capacity(2 * configured.len());
+        for (key, folder) in configured {
+            let canonical = canonical_or_given(&folder);
+            by_spelling.push((folder, key.clone()));
+            by_spelling.push((canonical, key));
         }
-        Self { keyed, spelled }
+        for folder in by_key.values_mut() {
+            *folder = canonical_or_given(folder);
+        }
+        Self { by_key, by_spelling }
     }
 
     pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
-        self.keyed.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
+        self.by_key.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
     }
 
-    /// The default project's folder.
-    pub(crate) fn base(&self) -> &Path {
-        self.keyed.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
+    /// The default project's folder of documents.
+    pub(crate) fn default_path(&self) -> &Path {
+        self.by_key.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// The project that this names: its key, its folder, or, where `is_inside` is wanted, a path in
-    /// it, of projects in each other the innermost. The words alone are compared: nothing on disk
-    /// is looked at, so nobody learns here what else there is.
-    pub(crate) fn named(&self, named: &str, is_inside: bool) -> Option<&ProjectKey> {
-        if let Some((key, _)) = self.keyed.get_key_value(&ProjectKey::new(named)) {
+    /// Returns the project with this key or folder. With `is_inside`, a path in a folder is enough,
+    /// and the innermost folder is used. Only the text is compared: the result must not
+    /// depend on which files exist, because a remote caller sees it.
+    pub(crate) fn find_key(&self, name: &str, is_inside: bool) -> Option<&ProjectKey> {
+        if let Some((key, _)) = self.by_key.get_key_value(&ProjectKey::new(name)) {
             return Some(key);
         }
-        let path = Path::new(named);
-        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+        let path = Path::new(name);
+        if !is_absolute_without_parents(path) {
             return None;
         }
-        let fits = |folder: &Path| folder == path || (is_inside && path.starts_with(folder));
-        let found = self.spelled.iter().filter(|(folder, _)| fits(folder));
-        found.max_by_key(|(folder, _)| folder.components().count()).map(|(_, key)| key)
+        let mut innermost = None;
+        for (folder, key) in &self.by_spelling {
+            if folder != path && !(is_inside && path.starts_with(folder)) {
+                continue;
+            }
+            let depth = folder.components().count();
+            if innermost.is_none_or(|(max_depth, _)| depth >= max_depth) {
+                innermost = Some((depth, key));
+            }
+        }
+        let (_, key) = innermost?;
+        Some(key)
     }
 
-    /// All that have a key of their own, sorted by it.
-    pub(crate) fn keyed(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
-        self.keyed.iter().map(|(key, folder)| (key, folder.as_path()))
+    /// Returns the configured projects, sorted by key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
+        self.by_key.iter().map(|(key, folder)| (key, folder.as_path()))
     }
 
-    /// The keys, the default project's first.
+    /// Returns the keys, the default project's first.
     pub(crate) fn keys(&self) -> Vec<ProjectKey> {
-        let further = self.keyed.keys().filter(|key| !key.is_default()).cloned();
-        std::iter::once(ProjectKey::default()).chain(further).collect()
+        let mut keys = vec![ProjectKey::default()];
+        keys.extend(self.by_key.keys().filter(|key| !key.is_default()).cloned());
+        keys
     }
 
-    pub(crate) fn has(&self, project: &ProjectKey) -> bool {
-        self.keyed.contains_key(project)
+    pub(crate) fn has_key(&self, project: &ProjectKey) -> bool {
+        self.by_key.contains_key(project)
     }
 }
 
-pub(crate) fn resolved(path: &Path) -> PathBuf {
+pub(crate) fn canonical_or_given(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The server's root and the projects that have a key, whose documents are kept elsewhere. A folder
-/// is judged as one on files is; then it must be a project's, or for the knowledge graph lie in it.
+/// Resolves `project_root` for a server whose documents are in a database: only to a configured
+/// project. A path in a project's folder is enough for the knowledge graph.
 #[derive(Debug, Clone)]
 pub struct ConfiguredProjects {
     files: FsProjects,
 }
 
 impl ConfiguredProjects {
-    /// The documents of these projects are not in `config.documents`, which is the root here.
+    /// Creates a resolver. `config.documents` must be the default project's root.
     pub fn new(config: &Config) -> Self {
         Self { files: FsProjects::new(config) }
     }
 
-    fn not_configured(&self, named: &str, slice: Toolset) -> Error {
-        let argument = slice.argument();
-        let projects =
-            self.files.folders.keyed().map(|(key, folder)| format!("{key} ({})", folder.display()));
-        let projects: Vec<String> = projects.collect();
-        let message = format!(
-            "{argument}: {named:?} is no project of this server. Its database keeps {}; name one \
-             of these folders, or configure the project as [projects.KEY] in reqlore.toml",
+    fn not_configured(&self, name: &str, toolset: Toolset) -> Error {
+        let mut projects = Vec::new();
+        for (key, folder) in self.files.folders.iter() {
+            projects.push(format!("{key} ({})", folder.display()));
+        }
+        let reason = format!(
+            "{name:?} is not a project of this server; name the folder of {}, or configure it as \
+             [projects.KEY] in reqlore.toml",
             projects.join(", ")
         );
-        Error::new(ErrorKind::InvalidArgument, message).field(argument)
+        invalid_argument(toolset, &reason)
     }
 }
 
@@ -309,21 +359,28 @@ impl ProjectResolver for ConfiguredProjects {
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
-        named: Option<&'a str>,
-        slice: Toolset,
+        name: Option<&'a str>,
+        toolset: Toolset,
     ) -> Result<ProjectKey> {
         if caller.reach != ProjectScope::Anywhere {
-            return self.files.chosen(caller, named, slice);
+            return self.files.resolve_configured(caller, name, toolset);
         }
-        let Some(named) = named else { return Ok(caller.project.clone()) };
-        let found = self.files.check(named, slice)?;
-        let folder = self.files.folders.path(&found);
-        let within = self.files.folders.keyed().filter(|(_, project)| {
-            *project == folder || (slice == Toolset::Knowledge && folder.starts_with(project))
-        });
-        // The innermost, where one project lies in another.
-        let nearest = within.max_by_key(|(_, project)| project.components().count());
-        nearest.map(|(key, _)| key.clone()).ok_or_else(|| self.not_configured(named, slice))
+        let Some(name) = name else { return Ok(caller.project.clone()) };
+        let resolved = self.files.resolve_folder(name, toolset)?;
+        let folder = self.files.folders.path(&resolved);
+        // A project may be in the folder of another one; the innermost folder decides.
+        let innermost = self
+            .files
+            .folders
+            .iter()
+            .filter(|(_, path)| {
+                *path == folder || (toolset == Toolset::Knowledge && folder.starts_with(path))
+            })
+            .max_by_key(|(_, path)| path.components().count());
+        match innermost {
+            Some((key, _)) => Ok(key.clone()),
+            None => Err(self.not_configured(name, toolset)),
+        }
     }
 
     fn keys(&self) -> Vec<ProjectKey> {

@@ -1,7 +1,7 @@
-//! File changes: each is staged beside its target, exchanged with it, checked, and undone on
-//! failure.
+//! Replaces files: stages each new file next to its target, exchanges the two, checks the old file,
+//! and rolls back on failure.
 //!
-//! Editors take no locks: the check after the exchange notices a save that came in between.
+//! Editors take no locks. The check after the exchange detects a save that happened in between.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,41 +19,44 @@ use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
-use crate::failpoint::{Step, exchanges, reached, synced};
-use crate::layout::{Place, Root, Tree, same_folder};
-use crate::{lock, read};
+use crate::failpoint::{FailPoint, hit_failpoint, supports_exchange, sync_file};
+use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
+use crate::{lock, read_file};
 
-/// The documents that a commit read; `None` where there was none.
-pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
+/// The documents that a commit is based on; `None` for one that did not exist.
+pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;
 
-/// Locks the requirements directory, which projects with other roots may share.
+/// Locks the requirements directory, which projects with different roots may share.
 pub(crate) fn lock_requirements(
-    root: &Root,
-    tree: &Tree<'_>,
+    root: &ProjectRoot,
+    tree: &ProjectTree<'_>,
     mut kinds: impl Iterator<Item = DocumentKind>,
 ) -> StoreResult<Option<File>> {
     if !kinds.any(|kind| matches!(kind, DocumentKind::Instructions | DocumentKind::Section)) {
         return Ok(None);
     }
-    let dir = tree.requirements()?.dir();
-    Ok(dir.map(|dir| lock::lock_shared_folder(root, dir)).transpose()?.flatten())
+    match tree.requirements()?.dir() {
+        Some(dir) => lock::lock_shared_folder(root, dir),
+        None => Ok(None),
+    }
 }
 
-/// Applies one change by itself. A process that is killed leaves the old file or the new one.
+/// Applies one change. A process that is killed leaves either the old file or the new one.
 pub(crate) fn apply_one(
-    tree: &Tree<'_>,
-    base: &Base,
+    tree: &ProjectTree<'_>,
+    base: &LoadedDocuments,
     change: &DocumentChange,
-) -> Result<(), Failed> {
+) -> Result<(), ApplyError> {
     let changes = std::slice::from_ref(change);
     let (mut staged, mut exchanged) = (Vec::new(), 0);
     let outcome = stage_all(tree, base, changes, &mut staged)
-        .map_err(Failed::from)
+        .map_err(ApplyError::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     if outcome.is_err() {
-        // The log has what could not be put back; the caller gets the first error.
+        // The caller gets the first error; this one is in the log.
         let _ = put_back(&staged[..exchanged], false);
     }
     for replacement in &staged {
@@ -62,45 +65,52 @@ pub(crate) fn apply_one(
     outcome
 }
 
-/// Undoes exchanges. With a journal that is made durable, before the journal is removed.
-pub(crate) fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreResult<()> {
-    let mut undone = Ok(());
+/// Undoes exchanges. With a journal the result is made durable, before the journal is removed.
+pub(crate) fn put_back(exchanged: &[FileReplacement<'_>], is_journaled: bool) -> StoreResult<()> {
+    let mut outcome = Ok(());
     for replacement in exchanged.iter().rev() {
-        undone = undone.and(replacement.put_back());
+        // One failure does not stop the rest.
+        outcome = outcome.and(replacement.put_back());
     }
-    if journaled { undone.and_then(|()| sync_folders(exchanged)) } else { undone }
+    outcome?;
+    if is_journaled { sync_folders(exchanged) } else { Ok(()) }
 }
 
-/// Puts every new file in place, durably. `begun` counts the exchanges that were tried.
-pub(crate) fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Failed> {
+/// Puts every new file in place, durably. Sets `begun` to the number of exchanges that were tried.
+pub(crate) fn exchange_all(
+    staged: &[FileReplacement<'_>],
+    begun: &mut usize,
+) -> Result<(), ApplyError> {
     for replacement in staged {
         *begun += 1;
-        replacement.exchange()?;
+        replacement.swap_in()?;
     }
+    // The check follows the sync, because editors may save while it waits for the disk.
     sync_folders(staged)?;
-    let is_intact = staged.iter().all(Replacement::is_intact);
-    if is_intact { Ok(()) } else { Err(Failed::ChangedSince) }
+    let is_intact = staged.iter().all(FileReplacement::is_intact);
+    if is_intact { Ok(()) } else { Err(ApplyError::ConcurrentWrite) }
 }
 
+/// Writes the new file of each change under a temporary name.
 pub(crate) fn stage_all<'a>(
-    tree: &Tree<'_>,
-    base: &'a Base,
+    tree: &ProjectTree<'_>,
+    base: &'a LoadedDocuments,
     changes: &'a [DocumentChange],
-    staged: &mut Vec<Replacement<'a>>,
+    staged: &mut Vec<FileReplacement<'a>>,
 ) -> StoreResult<()> {
     for change in changes {
-        let found = base.get(change.id()).and_then(Option::as_ref);
-        let Some(place) = tree.place(change.id())? else {
+        let loaded = base.get(change.id()).and_then(Option::as_ref);
+        let Some(location) = tree.locate(change.id())? else {
             continue;
         };
-        if found.is_some_and(|found| found.metadata.nlink() > 1) {
+        if loaded.is_some_and(|loaded| loaded.metadata.nlink() > 1) {
             return Err(refused(
-                &place.shown,
-                "has more than one hard link, and writing would part them; copy the file over \
-                 itself to end that. Nothing was written",
+                &location.display_path,
+                "has more than one hard link, and a write would separate them; replace it with a \
+                 copy of itself. Nothing was written",
             ));
         }
-        let old = found.map(|found| &found.document.body);
+        let old = loaded.map(|loaded| &loaded.document.body);
         let new = match change {
             DocumentChange::Put { document } => Some(&document.body),
             DocumentChange::Delete { .. } => None,
@@ -108,261 +118,280 @@ pub(crate) fn stage_all<'a>(
         if old.is_none() && new.is_none() {
             continue;
         }
-        staged.push(Replacement::new(place, old, new));
+        // Pushed before it is staged, so that the caller removes its file after an error.
+        staged.push(FileReplacement::new(location, old, new));
         if let (Some(replacement), Some(body)) = (staged.last(), new) {
-            replacement.stage(body, found)?;
+            replacement.stage(body, loaded)?;
         }
     }
     Ok(())
 }
 
-fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
-    for (at, replacement) in staged.iter().enumerate() {
-        let dir = &replacement.place.dir;
-        let is_same = |other: &Replacement<'_>| same_folder(&other.place.dir, dir);
-        if !staged[..at].iter().any(is_same) {
-            let done = as_file(dir).and_then(|folder| synced(Step::FolderSynced, &folder));
-            done.map_err(|error| replacement.not_written("sync its folder", error))?;
+/// Syncs the folder of each replacement, each folder once.
+fn sync_folders(staged: &[FileReplacement<'_>]) -> StoreResult<()> {
+    for (index, replacement) in staged.iter().enumerate() {
+        let dir = &replacement.location.dir;
+        if staged[..index].iter().any(|other| same_folder(&other.location.dir, dir)) {
+            continue;
         }
+        let synced = as_file(dir).and_then(|folder| sync_file(FailPoint::FolderSynced, &folder));
+        synced.map_err(|error| replacement.not_written("sync its folder", error))?;
     }
     Ok(())
 }
 
 /// The reason why nothing was applied.
-pub(crate) enum Failed {
-    /// Another program wrote since the decision was made.
-    ChangedSince,
+pub(crate) enum ApplyError {
+    /// Another program wrote one of the files since the decision.
+    ConcurrentWrite,
     Store(StoreError),
 }
 
-impl From<StoreError> for Failed {
+impl From<StoreError> for ApplyError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-/// A document and the file it came from.
+/// A document and the metadata of its file.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct LoadedDocument {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
-    /// It looks as if another program were still saving it.
-    pub(crate) is_torn: bool,
+    /// The file looks as if another program were still saving it.
+    pub(crate) is_partial: bool,
 }
 
-impl Found {
-    /// Reads a document. A save in place that is not finished is read again a few times.
-    pub(crate) fn read(tree: &Tree<'_>, id: &DocumentId) -> StoreResult<Option<Self>> {
-        let Some(place) = tree.place(id)? else { return Ok(None) };
-        Ok(read::read_settled(&place)?.map(|content| Self {
+impl LoadedDocument {
+    /// Reads a document. A file that looks partially saved is read again a few times.
+    pub(crate) fn read(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<Self>> {
+        let Some(location) = tree.locate(id)? else { return Ok(None) };
+        let Some(content) = read_file::read_complete(&location)? else { return Ok(None) };
+        Ok(Some(Self {
             document: Document::new(id.clone(), content.bytes),
             metadata: content.metadata,
-            is_torn: content.torn,
+            is_partial: content.is_partial,
         }))
     }
 }
 
-/// One file's change from old to new. After the exchange the temporary name holds the old file.
-pub(crate) struct Replacement<'a> {
-    pub(crate) place: Place,
+/// The replacement of one file. After the exchange the temporary name holds the old file.
+pub(crate) struct FileReplacement<'a> {
+    pub(crate) location: FileLocation,
     temp: String,
     /// The content that was read; `None` if the file was not there.
     old: Option<&'a Bytes>,
     /// The new content; `None` to delete.
     new: Option<&'a Bytes>,
-    staged: Cell<Option<Identity>>,
+    staged_identity: Cell<Option<FileIdentity>>,
 }
 
 /// Inode, size and modification time: they differ for another file and after a write.
-type Identity = (u64, u64, (i64, i64));
+type FileIdentity = (u64, u64, (i64, i64));
 
-impl<'a> Replacement<'a> {
-    pub(crate) fn new(place: Place, old: Option<&'a Bytes>, new: Option<&'a Bytes>) -> Self {
+impl<'a> FileReplacement<'a> {
+    pub(crate) fn new(
+        location: FileLocation,
+        old: Option<&'a Bytes>,
+        new: Option<&'a Bytes>,
+    ) -> Self {
         let random = RandomState::new().build_hasher().finish();
         let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
-        Self { place, temp, old, new, staged: Cell::new(None) }
+        Self { location, temp, old, new, staged_identity: Cell::new(None) }
     }
 
     /// Writes the complete new file under the temporary name and syncs it.
-    pub(crate) fn stage(&self, body: &Bytes, found: Option<&Found>) -> StoreResult<()> {
-        let write = || -> io::Result<()> {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(0o666);
-            let fd = rustix::fs::openat(&self.place.dir, self.temp.as_str(), flags, mode)?;
-            let mut file = File::from(fd);
-            reached(Step::TempCreated)?;
-            if let Some(found) = found {
-                keep_mode_and_owner(&found.metadata, &file)?;
-            }
-            file.write_all(body)?;
-            reached(Step::TempWritten)?;
-            synced(Step::TempSynced, &file)?;
-            self.staged.set(self.identity(&self.temp)?);
-            Ok(())
-        };
-        write().map_err(|error| self.not_written("write it", error))
+    pub(crate) fn stage(&self, body: &Bytes, loaded: Option<&LoadedDocument>) -> StoreResult<()> {
+        self.write_temp(body, loaded).map_err(|error| self.not_written("write it", error))
     }
 
-    /// Puts the new state in place of the old one, and checks the file that came out.
-    pub(crate) fn exchange(&self) -> Result<(), Failed> {
+    fn write_temp(&self, body: &Bytes, loaded: Option<&LoadedDocument>) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        // Reduced by the umask, as for a file that an editor creates.
+        let mode = Mode::from_raw_mode(0o666);
+        let fd = rustix::fs::openat(&self.location.dir, self.temp.as_str(), flags, mode)?;
+        let mut file = File::from(fd);
+        hit_failpoint(FailPoint::TempCreated)?;
+        if let Some(loaded) = loaded {
+            keep_mode_and_owner(&loaded.metadata, &file)?;
+        }
+        file.write_all(body)?;
+        hit_failpoint(FailPoint::TempWritten)?;
+        sync_file(FailPoint::TempSynced, &file)?;
+        // After the last write, which changes the modification time.
+        self.staged_identity.set(self.file_identity(&self.temp)?);
+        Ok(())
+    }
+
+    /// Exchanges the old file with the new one, and checks the old file.
+    pub(crate) fn swap_in(&self) -> Result<(), ApplyError> {
         let moved = match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_names(),
-            (None, _) => self.move_new(&self.temp, &self.place.name),
-            (Some(_), None) => self.move_new(&self.place.name, &self.temp),
+            // Must not replace a file that an editor created since.
+            (None, _) => self.rename_to_free(&self.temp, &self.location.name),
+            (Some(_), None) => self.rename_to_free(&self.location.name, &self.temp),
         };
-        match moved.map_err(|error| (error.kind(), error)) {
-            Ok(()) => {}
-            Err((io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists, _)) => {
-                return Err(Failed::ChangedSince);
+        if let Err(error) = moved {
+            if is_name_conflict(&error) {
+                return Err(ApplyError::ConcurrentWrite);
             }
-            Err((_, error)) => return Err(self.not_written("put it in place", error).into()),
+            return Err(self.not_written("put it in place", error).into());
         }
-        self.reached(Step::Exchanged)?;
+        self.failpoint(FailPoint::Exchanged)?;
         if !self.is_intact() {
-            return Err(Failed::ChangedSince);
+            return Err(ApplyError::ConcurrentWrite);
         }
-        self.reached(Step::Checked)?;
+        self.failpoint(FailPoint::Checked)?;
         Ok(())
     }
 
     /// True if our file is in place and the old file still holds the content that was read. Editors
     /// take no locks: one may have saved before the exchange, another may save into the old file
-    /// that it still has open, a third may put its own file over ours.
+    /// that it still has open, a third may replace our file with its own.
     pub(crate) fn is_intact(&self) -> bool {
-        let in_place =
-            self.identity(&self.place.name).is_ok_and(|found| found == self.staged.get());
-        in_place && self.old.is_none_or(|old| self.holds(&self.temp, old))
+        self.is_staged_file(&self.location.name)
+            && self.old.is_none_or(|old| self.has_content(&self.temp, old))
     }
 
-    /// Undoes an exchange that may or may not have happened. A save in its place is newer than the
-    /// file that was read, and stays.
+    /// Undoes an exchange that may or may not have happened. A file that another program saved in
+    /// its place is newer than the one that was read, and stays.
     pub(crate) fn put_back(&self) -> StoreResult<()> {
-        let name = &self.place.name;
-        let is_ours =
-            |name: &str| self.identity(name).is_ok_and(|found| found == self.staged.get());
-        let undone = reached(Step::PuttingBack).and_then(|()| match (self.old, self.new) {
+        let Err(error) = self.try_put_back() else { return Ok(()) };
+        if is_name_conflict(&error) {
+            return Ok(());
+        }
+        let place = &self.location.display_path;
+        tracing::error!(place, %error, "the old file could not be put back");
+        Err(failed(place, "put the old file back", error))
+    }
+
+    fn try_put_back(&self) -> io::Result<()> {
+        hit_failpoint(FailPoint::PuttingBack)?;
+        let name = &self.location.name;
+        match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_back(),
-            (None, Some(_)) if is_ours(name) => self.move_new(name, &self.temp),
-            (Some(_), None) => self.move_new(&self.temp, name),
+            (None, Some(_)) if self.is_staged_file(name) => self.rename_to_free(name, &self.temp),
+            (Some(_), None) => self.rename_to_free(&self.temp, name),
             _ => Ok(()),
-        });
-        match undone.map_err(|error| (error.kind(), error)) {
-            Ok(()) | Err((io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists, _)) => Ok(()),
-            Err((_, error)) => {
-                let place = &self.place.shown;
-                tracing::error!(place, %error, "the old file could not be put back");
-                Err(failed(place, "put the old file back", error))
-            }
         }
     }
 
-    /// Gives the place back to its last writer. Each exchange may take out a later save; then that
-    /// one is put back instead.
+    /// Restores the file that was written last. Each exchange may take out a later save, which is
+    /// then put back instead.
     fn exchange_back(&self) -> io::Result<()> {
-        const SAVES: usize = 100;
-        let mut in_place = self.staged.get();
-        for _ in 0..SAVES {
-            let aside = self.identity(&self.temp)?;
-            if aside.is_none() || aside == in_place {
+        const MAX_EXCHANGES: usize = 100;
+        let mut in_place = self.staged_identity.get();
+        for _ in 0..MAX_EXCHANGES {
+            let old = self.file_identity(&self.temp)?;
+            // The last writer's file is in place already.
+            if old.is_none() || old == in_place {
                 return Ok(());
             }
             self.exchange_names()?;
-            if self.identity(&self.temp)? == in_place {
+            if self.file_identity(&self.temp)? == in_place {
                 return Ok(());
             }
-            in_place = aside;
+            in_place = old;
         }
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Removes our own file or the old one, which is no longer needed. Any other file is a save of
-    /// an editor that found no place; it is kept under a name that is never swept.
+    /// Removes the file with the temporary name if it is ours or the old one. Any other file is a
+    /// save of an editor; it is kept under a name that is never removed.
     pub(crate) fn remove_temp(&self) {
-        let dir = &self.place.dir;
-        let found = self.identity(&self.temp).ok().flatten();
-        let known =
-            found == self.staged.get() || self.old.is_some_and(|old| self.holds(&self.temp, old));
-        let done = match found {
-            None => Ok(()),
-            Some(_) if known || self.staged.get().is_none() => {
-                rustix::fs::unlinkat(dir, self.temp.as_str(), AtFlags::empty())
-            }
-            Some(_) => {
-                let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
-                tracing::error!(
-                    place = self.place.shown,
-                    kept,
-                    "a save found no place; it is kept"
-                );
-                rustix::fs::renameat(dir, self.temp.as_str(), dir, kept.as_str())
-            }
+        let dir = &self.location.dir;
+        let identity = self.file_identity(&self.temp).ok().flatten();
+        let staged = self.staged_identity.get();
+        let is_ours_or_old =
+            identity == staged || self.old.is_some_and(|old| self.has_content(&self.temp, old));
+        let removed = if identity.is_none() {
+            Ok(())
+        } else if is_ours_or_old || staged.is_none() {
+            rustix::fs::unlinkat(dir, self.temp.as_str(), AtFlags::empty())
+        } else {
+            let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
+            let place = &self.location.display_path;
+            tracing::error!(place, kept, "the save of another program is kept under another name");
+            rustix::fs::renameat(dir, self.temp.as_str(), dir, kept.as_str())
         };
-        if let Err(error) = done {
-            let place = &self.place.shown;
-            tracing::warn!(place, %error, "a temporary file was left behind");
+        if let Err(error) = removed {
+            let place = &self.location.display_path;
+            tracing::warn!(place, %error, "a temporary file could not be removed");
         }
         // From here on a failure does not change the commit.
-        let _ = reached(Step::OldRemoved);
+        let _ = hit_failpoint(FailPoint::OldRemoved);
     }
 
-    /// Exchanges our temporary name with the target's.
+    /// Exchanges the files of our temporary name and the target's name.
     fn exchange_names(&self) -> io::Result<()> {
-        let (dir, temp, name) = (&self.place.dir, self.temp.as_str(), self.place.name.as_str());
-        let exchange = || {
-            if !exchanges() {
-                return Err(rustix::io::Errno::INVAL);
-            }
+        let dir = &self.location.dir;
+        let (temp, name) = (self.temp.as_str(), self.location.name.as_str());
+        let exchanged = if supports_exchange() {
             rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)
+        } else {
+            Err(Errno::INVAL)
         };
-        match exchange() {
-            // Not every file system can. The target is always there: the old file gets a second
-            // name first, and the new one replaces the first atomically.
+        match exchanged {
+            // Some file systems can't exchange. The target must always exist: so the old file gets
+            // a second name first, and the new file replaces the first name atomically.
             Err(error) if is_unsupported(error) => {
-                let aside = format!("{temp}{TEMP_SUFFIX}");
-                rustix::fs::linkat(dir, name, dir, aside.as_str(), AtFlags::empty())?;
+                let second_name = format!("{temp}{TEMP_SUFFIX}");
+                rustix::fs::linkat(dir, name, dir, second_name.as_str(), AtFlags::empty())?;
                 rustix::fs::renameat(dir, temp, dir, name)?;
-                Ok(rustix::fs::renameat(dir, aside.as_str(), dir, temp)?)
+                Ok(rustix::fs::renameat(dir, second_name.as_str(), dir, temp)?)
             }
-            done => Ok(done?),
+            result => Ok(result?),
         }
     }
 
-    /// Renames unless there is something of that name.
-    fn move_new(&self, from: &str, to: &str) -> io::Result<()> {
-        let dir = &self.place.dir;
+    /// Renames a file; fails with `AlreadyExists` if the new name is taken.
+    fn rename_to_free(&self, from: &str, to: &str) -> io::Result<()> {
+        let dir = &self.location.dir;
         match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
             Err(error) if is_unsupported(error) => {
+                // A link fails if the name exists; a plain rename would replace that file.
                 rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
                 Ok(rustix::fs::unlinkat(dir, from, AtFlags::empty())?)
             }
-            done => Ok(done?),
+            result => Ok(result?),
         }
     }
 
-    fn identity(&self, name: &str) -> io::Result<Option<Identity>> {
-        match self.place.dir.symlink_metadata(name) {
-            Ok(found) => Ok(Some((found.ino(), found.size(), (found.mtime(), found.mtime_nsec())))),
+    fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
+        match self.location.dir.symlink_metadata(name) {
+            Ok(stat) => Ok(Some((stat.ino(), stat.size(), (stat.mtime(), stat.mtime_nsec())))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn holds(&self, name: &str, expected: &Bytes) -> bool {
-        let found = read::read_file(&self.place.dir, name, &self.place.shown);
-        found.is_ok_and(|found| found.is_some_and(|found| found.bytes == *expected))
+    /// True if the file is the staged one; for a deletion, if it does not exist.
+    fn is_staged_file(&self, name: &str) -> bool {
+        self.file_identity(name).is_ok_and(|identity| identity == self.staged_identity.get())
     }
 
-    pub(crate) fn reached(&self, step: Step) -> StoreResult<()> {
-        reached(step).map_err(|error| self.not_written("commit", error))
+    fn has_content(&self, name: &str, expected: &Bytes) -> bool {
+        match read_file::read_file(&self.location.dir, name, &self.location.display_path) {
+            Ok(Some(content)) => content.bytes == *expected,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn failpoint(&self, step: FailPoint) -> StoreResult<()> {
+        hit_failpoint(step).map_err(|error| self.not_written("commit", error))
     }
 
     pub(crate) fn not_written(&self, doing: &str, error: io::Error) -> StoreError {
-        not_written(&self.place.shown, doing, error)
+        not_written(&self.location.display_path, doing, error)
     }
 }
 
-fn is_unsupported(error: rustix::io::Errno) -> bool {
-    use rustix::io::Errno;
+/// True if another program created or removed one of the names.
+fn is_name_conflict(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+}
+
+fn is_unsupported(error: Errno) -> bool {
     [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
 }
 
@@ -371,73 +400,78 @@ const TEMP_SUFFIX: &str = ".tmp";
 
 /// True for the names of our temporary files.
 pub(crate) fn is_temp(name: &str) -> bool {
-    let random = name.strip_prefix(TEMP_PREFIX).and_then(|name| name.strip_suffix(TEMP_SUFFIX));
-    random.is_some_and(|random| {
-        random.len() >= 16 && random.bytes().take(16).all(|b| b.is_ascii_hexdigit())
-    })
+    let Some(rest) = name.strip_prefix(TEMP_PREFIX) else { return false };
+    let Some(random) = rest.strip_suffix(TEMP_SUFFIX) else { return false };
+    // Files of other programs must not be removed, so the whole pattern is checked.
+    random.len() >= 16 && random.bytes().take(16).all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Temporary files of killed processes: remembers the folders that have none, with their times.
+/// Removes temporary files of killed processes, and remembers the folders that have none.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
-    none_in: Mutex<HashMap<Folder, Times>>,
+pub(crate) struct StaleTempFiles {
+    clean_folders: Mutex<HashMap<FolderId, FolderTimes>>,
 }
 
 /// Device and inode of a folder.
-type Folder = (u64, u64);
-/// Its modification and change times, in seconds and nanoseconds.
-type Times = [(i64, i64); 2];
+type FolderId = (u64, u64);
+/// Modification and change time of a folder, in seconds and nanoseconds.
+type FolderTimes = [(i64, i64); 2];
 
-impl Leftovers {
-    /// Removes them from the folders of these changes. Under the lock no other process of ours can
-    /// be writing there, so all of them are stale. A failure to remove them does no harm.
-    pub(crate) fn remove(&self, tree: &Tree<'_>, changes: &[DocumentChange]) {
-        for (place, folder, times) in folders(tree, changes) {
-            let known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
-            let has_none = known.get(&folder) == Some(&times);
-            drop(known);
-            if !has_none {
-                sweep(&place);
+impl StaleTempFiles {
+    /// Removes stale files from the folders of these changes. Under the project's lock no other
+    /// Reqlore process writes there, so all temporary files are stale. A failure does no harm.
+    pub(crate) fn remove_all(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
+        for (location, folder, times) in changed_folders(tree, changes) {
+            let clean = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_clean = clean.get(&folder) == Some(&times);
+            drop(clean);
+            if !is_clean {
+                remove_temp_files(&location);
             }
         }
     }
 
-    /// Remembers the folders of a commit that put these changes in place and removed its own files.
-    pub(crate) fn none(&self, tree: &Tree<'_>, changes: &[DocumentChange]) {
-        for (_, folder, times) in folders(tree, changes) {
-            let mut known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= MAX_FOLDERS {
-                known.clear();
+    /// Remembers the folders of these changes. The commit has removed its own files.
+    pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
+        for (_, folder, times) in changed_folders(tree, changes) {
+            let mut clean = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
+            // Bounds the memory; a forgotten folder is only searched again.
+            if clean.len() >= MAX_CLEAN_FOLDERS {
+                clean.clear();
             }
-            known.insert(folder, times);
+            clean.insert(folder, times);
         }
     }
 }
 
-/// The most folders that are remembered.
-const MAX_FOLDERS: usize = 1_000;
+/// The number of folders that [`StaleTempFiles`] remembers.
+const MAX_CLEAN_FOLDERS: usize = 1_000;
 
-/// The folders of these changes, each once.
-fn folders(tree: &Tree<'_>, changes: &[DocumentChange]) -> Vec<(Place, Folder, Times)> {
-    let mut folders: Vec<(Place, Folder, Times)> = Vec::new();
-    for place in changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten()) {
-        let Ok(found) = place.dir.dir_metadata() else { continue };
-        let (folder, modified) = ((found.dev(), found.ino()), (found.mtime(), found.mtime_nsec()));
-        if folders.iter().all(|(_, known, _)| *known != folder) {
-            folders.push((place, folder, [modified, (found.ctime(), found.ctime_nsec())]));
+/// Returns the folders of these changes, each once.
+fn changed_folders(
+    tree: &ProjectTree<'_>,
+    changes: &[DocumentChange],
+) -> Vec<(FileLocation, FolderId, FolderTimes)> {
+    let mut folders: Vec<(FileLocation, FolderId, FolderTimes)> = Vec::new();
+    for change in changes {
+        let Ok(Some(location)) = tree.locate(change.id()) else { continue };
+        let Ok(stat) = location.dir.dir_metadata() else { continue };
+        let folder = (stat.dev(), stat.ino());
+        let times = [(stat.mtime(), stat.mtime_nsec()), (stat.ctime(), stat.ctime_nsec())];
+        if folders.iter().all(|(_, other, _)| *other != folder) {
+            folders.push((location, folder, times));
         }
     }
     folders
 }
 
-fn sweep(place: &Place) {
-    let entries = place.dir.entries().into_iter().flatten().filter_map(Result::ok);
-    for entry in entries {
+fn remove_temp_files(location: &FileLocation) {
+    for entry in location.dir.entries().into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let is_ours = name.to_str().is_some_and(is_temp);
-        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+        let is_temp = name.to_str().is_some_and(is_temp);
+        if is_temp && entry.file_type().is_ok_and(|kind| kind.is_file()) {
             tracing::info!(name = ?name, "removing a file of an interrupted write");
-            let _ = place.dir.remove_file(&name);
+            let _ = location.dir.remove_file(&name);
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The contract on real files, and failures that only files have.
+//! Runs the storage contract on real files, and tests failures that only files have.
 
 mod attacks;
 mod backlog;
-mod copies;
 mod crash;
-mod disk;
-mod forged;
+mod disk_edits;
+mod export;
 mod freshness;
 mod journal;
 mod migration;
 mod pending_audit;
 mod projects;
 mod team;
+mod untrusted_state;
 mod watch_limits;
 
 use std::ffi::OsStr;
@@ -34,7 +34,6 @@ use tempfile::TempDir;
 use crate::{Config, FsStore};
 
 const PROJECT: fn() -> ProjectKey = ProjectKey::default;
-/// The directory of requirements.
 const DIRECTORY: &str = "docs/development/requirements";
 const LOCAL: &str = ".reqlore/local";
 
@@ -70,7 +69,7 @@ fn open() -> Storage {
 
 reqlore_contract::suite!(async { open() });
 
-/// An empty project, and the folder around it.
+/// An empty project in a temporary folder.
 struct Project {
     outside: TempDir,
     root: PathBuf,
@@ -84,7 +83,7 @@ impl Project {
         Self { outside, root }
     }
 
-    /// A store as a process has it that just started.
+    /// A new store, as in a process that just started.
     fn store(&self) -> FsStore {
         FsStore::new(&config(&self.root))
     }
@@ -93,7 +92,6 @@ impl Project {
         self.root.join(path)
     }
 
-    /// The file of a document.
     fn file(&self, id: &DocumentId) -> PathBuf {
         match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => {
@@ -113,13 +111,12 @@ impl Project {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// True if there is anything, also a link to nothing.
+    /// True if the path exists, even as a dangling link.
     fn has(&self, path: impl AsRef<Path>) -> bool {
         self.root.join(path).symlink_metadata().is_ok()
     }
 }
 
-/// The names in a folder, sorted.
 fn names(folder: impl AsRef<Path>) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =
@@ -128,20 +125,20 @@ fn names(folder: impl AsRef<Path>) -> Vec<String> {
     names
 }
 
-/// All files below a folder, sorted.
+/// All files below a folder, recursively, sorted.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() { folders.push(path) } else { found.push(path) }
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
-fn make_pipe(at: impl AsRef<OsStr>) {
-    assert!(Command::new("mkfifo").arg(at).status().unwrap().success());
+fn make_pipe(path: impl AsRef<OsStr>) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 fn item(kind: ItemKind, name: &str) -> DocumentId {
@@ -155,8 +152,8 @@ fn commit(changes: Vec<DocumentChange>) -> CommitRequest {
 }
 
 async fn get(store: &FsStore, id: &DocumentId) -> StoreResult<Option<Bytes>> {
-    let found = store.get(&PROJECT(), std::slice::from_ref(id)).await?;
-    Ok(found.into_iter().next().flatten().map(|document| document.body))
+    let documents = store.get(&PROJECT(), std::slice::from_ref(id)).await?;
+    Ok(documents.into_iter().next().flatten().map(|document| document.body))
 }
 
 async fn put(store: &FsStore, id: &DocumentId, body: &'static str) -> StoreResult<()> {
@@ -173,8 +170,9 @@ async fn delete(store: &FsStore, id: &DocumentId) -> StoreResult<()> {
 #[track_caller]
 fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, reason: &str) {
     match outcome {
-        Err(StoreError::Refused { place: named, reason: found }) => {
-            assert!(named.contains(place) && found.contains(reason), "{named}: {found}");
+        Err(StoreError::Refused { place: actual_place, reason: actual }) => {
+            assert!(actual_place.contains(place), "{actual_place}: {actual}");
+            assert!(actual.contains(reason), "{actual_place}: {actual}");
         }
         other => panic!("{place}: {other:?}"),
     }
@@ -182,18 +180,18 @@ fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, reaso
 
 const CHILD: &str = "REQLORE_TEST_CHILD";
 
-/// Runs one test of this binary as another process. The shell command gets the binary as `$1`.
-fn run_child(shell: &str, test: &str, order: &str) -> Output {
+/// Runs one test of this binary in another process. The shell command gets the binary as `$1`.
+fn run_child(shell: &str, test: &str, argument: &str) -> Output {
     Command::new("sh")
         .args(["-c", &format!("{shell} exec \"$1\" --exact tests::{test} --nocapture"), "sh"])
         .arg(std::env::current_exe().unwrap())
-        .env(CHILD, order)
+        .env(CHILD, argument)
         .output()
         .unwrap()
 }
 
-/// The order of the process that started this one; `None` in an ordinary test run.
-#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
-fn order() -> Option<String> {
+/// The argument of [`run_child`]; `None` in an ordinary test run.
+#[expect(clippy::disallowed_methods, reason = "passes an argument to a child process")]
+fn child_argument() -> Option<String> {
     std::env::var(CHILD).ok()
 }

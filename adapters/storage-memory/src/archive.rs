@@ -9,27 +9,27 @@ use reqlore_domain::ports::archive::{
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
-use crate::{MemoryStore, State, StoredDocument};
+use crate::{MemoryStore, StoreState, StoredDocument};
 
-impl State {
+impl StoreState {
     fn check_complete(&self) -> StoreResult<()> {
         if self.is_incomplete {
-            return Err(refused("is incomplete; what filled it did not finish"));
+            return Err(refusal("is incomplete: a copy into it did not finish"));
         }
         Ok(())
     }
 }
 
-fn refused(reason: &str) -> StoreError {
+fn refusal(reason: &str) -> StoreError {
     StoreError::Refused { place: "the memory".to_owned(), reason: reason.to_owned() }
 }
 
 #[async_trait]
 impl Archive for MemoryStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
-        let state = self.state();
+        let state = self.lock_state();
         state.check_complete()?;
-        let State { projects, team, .. } = &*state;
+        let StoreState { projects, team, .. } = &*state;
         let (mut records, mut marks) = (Vec::new(), Vec::new());
         for (key, project) in projects {
             for StoredDocument { document, modified, place } in project.documents.values() {
@@ -48,20 +48,21 @@ impl Archive for MemoryStore {
         let total = records.len();
         records.append(&mut marks);
         let users = team.users.values().cloned().collect();
-        records.extend(IdentityRecords { users, tokens: team.by_age() }.into_records());
+        records.extend(IdentityRecords { users, tokens: team.tokens_by_age() }.into_records());
         records.extend(team.rows.iter().cloned().map(ArchiveRecord::AuditRow));
         Ok(Box::new(MemoryReader { records, total }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.check_complete()?;
-        let State { projects, team, .. } = &*state;
+        let StoreState { projects, team, .. } = &*state;
         let has_documents = projects.values().any(|project| !project.documents.is_empty());
         let has_identities = !team.users.is_empty() || !team.tokens.is_empty();
         if has_documents || has_identities || !team.rows.is_empty() {
-            return Err(refused("is not empty"));
+            return Err(refusal("is not empty"));
         }
+        // Reset by `finish`; an import that is dropped leaves the store incomplete.
         state.is_incomplete = true;
         Ok(Box::new(MemoryWriter(MemoryStore { state: Arc::clone(&self.state) })))
     }
@@ -88,7 +89,7 @@ struct MemoryWriter(MemoryStore);
 #[async_trait]
 impl RecordWriter for MemoryWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        let State { projects, team, .. } = &mut *self.0.state();
+        let StoreState { projects, team, .. } = &mut *self.0.lock_state();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => {
@@ -96,13 +97,13 @@ impl RecordWriter for MemoryWriter {
                     let project = projects.entry(project).or_default();
                     project.revision.0 += 1;
                     let (id, revision) = (document.id.clone(), project.revision);
-                    project.count_number(&id);
+                    project.raise_mark_to(&id);
                     project.changed.insert(id.clone(), revision);
                     let stored = StoredDocument { document, modified, place };
                     project.documents.insert(id, stored);
                 }
                 ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
-                    projects.entry(project).or_default().raise_mark(kind, number);
+                    projects.entry(project).or_default().raise_high_water_mark(kind, number);
                 }
                 ArchiveRecord::User(user) => {
                     team.users.insert(user.name.key(), user);
@@ -117,7 +118,7 @@ impl RecordWriter for MemoryWriter {
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        self.0.state().is_incomplete = false;
+        self.0.lock_state().is_incomplete = false;
         Ok(())
     }
 }

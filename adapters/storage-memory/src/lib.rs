@@ -1,10 +1,10 @@
-//! The simplest correct store: documents in a map behind one lock.
+//! In-memory store: documents in a map behind one lock.
 //!
-//! Tools are tested on it and other stores are compared with it. It passes the contract suite too.
+//! Tests of tools use it, and other stores are compared with it. It passes the contract suite.
 
 mod archive;
-mod index;
-mod team;
+mod identity;
+mod search_index;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,28 +22,28 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_proje
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-pub use index::MemoryIndex;
-use team::Team;
+use identity::TeamState;
+pub use search_index::MemoryIndex;
 
-/// Documents that live as long as the process.
+/// In-memory store, gone when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StoreState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    projects: BTreeMap<ProjectKey, Project>,
-    team: Team,
-    /// An import has begun and not finished.
+struct StoreState {
+    projects: BTreeMap<ProjectKey, StoredProject>,
+    team: TeamState,
+    /// An import is unfinished.
     is_incomplete: bool,
 }
 
 #[derive(Debug, Default)]
-struct Project {
+struct StoredProject {
     documents: BTreeMap<DocumentId, StoredDocument>,
     revision: Revision,
-    /// The last change of every document, also of deleted ones.
+    /// The revision of the last change of each document, including deleted ones.
     changed: BTreeMap<DocumentId, Revision>,
     /// High-water marks.
     marks: BTreeMap<ItemKind, u32>,
@@ -57,12 +57,16 @@ struct StoredDocument {
 }
 
 impl MemoryStore {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
-        act(self.state().projects.entry(project.clone()).or_default())
+    fn with_project<T>(
+        &self,
+        project: &ProjectKey,
+        action: impl FnOnce(&mut StoredProject) -> T,
+    ) -> T {
+        action(self.lock_state().projects.entry(project.clone()).or_default())
     }
 }
 
@@ -73,7 +77,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        Ok(self.with(project, |project| project.get(ids)))
+        Ok(self.with_project(project, |project| project.documents(ids)))
     }
 
     async fn versions(
@@ -81,9 +85,12 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        Ok(self.with(project, |project| {
-            let version = |id| project.documents.get(id).map(|stored| stored.document.version);
-            ids.iter().map(version).collect()
+        Ok(self.with_project(project, |project| {
+            let mut versions = Vec::with_capacity(ids.len());
+            for id in ids {
+                versions.push(project.documents.get(id).map(|stored| stored.document.version));
+            }
+            versions
         }))
     }
 
@@ -92,7 +99,9 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        Ok(self.with(project, |project| MetadataPage::of(project.heads(filter.kind), filter)))
+        Ok(self.with_project(project, |project| {
+            MetadataPage::of(project.metadata_of(filter.kind), filter)
+        }))
     }
 
     async fn lookup(
@@ -101,12 +110,18 @@ impl DocumentRepository for MemoryStore {
         kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let heads = self.with(project, |project| project.heads(kind));
-        let is_named = |head: &DocumentMeta, word: &String| {
-            head.id.name == *word || head.reference().as_deref() == Some(word)
-        };
-        let named = |word| heads.iter().filter(|head| is_named(head, word)).cloned().collect();
-        Ok(words.iter().map(named).collect())
+        let metadata = self.with_project(project, |project| project.metadata_of(kind));
+        let mut matches = Vec::with_capacity(words.len());
+        for word in words {
+            let mut documents = Vec::new();
+            for meta in &metadata {
+                if meta.id.name == *word || meta.reference().as_deref() == Some(word.as_str()) {
+                    documents.push(Arc::clone(meta));
+                }
+            }
+            matches.push(documents);
+        }
+        Ok(matches)
     }
 
     async fn backlinks(
@@ -114,7 +129,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        Ok(self.with(project, |project| project.backlinks(links)))
+        Ok(self.with_project(project, |project| project.backlinks(links)))
     }
 
     async fn commit(
@@ -122,13 +137,14 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        let State { projects, team, .. } = &mut *self.state();
+        // The lock is held during the decision, so nothing changes after its snapshot.
+        let StoreState { projects, team, .. } = &mut *self.lock_state();
         team.check_idempotency(&commit.context)?;
-        let kept = projects.entry(project.clone()).or_default();
-        let (committed, decided) = kept.commit(project, commit)?;
-        team.record(decided.audit);
-        team.answers.extend(decided.idempotency);
-        Ok(committed)
+        let stored = projects.entry(project.clone()).or_default();
+        let (result, decision) = stored.commit(project, commit)?;
+        team.append_events(decision.audit);
+        team.idempotency_records.extend(decision.idempotency);
+        Ok(result)
     }
 
     async fn changes(
@@ -138,43 +154,59 @@ impl DocumentRepository for MemoryStore {
         since: Revision,
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
-        Ok(self.with(project, |project| project.changes(kind, since)))
+        Ok(self.with_project(project, |project| project.changes_since(kind, since)))
     }
 }
 
-impl Project {
-    fn get(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
-        let document = |id| self.documents.get(id).map(|stored| stored.document.clone());
-        ids.iter().map(document).collect()
+impl StoredProject {
+    fn documents(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
+        let mut documents = Vec::with_capacity(ids.len());
+        for id in ids {
+            documents.push(self.documents.get(id).map(|stored| stored.document.clone()));
+        }
+        documents
     }
 
-    /// By name.
-    fn heads(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
-        let of_kind = self.documents.values().filter(|stored| stored.document.id.kind == kind);
-        let meta =
-            |stored: &StoredDocument| Arc::new(DocumentMeta::of(&stored.document, stored.modified));
-        of_kind.map(meta).collect()
+    /// Returns the metadata of all documents of a kind, sorted by name.
+    fn metadata_of(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
+        let mut metadata = Vec::new();
+        for StoredDocument { document, modified, .. } in self.documents.values() {
+            if document.id.kind == kind {
+                metadata.push(Arc::new(DocumentMeta::of(document, *modified)));
+            }
+        }
+        metadata
     }
 
-    fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
-        let kinds = DocumentKind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
-        let all: Vec<Arc<DocumentMeta>> = kinds.flat_map(|kind| self.heads(kind)).collect();
-        let links_to = |target: &String| {
-            let linking = all.iter().filter(|meta| meta.links().iter().any(|l| l.1 == *target));
-            linking.cloned().collect()
-        };
-        links.targets.iter().map(links_to).collect()
+    fn backlinks(&self, query: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
+        let mut candidates = Vec::new();
+        for kind in DocumentKind::ALL {
+            if query.kinds.contains(&kind) {
+                candidates.extend(self.metadata_of(kind));
+            }
+        }
+        let mut backlinks = Vec::with_capacity(query.targets.len());
+        for target in &query.targets {
+            let mut sources = Vec::new();
+            for meta in &candidates {
+                if meta.links().iter().any(|(_, link)| link == target) {
+                    sources.push(Arc::clone(meta));
+                }
+            }
+            backlinks.push(sources);
+        }
+        backlinks
     }
 
-    fn raise_mark(&mut self, kind: ItemKind, number: u32) {
+    fn raise_high_water_mark(&mut self, kind: ItemKind, number: u32) {
         let mark = self.marks.entry(kind).or_default();
         *mark = number.max(*mark);
     }
 
-    /// Raises the mark to a document's number, if it has one.
-    fn count_number(&mut self, id: &DocumentId) {
+    /// Raises the high-water mark to the document's number, if it has one.
+    fn raise_mark_to(&mut self, id: &DocumentId) {
         if let Some(Reference { kind, number }) = Reference::of_document(id) {
-            self.raise_mark(kind, number);
+            self.raise_high_water_mark(kind, number);
         }
     }
 
@@ -184,32 +216,42 @@ impl Project {
         mut commit: CommitRequest,
     ) -> StoreResult<(CommitResult, CommitDecision)> {
         let snapshot = Snapshot {
-            documents: self.get(&commit.reads.documents),
-            metadata: commit.reads.metadata_of.map(|kind| self.heads(kind)).unwrap_or_default(),
+            documents: self.documents(&commit.reads.documents),
+            metadata: commit
+                .reads
+                .metadata_of
+                .map(|kind| self.metadata_of(kind))
+                .unwrap_or_default(),
             backlinks: self.backlinks(&commit.reads.backlinks),
-            next_numbers: commit.reads.sequences.iter().map(|kind| self.free(*kind)).collect(),
+            next_numbers: commit
+                .reads
+                .sequences
+                .iter()
+                .map(|kind| self.free_number(*kind))
+                .collect(),
         };
-        let mut decided = commit.decide(key, &snapshot)?;
-        let changes = std::mem::take(&mut decided.changes);
+        let mut decision = commit.decide(key, &snapshot)?;
+        let changes = std::mem::take(&mut decision.changes);
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
         let at = commit.context.at;
-        let versions = changes.into_iter().map(|change| self.apply(change, at)).collect();
-        Ok((CommitResult { revision: self.revision, versions }, decided))
+        let versions = changes.into_iter().map(|change| self.apply_change(change, at)).collect();
+        Ok((CommitResult { revision: self.revision, versions }, decision))
     }
 
-    fn free(&self, kind: ItemKind) -> u32 {
-        self.marks.get(&kind).map_or(1, |mark| mark + 1)
+    fn free_number(&self, kind: ItemKind) -> u32 {
+        self.marks.get(&kind).copied().unwrap_or_default() + 1
     }
 
-    fn apply(&mut self, change: DocumentChange, at: Timestamp) -> Option<Version> {
+    fn apply_change(&mut self, change: DocumentChange, at: Timestamp) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
-        self.count_number(change.id());
+        self.raise_mark_to(change.id());
         let version = change.version();
         match change {
             DocumentChange::Put { document } => {
                 let id = document.id.clone();
+                // A replaced document keeps its path.
                 let place = self.documents.remove(&id).and_then(|stored| stored.place);
                 self.documents.insert(id, StoredDocument { document, modified: at, place });
             }
@@ -218,25 +260,26 @@ impl Project {
         version
     }
 
-    fn changes(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
+    fn changes_since(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
         let revision = self.revision;
         if since > revision {
             return ChangeSet::Reset { revision };
         }
-        let ids = self
-            .changed
-            .iter()
-            .filter(|(id, at)| id.kind == kind && **at > since)
-            .map(|(id, _)| id.clone());
-        ChangeSet::Since { revision, ids: ids.collect() }
+        let mut ids = Vec::new();
+        for (id, changed) in &self.changed {
+            if id.kind == kind && *changed > since {
+                ids.push(id.clone());
+            }
+        }
+        ChangeSet::Since { revision, ids }
     }
 }
 
-/// The default project's folder, which does not exist.
-const ROOT: &str = "/project";
+/// Folder of the default project. It does not exist.
+const DEFAULT_ROOT: &str = "/project";
 
-/// Projects whose absolute path is their key. Callers with a limited project scope may use those
-/// that are listed here.
+/// Project resolver that uses absolute paths as keys. Callers with a limited project scope may use
+/// only the projects in this list.
 #[derive(Debug, Default)]
 pub struct NamedProjects(pub Vec<ProjectKey>);
 
@@ -246,24 +289,29 @@ impl ProjectResolver for NamedProjects {
         &self,
         caller: &'a Caller,
         named: Option<&'a str>,
-        slice: Toolset,
+        toolset: Toolset,
     ) -> Result<ProjectKey> {
         if caller.reach != ProjectScope::Anywhere {
-            let named = named.map_or_else(|| caller.project.clone(), ProjectKey::new);
+            let mut project = match named {
+                Some(name) => ProjectKey::new(name),
+                None => caller.project.clone(),
+            };
+            if project.as_str() == DEFAULT_ROOT {
+                project = ProjectKey::default();
+            }
             let keys = self.keys();
-            let known = if named.as_str() == ROOT { ProjectKey::default() } else { named };
-            return if keys.contains(&known) && caller.reach.includes(&known) {
-                Ok(known)
+            return if keys.contains(&project) && caller.reach.includes(&project) {
+                Ok(project)
             } else {
-                Err(no_project(&caller.reach, &keys, slice.argument(), known.as_str()))
+                Err(no_project(&caller.reach, &keys, toolset.argument(), project.as_str()))
             };
         }
         match named {
-            None | Some(ROOT) => Ok(ProjectKey::default()),
-            Some(".") if slice == Toolset::Knowledge => Ok(ProjectKey::default()),
+            None | Some(DEFAULT_ROOT) => Ok(ProjectKey::default()),
+            Some(".") if toolset == Toolset::Knowledge => Ok(ProjectKey::default()),
             Some(root) if root.starts_with('/') => Ok(ProjectKey::new(root)),
             Some(root) => {
-                let argument = slice.argument();
+                let argument = toolset.argument();
                 let message = format!(
                     "{argument}: {root:?} must be an absolute path without \"..\", such as \
                      \"/home/me/app\""
@@ -274,12 +322,13 @@ impl ProjectResolver for NamedProjects {
     }
 
     fn keys(&self) -> Vec<ProjectKey> {
-        let further = self.0.iter().cloned();
-        std::iter::once(ProjectKey::default()).chain(further).collect()
+        let mut keys = vec![ProjectKey::default()];
+        keys.extend_from_slice(&self.0);
+        keys
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {
-        Ok(if project.is_default() { ROOT } else { project.as_str() }.to_owned())
+        Ok(if project.is_default() { DEFAULT_ROOT } else { project.as_str() }.to_owned())
     }
 
     async fn has_folder(&self, _: &str) -> bool {
@@ -290,6 +339,6 @@ impl ProjectResolver for NamedProjects {
 #[cfg(test)]
 mod tests {
     reqlore_contract::suite!(async {
-        reqlore_contract::Storage::fleeting(crate::MemoryStore::default())
+        reqlore_contract::Storage::in_memory(crate::MemoryStore::default())
     });
 }

@@ -1,66 +1,70 @@
 //! Export and import of the whole database.
 //!
-//! sled has no snapshots, so an export holds the gate until its reader is dropped. A commit that
-//! waits too long for it fails with "busy".
+//! sled has no snapshots, so an export blocks commits until its reader is dropped. A commit that
+//! waits longer than the timeout fails as busy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentKind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
     RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project_key::ProjectKey;
+use sled::IVec;
 use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::database::{AUDIT, Batch, DOCUMENTS, Database, FILLING, META, TOKENS, USERS};
-use crate::error::{INCOMPLETE, damaged_document, of_sled, refused};
-use crate::records::{DocumentRow, decode, seal};
+use crate::database::{AUDIT, DOCUMENTS, IMPORT_KEY, META, SledDatabase, TOKENS, TreeBatch, USERS};
+use crate::error::{INCOMPLETE, damaged_document, database_refused, from_sled};
+use crate::records::{DocumentRow, decode, seal_value};
 use crate::team::put_row;
-use crate::{SledStore, blocking, write};
+use crate::{SledStore, run_blocking, write};
 
-/// The size of a batch that is read, in records and in bytes.
+/// An export returns a batch when it has one of these sizes.
 const BATCH_RECORDS: usize = 1000;
 const BATCH_BYTES: usize = 2_000_000;
-/// An import writes a transaction when it has this many changes of trees.
+/// An import writes a transaction after this number of changes of trees.
 const IMPORT_CHANGES: usize = 1000;
 
 #[async_trait]
 impl Archive for SledStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
-        let database = Arc::clone(&self.opened()?.database);
-        let guard = Arc::clone(&database.copies).read_owned().await;
-        let reader = blocking(move || {
+        let database = Arc::clone(&self.open_store()?.database);
+        let guard = Arc::clone(&database.copy_lock).read_owned().await;
+        let reader = run_blocking(move || {
             database.check_complete()?;
             let mut total = 0;
-            for (_, project) in database.projects()? {
+            for (_, project) in database.list_projects()? {
                 total += project.counts.values().sum::<u64>();
             }
-            let records = Some(Box::new(database.records()?) as Records);
+            let records = Some(Box::new(database.archive_records()?) as RecordIterator);
             Ok(SledReader { records, total: usize::try_from(total).ok(), _guard: guard })
         });
         Ok(Box::new(reader.await?))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        let database = Arc::clone(&self.opened()?.database);
-        let guard = Arc::clone(&database.copies).read_owned().await;
-        let writer = blocking(move || {
+        let database = Arc::clone(&self.open_store()?.database);
+        let guard = Arc::clone(&database.copy_lock).read_owned().await;
+        let writer = run_blocking(move || {
             database.check_complete()?;
             database.check_writable()?;
-            let is_empty = |tree: &usize| database.tree(*tree).is_empty();
-            if ![DOCUMENTS, USERS, TOKENS, AUDIT].iter().all(is_empty) {
-                return Err(refused("is not empty; name a new folder"));
+            for tree in [DOCUMENTS, USERS, TOKENS, AUDIT] {
+                if !database.tree(tree).is_empty() {
+                    return Err(database_refused("is not empty; name a new folder"));
+                }
             }
             if database.is_incomplete.swap(true, Ordering::Relaxed) {
-                return Err(refused(INCOMPLETE));
+                return Err(database_refused(INCOMPLETE));
             }
-            let mut batch = Batch::default();
-            batch.put(META, FILLING, seal(FILLING, &[]));
-            database.write(batch)?;
+            // Durable before the first record, so that a partial import is recognized.
+            let mut batch = TreeBatch::default();
+            batch.put(META, IMPORT_KEY, seal_value(IMPORT_KEY, &[]));
+            database.write_batch(batch)?;
             database.sync()?;
             Ok(SledWriter { database, _guard: guard })
         });
@@ -68,11 +72,11 @@ impl Archive for SledStore {
     }
 }
 
-type Records = Box<dyn Iterator<Item = StoreResult<ArchiveRecord>> + Send>;
+type RecordIterator = Box<dyn Iterator<Item = StoreResult<ArchiveRecord>> + Send>;
 
 struct SledReader {
     /// `None` after an error.
-    records: Option<Records>,
+    records: Option<RecordIterator>,
     total: Option<usize>,
     _guard: OwnedRwLockReadGuard<()>,
 }
@@ -85,9 +89,9 @@ impl RecordReader for SledReader {
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let Some(mut records) = self.records.take() else {
-            return Err(StoreError::Internal("a copy is read on after an error".to_owned()));
+            return Err(StoreError::Internal("the export was read after an error".to_owned()));
         };
-        let read = blocking(move || {
+        let read = run_blocking(move || {
             let (mut batch, mut bytes) = (Vec::new(), 0);
             while batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
                 let Some(record) = records.next().transpose()? else { break };
@@ -106,96 +110,101 @@ impl RecordReader for SledReader {
     }
 }
 
-impl Database {
-    /// All records in the order of an archive.
-    fn records(
+impl SledDatabase {
+    /// Iterates over all records in the order of an archive.
+    fn archive_records(
         self: &Arc<Self>,
     ) -> StoreResult<impl Iterator<Item = StoreResult<ArchiveRecord>> + use<>> {
-        let (mut marks, mut parts) = (Vec::new(), Vec::new());
-        for (project, row) in self.projects()? {
+        let mut marks = Vec::new();
+        let mut lists = Vec::new();
+        for (project, row) in self.list_projects()? {
             for kind in ItemKind::ALL {
-                if let Some(number) = row.mark(kind) {
+                if let Some(number) = row.high_water_mark(kind) {
                     let project = project.clone();
-                    marks.push(ArchiveRecord::HighWaterMark(HighWaterMark {
-                        project,
-                        kind,
-                        number,
-                    }));
+                    let mark = HighWaterMark { project, kind, number };
+                    marks.push(ArchiveRecord::HighWaterMark(mark));
                 }
             }
-            parts.extend(DocumentKind::ALL.map(|kind| (project.clone(), row.id, kind)));
+            lists.extend(DocumentKind::ALL.map(|kind| (project.clone(), row.id, kind)));
         }
-        let identities = IdentityRecords { users: self.users()?, tokens: self.tokens()? };
-        let before_audit = marks.into_iter().chain(identities.into_records());
+        let identities = IdentityRecords { users: self.list_users()?, tokens: self.list_tokens()? };
+        // Documents and audit rows are read lazily, because they may not fit into memory.
         let database = Arc::clone(self);
-        let documents = parts.into_iter().flat_map(move |(project, id, kind)| {
+        let documents = lists.into_iter().flat_map(move |(project, id, kind)| {
+            let entries = database.document_entries(id, kind, None);
             let database = Arc::clone(&database);
-            let entries = database.entries(id, kind, None);
-            entries.map(move |entry| {
-                let (id, key, value) = entry?;
-                let row: Option<DocumentRow> = decode(&key, &value);
-                let row = row.ok_or_else(|| damaged_document(&id))?;
-                let body = database.body(&key, &row, &id)?;
-                Ok(ArchiveRecord::Document(DocumentRecord {
-                    project: project.clone(),
-                    document: Document { id, body, version: row.version },
-                    modified: row.modified,
-                    place: row.place,
-                }))
-            })
+            entries.map(move |entry| database.document_record(&project, entry?))
         });
         let database = Arc::clone(self);
         let rows = self.tree(AUDIT).iter().map(move |entry| {
-            let (key, row) = entry.map_err(of_sled)?;
-            database.audit_row(&key, &row).map(ArchiveRecord::AuditRow)
+            let (key, row) = entry.map_err(from_sled)?;
+            Ok(ArchiveRecord::AuditRow(database.audit_row(&key, &row)?))
         });
+        let before_audit = marks.into_iter().chain(identities.into_records());
         Ok(documents.chain(before_audit.map(Ok)).chain(rows))
+    }
+
+    fn document_record(
+        &self,
+        project: &ProjectKey,
+        (id, key, value): (DocumentId, IVec, IVec),
+    ) -> StoreResult<ArchiveRecord> {
+        let Some(row) = decode::<DocumentRow>(&key, &value) else {
+            return Err(damaged_document(&id));
+        };
+        let body = self.read_body(&key, &row, &id)?;
+        Ok(ArchiveRecord::Document(DocumentRecord {
+            project: project.clone(),
+            document: Document { id, body, version: row.version },
+            modified: row.modified,
+            place: row.place,
+        }))
     }
 
     fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
         let DocumentRecord { project, document, modified, place } = record;
-        let mut row = self.project(&project)?;
+        let mut row = self.project_row(&project)?;
         self.begin_revision(&project, &mut row)?;
         let old = self.old_document(row.id, &document.id)?;
-        let mut batch = Batch::default();
-        write::put(&mut batch, &mut row, old, &document, modified, place)?;
+        let mut batch = TreeBatch::default();
+        write::put_document(&mut batch, &mut row, old, &document, modified, place)?;
         write::put_project(&mut batch, &project, &row);
-        self.write(batch)
+        self.write_batch(batch)
     }
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
-        let mut row = self.project(&mark.project)?;
+        let mut row = self.project_row(&mark.project)?;
         self.begin_revision(&mark.project, &mut row)?;
-        row.raise_mark(mark.kind, mark.number);
-        let mut batch = Batch::default();
+        row.raise_high_water_mark(mark.kind, mark.number);
+        let mut batch = TreeBatch::default();
         write::put_project(&mut batch, &mark.project, &row);
-        self.write(batch)
+        self.write_batch(batch)
     }
 
-    fn import(&self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    fn import_records(&self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         self.check_writable()?;
-        let mut batch = Batch::default();
+        let mut batch = TreeBatch::default();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => self.import_document(record)?,
                 ArchiveRecord::HighWaterMark(mark) => self.import_mark(&mark)?,
                 ArchiveRecord::User(user) => self.put_user(&mut batch, &user)?,
                 ArchiveRecord::Token(token) => self.put_token(&mut batch, &token)?,
-                // The writer reads the newest row from the tree, because it has not appended any.
+                // The commit group has not cached a newest row, because the database was empty.
                 ArchiveRecord::AuditRow(row) => put_row(&mut batch, &row),
             }
             if batch.len() >= IMPORT_CHANGES {
-                self.write(std::mem::take(&mut batch))?;
+                self.write_batch(std::mem::take(&mut batch))?;
             }
         }
-        self.write(batch)?;
+        self.write_batch(batch)?;
         self.flush()
     }
 }
 
-/// Commits wait while this lives, and no other process can open the database.
+/// Blocks commits until it is dropped.
 struct SledWriter {
-    database: Arc<Database>,
+    database: Arc<SledDatabase>,
     _guard: OwnedRwLockReadGuard<()>,
 }
 
@@ -203,18 +212,19 @@ struct SledWriter {
 impl RecordWriter for SledWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let database = Arc::clone(&self.database);
-        blocking(move || database.import(records)).await
+        run_blocking(move || database.import_records(records)).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        blocking(move || {
+        run_blocking(move || {
             let database = &self.database;
             database.check_writable()?;
+            // All records are durable before the database is marked complete.
             database.sync()?;
-            let mut batch = Batch::default();
-            batch.remove(META, FILLING);
+            let mut batch = TreeBatch::default();
+            batch.remove(META, IMPORT_KEY);
             let epoch = database.put_next_epoch(&mut batch);
-            database.write(batch)?;
+            database.write_batch(batch)?;
             database.sync()?;
             database.epoch.store(epoch, Ordering::Release);
             database.is_incomplete.store(false, Ordering::Relaxed);

@@ -1,24 +1,29 @@
-//! The open database: its trees and its transactions.
+//! The open database: trees, transactions and syncs.
 //!
-//! [`Database::write`] is only a transaction. Nothing is durable, and no caller gets an answer,
-//! before [`Database::sync`].
+//! [`SledDatabase::write_batch`] does not make a batch durable. Callers may be answered only after
+//! [`SledDatabase::sync`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use serde::de::DeserializeOwned;
-use sled::transaction::{TransactionError, Transactional, TransactionalTree};
+use sled::transaction::{
+    ConflictableTransactionError, TransactionError, Transactional, TransactionalTree,
+};
 use sled::{IVec, Tree};
 use tokio::sync::RwLock;
 
-use crate::error::{INCOMPLETE, guarded, of_sled, refused, unavailable};
+use crate::error::{
+    INCOMPLETE, catch_sled_panic, database_refused, database_unavailable, from_sled,
+};
 use crate::files::DatabaseFile;
 use crate::records::{decode, encode};
 
-/// Indexes of the trees in [`Database::trees`].
+/// Indexes of the trees in [`SledDatabase::trees`].
 pub(crate) const PROJECTS: usize = 0;
 pub(crate) const DOCUMENTS: usize = 1;
 pub(crate) const BODIES: usize = 2;
@@ -32,7 +37,7 @@ pub(crate) const TOKENS: usize = 9;
 pub(crate) const AUDIT: usize = 10;
 pub(crate) const KEYS: usize = 11;
 pub(crate) const OVERFLOW: usize = 12;
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const TREE_NAMES: [&str; 13] = [
     "projects",
     "documents",
     "bodies",
@@ -48,39 +53,39 @@ pub(crate) const NAMES: [&str; 13] = [
     "overflow",
 ];
 
-/// In [`META`]: the number of transactions.
-pub(crate) const COMMITS: &[u8] = b"commits";
-/// In [`META`]: the number of changes of users and tokens.
-pub(crate) const EPOCH: &[u8] = b"epoch";
-/// In [`META`] until an import is finished.
-pub(crate) const FILLING: &[u8] = b"filling";
+/// Key in [`META`] of the number of transactions.
+pub(crate) const COMMITS_KEY: &[u8] = b"commits";
+/// Key in [`META`] of the number of changes of users and tokens.
+pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
+/// Key in [`META`] that exists while an import is unfinished.
+pub(crate) const IMPORT_KEY: &[u8] = b"filling";
 
 #[derive(Debug)]
-pub(crate) struct Database {
-    pub(crate) trees: [Tree; NAMES.len()],
+pub(crate) struct SledDatabase {
+    pub(crate) trees: [Tree; TREE_NAMES.len()],
     pub(crate) file: DatabaseFile,
-    /// Shared by readers; exclusive from the first change of a group until it is durable.
+    /// Readers share it. A group holds it exclusively until its changes are durable.
     pub(crate) gate: Arc<RwLock<()>>,
-    /// Shared by exports and imports, which may last for minutes; a group holds it exclusively and
-    /// takes it before the gate, so that a group that waits for a copy does not hold up readers.
-    pub(crate) copies: Arc<RwLock<()>>,
-    /// An import has begun and not finished.
+    /// Exports and imports share it, possibly for minutes. A group holds it exclusively and takes
+    /// it before the gate, so that a group that waits for a copy does not block readers.
+    pub(crate) copy_lock: Arc<RwLock<()>>,
+    /// An import is unfinished.
     pub(crate) is_incomplete: AtomicBool,
-    /// A transaction or a sync failed, so nothing more is written.
-    pub(crate) is_broken: AtomicBool,
-    /// As [`COMMITS`].
+    /// Set after a failed transaction or sync, until the database is opened again.
+    pub(crate) is_write_disabled: AtomicBool,
+    /// The value of [`COMMITS_KEY`].
     pub(crate) commits: AtomicU64,
-    /// As [`EPOCH`]; cached because every request asks for it.
+    /// The value of [`EPOCH_KEY`], cached because every request reads it.
     pub(crate) epoch: AtomicU64,
     /// Keeps other processes from opening the folder.
     pub(crate) _lock: File,
 }
 
-/// Changes of trees, to be written in one transaction.
+/// Changes of trees that are written in one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Batch(BTreeMap<(usize, IVec), Option<IVec>>);
+pub(crate) struct TreeBatch(BTreeMap<(usize, IVec), Option<IVec>>);
 
-impl Batch {
+impl TreeBatch {
     pub(crate) fn put(&mut self, tree: usize, key: impl Into<IVec>, value: impl Into<IVec>) {
         self.0.insert((tree, key.into()), Some(value.into()));
     }
@@ -93,7 +98,7 @@ impl Batch {
         self.0.append(&mut later.0);
     }
 
-    /// `Some(None)` if the batch removes the key.
+    /// Returns `Some(None)` if the batch removes the key.
     pub(crate) fn get(&self, tree: usize, key: &[u8]) -> Option<&Option<IVec>> {
         self.0.get(&(tree, key.into()))
     }
@@ -101,93 +106,112 @@ impl Batch {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
+
+    fn apply(&self, trees: &[TransactionalTree]) -> Result<(), ConflictableTransactionError<()>> {
+        for ((tree, key), value) in &self.0 {
+            match value {
+                Some(value) => trees[*tree].insert(key, value)?,
+                None => trees[*tree].remove(key)?,
+            };
+        }
+        Ok(())
+    }
 }
 
-impl Database {
+impl SledDatabase {
     pub(crate) fn tree(&self, tree: usize) -> &Tree {
         &self.trees[tree]
     }
 
     pub(crate) fn get(&self, tree: usize, key: &[u8]) -> StoreResult<Option<IVec>> {
-        self.trees[tree].get(key).map_err(of_sled)
+        self.trees[tree].get(key).map_err(from_sled)
     }
 
-    /// A value of [`META`]; `None` if it is missing or damaged.
-    pub(crate) fn meta<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
-        Ok(self.get(META, key)?.and_then(|value| decode(key, &value)))
+    /// Returns a value of [`META`], or `None` if it is missing or damaged.
+    pub(crate) fn meta_value<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
+        match self.get(META, key)? {
+            Some(value) => Ok(decode(key, &value)),
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn check_writable(&self) -> StoreResult<()> {
-        self.check_not_broken()?;
-        if self.file.is_in_place() { Ok(()) } else { Err(replaced()) }
+        self.check_writes_enabled()?;
+        if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
     pub(crate) fn check_complete(&self) -> StoreResult<()> {
-        if self.is_incomplete.load(Ordering::Relaxed) { Err(refused(INCOMPLETE)) } else { Ok(()) }
+        if self.is_incomplete.load(Ordering::Relaxed) {
+            Err(database_refused(INCOMPLETE))
+        } else {
+            Ok(())
+        }
     }
 
-    /// sled can't undo a transaction, so nothing may build on one whose sync failed.
-    fn check_not_broken(&self) -> StoreResult<()> {
-        if !self.is_broken.load(Ordering::Relaxed) {
+    /// Fails after a failed sync: sled cannot undo a transaction, so nothing may build on it.
+    fn check_writes_enabled(&self) -> StoreResult<()> {
+        if !self.is_write_disabled.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let reason = "an earlier change could not be made durable, so nothing is written until \
-                      the server is started again; check the disk first. Whether that change was \
-                      kept shows then";
-        Err(unavailable(reason, None))
+        let reason = "an earlier change could not be made durable, so writes are disabled; check \
+                      the disk and restart the server";
+        Err(database_unavailable(reason, None))
     }
 
-    /// Writes a batch in one transaction over all trees.
-    pub(crate) fn write(&self, mut batch: Batch) -> StoreResult<()> {
-        self.check_not_broken()?;
+    /// Writes a batch in one transaction over all trees. It is not durable before [`Self::sync`].
+    pub(crate) fn write_batch(&self, mut batch: TreeBatch) -> StoreResult<()> {
+        self.check_writes_enabled()?;
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
-        batch.put(META, COMMITS, encode(COMMITS, &commits));
-        let apply = |trees: &Vec<TransactionalTree>| {
-            for ((tree, key), value) in &batch.0 {
-                match value {
-                    Some(value) => trees[*tree].insert(key, value)?,
-                    None => trees[*tree].remove(key)?,
-                };
-            }
-            Ok(())
-        };
-        let written = guarded(|| {
-            let written: Result<(), TransactionError<()>> = self.trees[..].transaction(apply);
-            written.map_err(|error| match error {
-                TransactionError::Storage(error) => of_sled(error),
-                TransactionError::Abort(()) => StoreError::Internal("it was aborted".to_owned()),
+        // In the same transaction, so that the count shows which transactions a file contains.
+        batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
+        let result = catch_sled_panic(|| {
+            self.trees[..].transaction(|trees| batch.apply(trees)).map_err(|error| match error {
+                TransactionError::Storage(error) => from_sled(error),
+                TransactionError::Abort(()) => {
+                    StoreError::Internal("the transaction was aborted".to_owned())
+                }
             })
         });
-        written.map_err(|error| self.break_off(error))
+        result.map_err(|error| self.disable_writes(error))
     }
 
-    /// Makes everything written so far durable, and counts it as acknowledged. After an error it is
-    /// unknown what is durable.
+    /// Makes all written batches durable, then records their number as acknowledged. After an
+    /// error it is unknown which batches are durable.
     pub(crate) fn sync(&self) -> StoreResult<()> {
-        self.check_not_broken()?;
-        self.flush().map_err(|error| self.break_off(error))?;
-        let failed = |error| self.break_off(unavailable("the sync failed", Some(error)));
-        self.file.sync().map_err(failed)?;
+        self.check_writes_enabled()?;
+        self.flush().map_err(|error| self.disable_writes(error))?;
+        self.file.sync().map_err(|error| self.sync_failed(error))?;
+        // A sync of a file that lost its name is worthless.
         if !self.file.is_in_place() {
-            return Err(self.break_off(replaced()));
+            return Err(self.disable_writes(file_replaced()));
         }
-        self.file.acknowledge(self.commits.load(Ordering::Relaxed)).map_err(failed)
+        // The count comes after the sync, so it is never ahead of the durable data.
+        let commits = self.commits.load(Ordering::Relaxed);
+        self.file.acknowledge(commits).map_err(|error| self.sync_failed(error))
     }
 
-    /// Passes what sled has in memory to the operating system.
+    /// Passes sled's dirty pages to the operating system, which is not a sync.
     pub(crate) fn flush(&self) -> StoreResult<()> {
-        guarded(|| self.tree(META).flush().map_err(of_sled).map(drop))
+        catch_sled_panic(|| {
+            self.tree(META).flush().map_err(from_sled)?;
+            Ok(())
+        })
     }
 
-    fn break_off(&self, error: StoreError) -> StoreError {
-        self.is_broken.store(true, Ordering::Relaxed);
-        tracing::error!(%error, "the database takes no more changes until it is opened again");
+    fn sync_failed(&self, error: io::Error) -> StoreError {
+        self.disable_writes(database_unavailable("the sync failed", Some(error)))
+    }
+
+    /// Rejects all later writes until the database is opened again. Returns the error.
+    fn disable_writes(&self, error: StoreError) -> StoreError {
+        self.is_write_disabled.store(true, Ordering::Relaxed);
+        tracing::error!(%error, "writes are disabled; restart the server");
         error
     }
 }
 
-fn replaced() -> StoreError {
-    let reason = "its file was removed or replaced while it was open, so nothing is written. Put \
-                  it back, or stop the server and restore a backup with `reqlore restore`";
-    unavailable(reason, None)
+fn file_replaced() -> StoreError {
+    let reason = "its file was removed or replaced while it was open; put it back, or stop the \
+                  server and run `reqlore restore`";
+    database_unavailable(reason, None)
 }

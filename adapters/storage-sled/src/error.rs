@@ -1,4 +1,4 @@
-//! Errors of sled and of the operating system as messages with a next step.
+//! Maps errors of sled and of the operating system to store errors with a next step.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,36 +7,42 @@ use std::path::Path;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
-/// The object of errors of calls, which must not reveal a path.
-const DATABASE: &str = "the database";
+/// Object of errors that clients see, which must not reveal a path.
+const DATABASE_NAME: &str = "the database";
 
-/// The next step where data is lost.
-pub(crate) const RESTORE: &str = "Nothing was deleted. Stop the server, keep a copy of the \
-     folder, and restore a backup into a new one with `reqlore restore`";
+/// The next step after damage.
+pub(crate) const RESTORE_HINT: &str =
+    "stop the server, keep the folder and run `reqlore restore` into a new one";
 
-pub(crate) const INCOMPLETE: &str = "is incomplete: what filled it did not finish. Remove it and \
-     copy again";
+pub(crate) const INCOMPLETE: &str =
+    "is incomplete: a copy or restore into it did not finish; remove it and copy again";
 
 /// Reports a panic as damage, because sled panics where other libraries return an error.
-pub(crate) fn guarded<T>(act: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
-    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(damaged("sled panicked")))
-}
-
-pub(crate) fn of_sled(error: sled::Error) -> StoreError {
-    match error {
-        sled::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
-            let reason = "no space is left on the disk; free some and start the server again";
-            let (place, reason) = (DATABASE.to_owned(), reason.to_owned());
-            StoreError::Unavailable { place, reason, source: Some(error) }
-        }
-        sled::Error::Io(error) => unavailable("the disk failed", Some(error)),
-        other => damaged(&other.to_string()),
+pub(crate) fn catch_sled_panic<T>(work: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result,
+        Err(_) => Err(damaged_database("sled panicked")),
     }
 }
 
-pub(crate) fn damaged(what: &str) -> StoreError {
-    let reason = format!("is damaged ({what}). {RESTORE}");
-    StoreError::Unreadable { place: DATABASE.to_owned(), reason }
+pub(crate) fn from_sled(error: sled::Error) -> StoreError {
+    match error {
+        sled::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
+            let reason = "no space is left on the disk; free some and start the server again";
+            StoreError::Unavailable {
+                place: DATABASE_NAME.to_owned(),
+                reason: reason.to_owned(),
+                source: Some(error),
+            }
+        }
+        sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
+        other => damaged_database(&other.to_string()),
+    }
+}
+
+pub(crate) fn damaged_database(cause: &str) -> StoreError {
+    let reason = format!("is damaged ({cause}); {RESTORE_HINT}");
+    StoreError::Unreadable { place: DATABASE_NAME.to_owned(), reason }
 }
 
 pub(crate) fn damaged_document(id: &DocumentId) -> StoreError {
@@ -44,25 +50,28 @@ pub(crate) fn damaged_document(id: &DocumentId) -> StoreError {
 }
 
 pub(crate) fn damaged_value() -> String {
-    format!("what is stored does not match its checksum; other documents are served. {RESTORE}")
+    format!("does not match its checksum; {RESTORE_HINT}")
 }
 
-pub(crate) fn unavailable(what: &str, source: Option<io::Error>) -> StoreError {
-    let reason = source.as_ref().map_or(what.to_owned(), |error| format!("{what}: {error}"));
-    StoreError::Unavailable { place: DATABASE.to_owned(), reason, source }
+pub(crate) fn database_unavailable(problem: &str, source: Option<io::Error>) -> StoreError {
+    let reason = match &source {
+        Some(error) => format!("{problem}: {error}"),
+        None => problem.to_owned(),
+    };
+    StoreError::Unavailable { place: DATABASE_NAME.to_owned(), reason, source }
 }
 
-pub(crate) fn refused(reason: &str) -> StoreError {
-    StoreError::Refused { place: DATABASE.to_owned(), reason: reason.to_owned() }
+pub(crate) fn database_refused(reason: &str) -> StoreError {
+    StoreError::Refused { place: DATABASE_NAME.to_owned(), reason: reason.to_owned() }
 }
 
-/// Refuses to open a folder.
-pub(crate) fn not_opened(folder: &Path, reason: &str) -> StoreError {
+/// Error for a folder that is not opened. It names the path, because only the operator sees it.
+pub(crate) fn folder_refused(folder: &Path, reason: &str) -> StoreError {
     StoreError::Refused { place: folder.display().to_string(), reason: reason.to_owned() }
 }
 
-/// The operating system refused `doing` while the folder was opened.
-pub(crate) fn failed(folder: &Path, doing: &str, error: io::Error) -> StoreError {
+/// Error of the operating system while the folder was opened. `action` completes "could not …".
+pub(crate) fn folder_error(folder: &Path, action: &str, error: io::Error) -> StoreError {
     let next = match error.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to it and start again",
         io::ErrorKind::StorageFull => "free some space and start again",
@@ -72,6 +81,6 @@ pub(crate) fn failed(folder: &Path, doing: &str, error: io::Error) -> StoreError
         }
         _ => "fix that and start again",
     };
-    let reason = format!("could not {doing}: {error}; {next}");
+    let reason = format!("could not {action}: {error}; {next}");
     StoreError::Unavailable { place: folder.display().to_string(), reason, source: Some(error) }
 }

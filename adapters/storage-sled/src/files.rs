@@ -1,13 +1,13 @@
-//! The files of a database: which are ours, who may read them, and how many commits they hold.
+//! The files of a database: ownership, access rights, and the count of acknowledged commits.
 //!
-//! sled takes over files with the names that it uses, overwrites what it can't read, and follows
-//! symbolic links. So `db` is ours only if the count next to it says so, or the marker of an
-//! unfinished creation, and the folder must not hold links.
+//! sled takes over files with the names that it uses, overwrites unreadable ones, and follows
+//! symbolic links. So `db` is ours only with the file `acknowledged` or with the marker of an
+//! unfinished creation, and a folder with symbolic links is refused.
 //!
-//! sled's flush is not a sync: on Linux it only starts writing the pages of `db`. And a `db` that
-//! was cut short opens like one that a crash tore, silently older. So the file `acknowledged` holds
-//! the number of acknowledged transactions. It is written after each sync of `db` and itself synced
-//! only at the creation: it may lag behind and is never ahead.
+//! sled's flush is not a sync: on Linux it only starts to write the pages of `db`. A truncated `db`
+//! opens without an error, with older data. So the file `acknowledged` holds the number of
+//! acknowledged transactions. It is written after each sync of `db` and synced only at creation:
+//! it may lag behind `db` and is never ahead of it.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -18,22 +18,22 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
 
-use crate::error::{RESTORE, failed, not_opened};
+use crate::error::{RESTORE_HINT, folder_error, folder_refused};
 
 pub(crate) const DB: &str = "db";
 pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
 /// Exists while a database is being created.
-pub(crate) const MARKER: &str = "reqlore.unfinished";
-/// Files and folders that sled makes.
+pub(crate) const CREATION_MARKER: &str = "reqlore.unfinished";
+/// Files and folders that sled creates.
 const CONF: &str = "conf";
 const BLOBS: &str = "blobs";
 const SNAPSHOT: &str = "snap.";
 const UNFINISHED_SNAPSHOT: &str = ".generating";
 
-/// How `db` is synced. Tests count syncs, and let them fail.
-pub(crate) type Sync = Box<dyn Fn(&File) -> io::Result<()> + Send + std::marker::Sync>;
+/// Syncs `db`. Tests replace it to count syncs and to make them fail.
+pub(crate) type SyncFn = Box<dyn Fn(&File) -> io::Result<()> + Send + std::marker::Sync>;
 
-/// A database that exists, inspected without opening it.
+/// State of an existing database, found without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseState {
     /// A process has it open.
@@ -44,133 +44,142 @@ pub enum DatabaseState {
     Unfinished,
 }
 
-/// Inspects a database without changing it: sled writes to every folder that it opens. Fails where
-/// opening would fail, as far as that shows.
-pub(crate) fn inspect(folder: &Path) -> StoreResult<DatabaseState> {
-    let opened = File::open(folder).map_err(|error| failed(folder, "open the folder", error))?;
+/// Inspects a database without opening it, because sled writes to every folder that it opens.
+/// Fails where opening would fail, except for damage that only sled can detect.
+pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
+    let folder_file =
+        File::open(folder).map_err(|error| folder_error(folder, "open the folder", error))?;
     // A shared lock, so that inspections do not exclude each other.
-    match opened.try_lock_shared() {
+    match folder_file.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(DatabaseState::InUse),
-        Err(TryLockError::Error(error)) => return Err(failed(folder, "lock the folder", error)),
+        Err(TryLockError::Error(error)) => {
+            return Err(folder_error(folder, "lock the folder", error));
+        }
     }
-    drop(opened);
-    let found = check(folder, &list(folder)?)?;
-    Ok(if found.is_unfinished { DatabaseState::Unfinished } else { DatabaseState::Closed })
+    drop(folder_file);
+    let state = check_files(folder, &list_names(folder)?)?;
+    Ok(if state.is_unfinished { DatabaseState::Unfinished } else { DatabaseState::Closed })
 }
 
-/// State of the files before sled sees them.
+/// State of the files before sled opens them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FoundFiles {
-    /// The least number of transactions that the database must hold.
+pub(crate) struct FolderState {
+    /// The database must hold at least this number of transactions.
     pub(crate) acknowledged: u64,
     /// The database is new, or its creation was not finished.
     pub(crate) is_unfinished: bool,
 }
 
 /// Prepares a folder for sled. Changes nothing in a folder that is not ours.
-pub(crate) fn prepare(folder: &Path) -> StoreResult<FoundFiles> {
-    let names = list(folder)?;
-    let found = check(folder, &names)?;
-    if found.is_unfinished {
-        begin_creation(folder).map_err(|error| failed(folder, "write to it", error))?;
+pub(crate) fn prepare_folder(folder: &Path) -> StoreResult<FolderState> {
+    let names = list_names(folder)?;
+    let state = check_files(folder, &names)?;
+    if state.is_unfinished {
+        begin_creation(folder).map_err(|error| folder_error(folder, "write to it", error))?;
     }
-    // A killed start leaves the snapshot that it was writing, and sled can't open a folder with it.
-    // It holds nothing that `db` does not.
-    let is_unfinished =
-        |name: &&String| name.starts_with(SNAPSHOT) && name.ends_with(UNFINISHED_SNAPSHOT);
-    for name in names.iter().filter(is_unfinished) {
-        tracing::warn!("removing {name}, an unfinished snapshot of a killed process");
-        let removed = std::fs::remove_file(folder.join(name));
-        removed.map_err(|error| failed(folder, &format!("remove {name}"), error))?;
+    for name in &names {
+        // A killed process leaves the snapshot that it was writing, and sled can't open a folder
+        // with it. `db` holds the same data.
+        if name.starts_with(SNAPSHOT) && name.ends_with(UNFINISHED_SNAPSHOT) {
+            tracing::warn!("removing {name}, an unfinished snapshot of a killed process");
+            let removed = std::fs::remove_file(folder.join(name));
+            removed.map_err(|error| folder_error(folder, &format!("remove {name}"), error))?;
+        }
     }
-    // Before sled opens the files: opening may take long, and it may be refused.
+    // Before sled opens the files, because that may take long or fail.
     make_private(folder)?;
-    Ok(found)
+    Ok(state)
 }
 
-/// The names in a folder without symbolic links.
-fn list(folder: &Path) -> StoreResult<Vec<String>> {
-    let unlisted = |error| failed(folder, "list the folder", error);
+/// Returns the names in a folder. Refuses a folder with symbolic links.
+fn list_names(folder: &Path) -> StoreResult<Vec<String>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(unlisted)? {
-        let entry = entry.map_err(unlisted)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type().map_err(unlisted)?.is_symlink() {
-            let reason = format!(
-                "holds a symbolic link, {name}, which may lead anywhere; it was not followed. \
-                 Remove it, or name another folder"
-            );
-            return Err(not_opened(folder, &reason));
+    let entries =
+        read_entries(folder).map_err(|error| folder_error(folder, "list the folder", error))?;
+    for (name, is_symlink) in entries {
+        if is_symlink {
+            let reason =
+                format!("holds the symbolic link {name}; remove it, or name another folder");
+            return Err(folder_refused(folder, &reason));
         }
         names.push(name);
     }
     Ok(names)
 }
 
-/// Refuses files that are not ours, and a database that lost its `db`.
-fn check(folder: &Path, names: &[String]) -> StoreResult<FoundFiles> {
-    let is_marked = names.iter().any(|name| name == MARKER);
+/// Returns the names in a folder, and whether each is a symbolic link.
+fn read_entries(folder: &Path) -> io::Result<Vec<(String, bool)>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        entries.push((name, entry.file_type()?.is_symlink()));
+    }
+    Ok(entries)
+}
+
+/// Refuses files of other programs, and a database that lost its `db`.
+fn check_files(folder: &Path, names: &[String]) -> StoreResult<FolderState> {
+    let is_marked = names.iter().any(|name| name == CREATION_MARKER);
     let db_length = match std::fs::metadata(folder.join(DB)) {
         Ok(db) => db.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(failed(folder, "inspect its file db", error)),
+        Err(error) => return Err(folder_error(folder, "inspect its file db", error)),
     };
-    let unread = |error| failed(folder, &format!("read its file {ACKNOWLEDGED}"), error);
-    let acknowledged = read_acknowledged(folder).map_err(unread)?;
+    let acknowledged = read_acknowledged(folder)
+        .map_err(|error| folder_error(folder, &format!("read its file {ACKNOWLEDGED}"), error))?;
     if db_length == 0 {
-        // Also a damaged count shows that there was a database.
+        // Even a damaged count shows that there was a database.
         let count = std::fs::metadata(folder.join(ACKNOWLEDGED));
         if count.is_ok_and(|count| count.len() > 0) {
-            let reason = format!("lacks its file db, or that is empty. {RESTORE}");
-            return Err(not_opened(folder, &reason));
+            let reason = format!("lacks its file db, or the file is empty; {RESTORE_HINT}");
+            return Err(folder_refused(folder, &reason));
         }
         if !is_marked && names.iter().any(|name| name != DB) {
-            return Err(not_opened(folder, "holds other files; name a folder of its own"));
+            return Err(folder_refused(folder, "holds other files; name an empty folder"));
         }
     } else if acknowledged.is_none() && !is_marked {
         let reason = format!(
-            "holds a file db that is not known to be Reqlore's: the file {ACKNOWLEDGED} that goes \
-             with it is missing or damaged. Nothing was touched; name another folder, or restore \
-             a backup into a new one with `reqlore restore`"
+            "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); name \
+             another folder, or restore a backup"
         );
-        return Err(not_opened(folder, &reason));
+        return Err(folder_refused(folder, &reason));
     }
     let is_unfinished = is_marked || db_length == 0;
-    Ok(FoundFiles { acknowledged: acknowledged.unwrap_or_default(), is_unfinished })
+    Ok(FolderState { acknowledged: acknowledged.unwrap_or_default(), is_unfinished })
 }
 
 fn read_acknowledged(folder: &Path) -> io::Result<Option<u64>> {
-    let file = match options().open(folder.join(ACKNOWLEDGED)) {
+    let file = match open_options().open(folder.join(ACKNOWLEDGED)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    // Eight bytes of count and four of checksum. A file that is too short holds no count.
     let mut bytes = [0; 12];
-    // A file that is too short holds no count.
     if file.read_exact_at(&mut bytes, 0).is_err() {
         return Ok(None);
     }
-    let count = bytes
-        .split_first_chunk()
-        .filter(|(count, check)| crc32fast::hash(*count).to_be_bytes() == **check);
-    Ok(count.map(|(count, _)| u64::from_be_bytes(*count)))
+    let Some((count, checksum)) = bytes.split_first_chunk() else { return Ok(None) };
+    let is_intact = crc32fast::hash(count).to_be_bytes() == *checksum;
+    Ok(is_intact.then(|| u64::from_be_bytes(*count)))
 }
 
-/// Makes the marker durable before sled sees the folder, or a power cut could leave a `db` of
-/// unknown origin. Makes `db` and `blobs` too, because sled would make
-/// them readable for all.
+/// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`
+/// of unknown origin. Creates `db` and `blobs` too, because sled would make them readable by all
+/// users.
 fn begin_creation(folder: &Path) -> io::Result<()> {
-    let mut options = options();
+    let mut options = open_options();
     options.write(true).create(true).truncate(false);
-    options.open(folder.join(MARKER))?.sync_all()?;
+    options.open(folder.join(CREATION_MARKER))?.sync_all()?;
     options.open(folder.join(DB))?;
     durable_fs::create_private_dirs(&folder.join(BLOBS))?;
     durable_fs::sync_dir(folder)
 }
 
-/// Ends the creation once `db` is synced. Nothing is acknowledged before `created` folders are
-/// durable too.
+/// Ends the creation after `db` is synced. Syncs the `created` folders first: no commit may be
+/// acknowledged before they are durable.
 pub(crate) fn finish_creation(folder: &Path, created: &[PathBuf]) -> io::Result<()> {
     for file in [CONF, ACKNOWLEDGED, BLOBS] {
         File::open(folder.join(file))?.sync_all()?;
@@ -179,36 +188,36 @@ pub(crate) fn finish_creation(folder: &Path, created: &[PathBuf]) -> io::Result<
         match durable_fs::sync_dir(dir) {
             // A folder above the database may be closed to this user.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                tracing::warn!(%error, "a folder above the database can't be synced");
+                tracing::warn!(%error, "cannot sync a parent folder of the database");
             }
             synced => synced?,
         }
     }
-    std::fs::remove_file(folder.join(MARKER))
+    std::fs::remove_file(folder.join(CREATION_MARKER))
 }
 
-/// Takes all access to the files of a database from users that do not own them.
+/// Makes the files of a database accessible to their owner only.
 pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
-    for name in list(folder)? {
+    for name in list_names(folder)? {
         if ![DB, CONF, ACKNOWLEDGED, BLOBS].contains(&&*name) && !name.starts_with(SNAPSHOT) {
             continue;
         }
         match durable_fs::make_private(&folder.join(&name)) {
-            // sled removes a snapshot once there is a newer one.
+            // sled removes a snapshot after it wrote a newer one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                tracing::warn!(%error, name, "a file of the database is another user's");
+                tracing::warn!(%error, name, "another user owns a file of the database");
             }
-            set => {
-                set.map_err(|error| failed(folder, &format!("set the rights of {name}"), error))?;
-            }
+            result => result.map_err(|error| {
+                folder_error(folder, &format!("set the permissions of {name}"), error)
+            })?,
         }
     }
     Ok(())
 }
 
-/// Options to read a file that is not a symbolic link.
-fn options() -> OpenOptions {
+/// Options to read a file without following a symbolic link.
+fn open_options() -> OpenOptions {
     let mut options = durable_fs::private_file();
     options.read(true);
     options
@@ -219,35 +228,36 @@ pub(crate) struct DatabaseFile {
     path: PathBuf,
     db: File,
     acknowledged: File,
-    sync: Sync,
+    sync: SyncFn,
 }
 
 impl DatabaseFile {
-    pub(crate) fn open(folder: &Path, sync: Sync) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, sync: SyncFn) -> io::Result<Self> {
         let path = std::path::absolute(folder)?.join(DB);
-        let db = options().open(&path)?;
-        let mut options = options();
+        let db = open_options().open(&path)?;
+        let mut options = open_options();
         options.write(true).create(true).truncate(false);
         let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
         Ok(Self { path, db, acknowledged, sync })
     }
 
-    /// Returns false if `db` was removed, replaced or emptied. sled itself never empties it.
+    /// Returns false if `db` was removed, replaced or emptied, which sled itself never does.
     pub(crate) fn is_in_place(&self) -> bool {
-        let (Ok(held), Ok(found)) = (self.db.metadata(), std::fs::metadata(&self.path)) else {
+        let (Ok(open), Ok(current)) = (self.db.metadata(), std::fs::metadata(&self.path)) else {
             return false;
         };
-        held.len() > 0 && durable_fs::file_id(&held) == durable_fs::file_id(&found)
+        open.len() > 0 && durable_fs::file_id(&open) == durable_fs::file_id(&current)
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {
         (self.sync)(&self.db)
     }
 
+    /// Writes the number of acknowledged transactions, without a sync.
     pub(crate) fn acknowledge(&self, commits: u64) -> io::Result<()> {
         let count = commits.to_be_bytes();
-        let check = crc32fast::hash(&count).to_be_bytes();
-        self.acknowledged.write_all_at(&[&count[..], &check].concat(), 0)
+        let checksum = crc32fast::hash(&count).to_be_bytes();
+        self.acknowledged.write_all_at(&[&count[..], &checksum].concat(), 0)
     }
 }
 

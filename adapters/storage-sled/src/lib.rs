@@ -1,8 +1,8 @@
-//! A store in sled `=0.34.7`, whose writes are acknowledged after transaction, flush and sync.
+//! A store in sled `=0.34.7` that acknowledges writes after transaction, flush and sync.
 //!
-//! One thread writes, in groups of commits that share one sync. Readers wait for the group that is
-//! being written, so they see only durable data. After a failed sync reads go on, and may show
-//! changes that were not acknowledged.
+//! One thread writes groups of commits that share one sync. Readers wait for the current group, so
+//! they see only durable data. After a failed sync, reads continue and may show changes that were
+//! not acknowledged.
 
 mod archive;
 mod database;
@@ -26,24 +26,24 @@ use reqlore_domain::ports::documents::{
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_group_commit::Writer;
+use reqlore_group_commit::GroupWriter;
 
-use crate::database::Database;
-use crate::error::{guarded, unavailable};
+use crate::database::SledDatabase;
+use crate::error::{catch_sled_panic, database_unavailable, folder_error};
 pub use crate::files::DatabaseState;
 use crate::records::ProjectRow;
-use crate::write::Group;
+use crate::write::CommitGroup;
 
-/// How long a commit waits for a copy of the database to end.
+/// How long a commit waits for the end of a copy.
 const COPY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The most documents or rows that are read on the calling thread, which is faster than to pass the
-/// call to another one.
+/// Maximum number of documents or rows that are read on the calling thread. For short reads that
+/// is faster than a switch to another thread.
 const INLINE_READS: usize = 100;
 
-/// The place of a database.
+/// Location of a database.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// A folder of its own, created if it is missing.
+    /// The database's own folder, created if it is missing.
     pub folder: PathBuf,
 }
 
@@ -55,58 +55,66 @@ pub struct SledStore {
     config: Config,
 }
 
-/// The writer is dropped before the database.
+/// The fields are dropped in this order: the writer must end before the database closes.
 #[derive(Debug)]
 struct OpenStore {
-    writer: Writer<Group>,
-    database: Arc<Database>,
+    writer: GroupWriter<CommitGroup>,
+    database: Arc<SledDatabase>,
 }
 
 impl SledStore {
-    /// Opens or creates the database. Errors name the folder as given and what to do.
+    /// Opens or creates the database. Errors name the folder and a next step.
     pub fn open(config: &Config) -> StoreResult<Self> {
         Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT)
     }
 
-    fn open_with(config: &Config, sync: files::Sync, copy_timeout: Duration) -> StoreResult<Self> {
-        let database = Arc::new(open::open(&config.folder, sync)?);
-        let group = Group::new(Arc::clone(&database), copy_timeout);
-        let writer = group.and_then(|group| Writer::start("storage-sled", group));
-        let writer = writer.map_err(|e| error::failed(&config.folder, "start a thread", e))?;
+    fn open_with(
+        config: &Config,
+        sync: files::SyncFn,
+        copy_timeout: Duration,
+    ) -> StoreResult<Self> {
+        let database = Arc::new(open::open_database(&config.folder, sync)?);
+        let group = CommitGroup::new(Arc::clone(&database), copy_timeout);
+        let started = group.and_then(|group| GroupWriter::start("storage-sled", group));
+        let writer =
+            started.map_err(|error| folder_error(&config.folder, "start a thread", error))?;
         let open = Mutex::new(Some(Arc::new(OpenStore { writer, database })));
         Ok(Self { open, config: config.clone() })
     }
 
-    /// Inspects a database that exists, without changing it: sled writes to every folder that it
-    /// opens. Fails where [`SledStore::open`] would, as far as that shows.
+    /// Inspects an existing database without opening it, because sled writes to every folder that
+    /// it opens. Fails where [`SledStore::open`] would, except for damage that only sled detects.
     pub fn inspect(config: &Config) -> StoreResult<DatabaseState> {
-        files::inspect(&config.folder)
+        files::inspect_folder(&config.folder)
     }
 
-    /// Waits for running calls and closes the database, so that it can be opened again.
+    /// Closes the database after the running calls, so that it can be opened again.
     pub fn close(&self) -> StoreResult<()> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Running calls hold clones, so the database closes after the last of them.
         drop(open);
         open::wait_until_closed(&self.config.folder)
     }
 
-    fn opened(&self) -> StoreResult<Arc<OpenStore>> {
+    fn open_store(&self) -> StoreResult<Arc<OpenStore>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        open.ok_or_else(|| unavailable("it was closed", None))
+        open.ok_or_else(|| database_unavailable("it was closed", None))
     }
 
-    /// Reads on this thread if that is quick, else on a thread for long work.
-    async fn query<T: Send + 'static>(
+    /// Reads on this thread if that is quick, otherwise on a thread where blocking is allowed.
+    async fn run_query<T: Send + 'static>(
         &self,
         is_quick: bool,
-        query: impl FnOnce(&Database) -> StoreResult<T> + Send + 'static,
+        query: impl FnOnce(&SledDatabase) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let database = Arc::clone(&self.opened()?.database);
+        let database = Arc::clone(&self.open_store()?.database);
+        // The gate opens when the current group is durable.
         let guard = Arc::clone(&database.gate).read_owned().await;
         if is_quick {
-            return guarded(|| query(&database));
+            return catch_sled_panic(|| query(&database));
         }
-        blocking(move || {
+        run_blocking(move || {
+            // Even if the caller stops waiting, no group is written during the query.
             let _guard = guard;
             query(&database)
         })
@@ -117,26 +125,27 @@ impl SledStore {
         &self,
         project: &ProjectKey,
         is_quick: bool,
-        query: impl FnOnce(&Database, &ProjectRow) -> StoreResult<T> + Send + 'static,
+        query: impl FnOnce(&SledDatabase, &ProjectRow) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let project = project.clone();
-        self.query(is_quick, move |database| query(database, &database.project(&project)?)).await
+        self.run_query(is_quick, move |database| query(database, &database.project_row(&project)?))
+            .await
     }
 
-    /// Runs work on the writer's thread. Returns when its changes are durable.
-    async fn write<T: Send + 'static>(
+    /// Runs work on the writer's thread and returns when its changes are durable.
+    async fn run_write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Group) -> StoreResult<T> + Send + 'static,
+        work: impl FnOnce(&mut CommitGroup) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        self.opened()?.writer.run(move |group| guarded(|| work(group))).await
+        self.open_store()?.writer.run(move |group| catch_sled_panic(|| work(group))).await
     }
 }
 
-/// Runs work that may take long on a thread for such work.
-async fn blocking<T: Send + 'static>(
+/// Runs work on a thread where blocking is allowed.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(|| guarded(work)).await;
+    let done = tokio::task::spawn_blocking(|| catch_sled_panic(work)).await;
     done.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }
 
@@ -148,7 +157,7 @@ impl DocumentRepository for SledStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
-        self.query_project(project, is_quick, move |db, row| db.documents(row.id, &ids)).await
+        self.query_project(project, is_quick, move |db, row| db.read_documents(row.id, &ids)).await
     }
 
     async fn versions(
@@ -157,7 +166,7 @@ impl DocumentRepository for SledStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
         let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
-        self.query_project(project, is_quick, move |db, row| db.versions(row.id, &ids)).await
+        self.query_project(project, is_quick, move |db, row| db.read_versions(row.id, &ids)).await
     }
 
     async fn find(
@@ -167,7 +176,7 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<MetadataPage> {
         let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
         let filter = filter.clone();
-        self.query_project(project, is_quick, move |db, row| db.find(row, &filter)).await
+        self.query_project(project, is_quick, move |db, row| db.find_metadata(row, &filter)).await
     }
 
     async fn lookup(
@@ -178,12 +187,16 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (is_quick, words) = (words.len() <= INLINE_READS, words.to_vec());
         self.query_project(project, is_quick, move |db, row| {
-            words.iter().map(|word| db.lookup(row.id, kind, word)).collect()
+            let mut metadata = Vec::with_capacity(words.len());
+            for word in &words {
+                metadata.push(db.lookup_metadata(row.id, kind, word)?);
+            }
+            Ok(metadata)
         })
         .await
     }
 
-    /// Never on the calling thread: any number of documents may link to a target.
+    /// Never runs on the calling thread, because any number of documents may link to a target.
     async fn backlinks(
         &self,
         project: &ProjectKey,
@@ -199,7 +212,7 @@ impl DocumentRepository for SledStore {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
         let project = project.clone();
-        self.write(move |group| group.commit(&project, commit)).await
+        self.run_write(move |group| group.commit(&project, commit)).await
     }
 
     async fn changes(
@@ -209,9 +222,10 @@ impl DocumentRepository for SledStore {
         since: Revision,
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
-        // A first question is answered with all documents.
+        // Revision 0 asks for all documents.
         let is_quick = since > Revision::default();
-        self.query_project(project, is_quick, move |db, row| db.changes(row, kind, since)).await
+        self.query_project(project, is_quick, move |db, row| db.changes_since(row, kind, since))
+            .await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opens or creates a database.
 //!
-//! sled writes to every folder that it opens, even to one that it then reports as damaged. So the
-//! files are checked first, under a lock of our own.
+//! sled writes to every folder that it opens, even to one that it then reports as damaged. So our
+//! own lock is taken and the files are checked before sled opens them.
 
 use std::fs::File;
 use std::io;
@@ -17,123 +17,138 @@ use reqlore_durable_fs as durable_fs;
 use sled::Tree;
 
 use crate::database::{
-    Batch, COMMITS, DOCUMENTS, Database, EPOCH, FILLING, LINKS, META, NAMES, REFERENCES,
+    COMMITS_KEY, DOCUMENTS, EPOCH_KEY, IMPORT_KEY, LINKS, META, REFERENCES, SledDatabase,
+    TREE_NAMES, TreeBatch,
 };
-use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
-use crate::files::{self, DB, DatabaseFile, FoundFiles, Sync};
-use crate::records::{DocumentRow, SCHEMA, decode, encode};
+use crate::error::{
+    INCOMPLETE, RESTORE_HINT, catch_sled_panic, folder_error, folder_refused, from_sled,
+};
+use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
+use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode};
 use crate::write;
 
-/// The size of sled's cache of pages. The system caches the file too, so a larger one only takes
-/// memory.
+/// Size of sled's page cache. The operating system caches the file too, so a larger cache would
+/// only use memory.
 const CACHE_BYTES: u64 = 16 << 20;
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The tree that sled creates by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
-/// In [`META`]: the version of the schema, one byte without a checksum in every version.
+/// Key in [`META`] of the schema's version: one byte without a checksum, in every version.
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
-/// In [`META`]: the [`DocumentMeta::FORMAT`] of the stored metadata.
-pub(crate) const META_FORMAT: &[u8] = b"heads";
-/// The format while metadata is rebuilt, which no version of Reqlore has.
+/// Key in [`META`] of the [`DocumentMeta::FORMAT`] of the stored metadata.
+pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
+/// Format during a rebuild of the metadata. No version of Reqlore uses it.
 const NO_FORMAT: u32 = 0;
-/// A rebuild writes a transaction when it has this many changes of trees.
+/// A rebuild writes a transaction after this number of changes of trees.
 const REBUILD_CHANGES: usize = 2000;
 
-const SERVED: &str = "is already served by another process; stop that one first, or name another \
-     folder";
+const ALREADY_OPEN: &str =
+    "is already served by another process; stop that process, or name another folder";
 
-pub(crate) fn open(folder: &Path, sync: Sync) -> StoreResult<Database> {
+pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
     let created =
-        create_folder(folder).map_err(|error| failed(folder, "make the folder", error))?;
+        create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
     let lock = durable_fs::try_lock_dir(folder);
-    let Some(lock) = lock.map_err(|error| failed(folder, "lock the folder", error))? else {
-        return Err(not_opened(folder, SERVED));
+    let Some(lock) = lock.map_err(|error| folder_error(folder, "lock the folder", error))? else {
+        return Err(folder_refused(folder, ALREADY_OPEN));
     };
     if durable_fs::is_network_fs(folder).unwrap_or_default() {
-        let reason = "lies on a network file system, where locks and syncs can't be trusted; \
-                      name a folder on a disk of this machine";
-        return Err(not_opened(folder, reason));
+        let reason = "is on a network file system, where locks and syncs are not reliable; name a \
+                      folder on a local disk";
+        return Err(folder_refused(folder, reason));
     }
-    let found = files::prepare(folder)?;
+    let state = files::prepare_folder(folder)?;
     let trees = open_trees(folder)?;
     let file = DatabaseFile::open(folder, sync);
-    let database = Database {
+    let database = SledDatabase {
         trees,
-        file: file.map_err(|error| failed(folder, "open its files", error))?,
+        file: file.map_err(|error| folder_error(folder, "open its files", error))?,
         gate: Arc::default(),
-        copies: Arc::default(),
+        copy_lock: Arc::default(),
         is_incomplete: AtomicBool::new(false),
-        is_broken: AtomicBool::new(false),
+        is_write_disabled: AtomicBool::new(false),
         commits: AtomicU64::new(0),
         epoch: AtomicU64::new(0),
         _lock: lock,
     };
-    guarded(|| database.start(folder, found, &created)).map_err(|error| name(folder, error))?;
-    // sled creates files at every start.
+    catch_sled_panic(|| database.initialize(folder, state, &created))
+        .map_err(|error| name_folder(folder, error))?;
+    // sled creates files at every start, readable by all users.
     files::make_private(folder)?;
     Ok(database)
 }
 
-/// Returns the folders to sync for a new folder to survive a power cut.
+/// Creates the folder. Returns the folders that must be synced before it survives a power cut.
 fn create_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let created = durable_fs::create_private_dirs(folder)?;
     if !created.is_empty() {
         return Ok(created);
     }
-    // A process that was killed may have created it without syncing its parent.
+    // A killed process may have created the folder without syncing its parent.
     let folder = std::path::absolute(folder)?;
     Ok(folder.ancestors().take(2).map(Path::to_owned).collect())
 }
 
-/// Opens sled on a thread of its own, because it panics on some damage and hangs on other.
-fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
-    let (sender, opened) = channel();
+/// Opens sled on a separate thread, because it panics on some damage and hangs on other damage.
+fn open_trees(folder: &Path) -> StoreResult<[Tree; TREE_NAMES.len()]> {
+    let (sender, receiver) = channel();
     let config = sled::Config::new()
         .path(folder)
         .cache_capacity(CACHE_BYTES)
         .mode(sled::Mode::HighThroughput);
-    let open = move || -> sled::Result<Option<Vec<Tree>>> {
-        let db = config.open()?;
-        let is_known = |name: &sled::IVec| {
-            *name == DEFAULT_TREE || NAMES.iter().any(|known| *name == known.as_bytes())
-        };
-        if !db.tree_names().iter().all(is_known) {
-            return Ok(None);
-        }
-        NAMES.iter().map(|name| db.open_tree(name)).collect::<sled::Result<_>>().map(Some)
-    };
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // After a panic the dropped sender disconnects; after a timeout no receiver is left.
-    let spawned = thread.spawn(move || drop(sender.send(open())));
-    spawned.map_err(|error| failed(folder, "start a thread", error))?;
-    let damaged = |what: &str| {
-        let place = folder.display().to_string();
-        StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE}") }
-    };
-    let trees = match opened.recv_timeout(OPEN_TIMEOUT) {
+    let spawned = thread.spawn(move || drop(sender.send(open_sled(&config))));
+    spawned.map_err(|error| folder_error(folder, "start a thread", error))?;
+    let trees = match receiver.recv_timeout(OPEN_TIMEOUT) {
         Ok(Ok(Some(trees))) => trees,
         Ok(Ok(None)) => {
-            let reason = "holds data of another program, or of a newer version of Reqlore; name \
-                          another folder";
-            return Err(not_opened(folder, reason));
+            let reason = "holds data of another program or of a newer reqlore; name another folder";
+            return Err(folder_refused(folder, reason));
         }
+        // sled reports its lock as an I/O error without a kind of its own.
         Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
-            return Err(not_opened(folder, SERVED));
+            return Err(folder_refused(folder, ALREADY_OPEN));
         }
-        Ok(Err(sled::Error::Io(error))) => return Err(failed(folder, "open it", error)),
-        Ok(Err(error)) => return Err(damaged(&error.to_string())),
-        Err(RecvTimeoutError::Disconnected) => return Err(damaged("sled panicked")),
+        Ok(Err(sled::Error::Io(error))) => return Err(folder_error(folder, "open it", error)),
+        Ok(Err(error)) => return Err(damaged_folder(folder, &error.to_string())),
+        Err(RecvTimeoutError::Disconnected) => {
+            return Err(damaged_folder(folder, "sled panicked"));
+        }
         Err(RecvTimeoutError::Timeout) => {
-            let seconds = OPEN_TIMEOUT.as_secs();
-            return Err(damaged(&format!("it did not open within {seconds} seconds")));
+            let cause = format!("it did not open within {} seconds", OPEN_TIMEOUT.as_secs());
+            return Err(damaged_folder(folder, &cause));
         }
     };
-    trees.try_into().map_err(|_| damaged("a tree is missing"))
+    trees.try_into().map_err(|_| damaged_folder(folder, "a tree is missing"))
 }
 
-/// Names the folder in an error of the opening.
-fn name(folder: &Path, error: StoreError) -> StoreError {
+/// Returns `None` for a database with trees that this version does not know.
+fn open_sled(config: &sled::Config) -> sled::Result<Option<Vec<Tree>>> {
+    let db = config.open()?;
+    for name in db.tree_names() {
+        let is_known = TREE_NAMES.iter().any(|known| name == known.as_bytes());
+        if !is_known && name != DEFAULT_TREE {
+            return Ok(None);
+        }
+    }
+    let mut trees = Vec::with_capacity(TREE_NAMES.len());
+    for name in TREE_NAMES {
+        trees.push(db.open_tree(name)?);
+    }
+    Ok(Some(trees))
+}
+
+fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
+    StoreError::Unreadable {
+        place: folder.display().to_string(),
+        reason: format!("is damaged ({cause}); {RESTORE_HINT}"),
+    }
+}
+
+/// Names the folder in an error, because the operator sees it and no client does.
+fn name_folder(folder: &Path, error: StoreError) -> StoreError {
     let place = folder.display().to_string();
     match error {
         StoreError::Unavailable { reason, source, .. } => {
@@ -144,54 +159,55 @@ fn name(folder: &Path, error: StoreError) -> StoreError {
     }
 }
 
-impl Database {
-    /// Checks the contents and brings them to the present version, or creates them.
-    fn start(&self, folder: &Path, found: FoundFiles, created: &[PathBuf]) -> StoreResult<()> {
-        let refused = |reason: &str| Err(not_opened(folder, reason));
+impl SledDatabase {
+    /// Creates the contents of a new database. Checks those of an existing one and upgrades them.
+    fn initialize(
+        &self,
+        folder: &Path,
+        state: FolderState,
+        created: &[PathBuf],
+    ) -> StoreResult<()> {
         let schema = self.get(META, SCHEMA_KEY)?;
-        if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA]) {
-            return refused(
-                "was written by a newer version of Reqlore; start that version, or name another \
-                 folder",
-            );
+        if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA_VERSION]) {
+            let reason = "was written by a newer reqlore; update reqlore, or name another folder";
+            return Err(folder_refused(folder, reason));
         }
-        let commits = self.meta(COMMITS)?.unwrap_or_default();
-        if commits < found.acknowledged {
-            return refused(&format!(
-                "lacks changes that were acknowledged; its files were cut off or are older. \
-                 {RESTORE}"
-            ));
+        let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
+        if commits < state.acknowledged {
+            let reason = format!("lacks changes that were acknowledged; {RESTORE_HINT}");
+            return Err(folder_refused(folder, &reason));
         }
         self.commits.store(commits, Ordering::Relaxed);
-        self.epoch.store(self.meta(EPOCH)?.unwrap_or_default(), Ordering::Relaxed);
-        if self.get(META, FILLING)?.is_some() {
-            return refused(INCOMPLETE);
+        self.epoch.store(self.meta_value(EPOCH_KEY)?.unwrap_or_default(), Ordering::Relaxed);
+        if self.get(META, IMPORT_KEY)?.is_some() {
+            return Err(folder_refused(folder, INCOMPLETE));
         }
         if schema.is_none() {
-            let mut batch = Batch::default();
-            batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
-            batch.put(META, META_FORMAT, encode(META_FORMAT, &DocumentMeta::FORMAT));
-            self.write(batch)?;
+            let mut batch = TreeBatch::default();
+            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
+            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
+            self.write_batch(batch)?;
         }
-        if self.meta(META_FORMAT)? != Some(DocumentMeta::FORMAT) {
+        if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
             self.rebuild_metadata()?;
         }
-        if found.is_unfinished {
+        if state.is_unfinished {
+            // The contents must be durable before the marker of the creation is removed.
             self.sync()?;
             let finished = files::finish_creation(folder, created);
-            finished.map_err(|error| failed(folder, "sync it", error))?;
+            finished.map_err(|error| folder_error(folder, "sync it", error))?;
         }
         Ok(())
     }
 
-    /// Makes the metadata, links and references of all documents from their bodies, because another
+    /// Derives metadata, links and references of all documents from their bodies, after another
     /// version of Reqlore wrote them.
     fn rebuild_metadata(&self) -> StoreResult<()> {
-        // If this is interrupted, every version starts over: the format is written last.
+        // The valid format is written last, so an interrupted rebuild starts again.
         self.write_format(NO_FORMAT)?;
-        // The present links can't be derived from metadata of another format.
-        self.tree(LINKS).clear().map_err(of_sled)?;
-        for (_, project) in self.projects()? {
+        // The keys of old links can't be derived from metadata of another format.
+        self.tree(LINKS).clear().map_err(from_sled)?;
+        for (_, project) in self.list_projects()? {
             for kind in DocumentKind::ALL {
                 self.rebuild_kind(project.id, kind)?;
             }
@@ -201,18 +217,18 @@ impl Database {
     }
 
     fn write_format(&self, format: u32) -> StoreResult<()> {
-        let mut batch = Batch::default();
-        batch.put(META, META_FORMAT, encode(META_FORMAT, &format));
-        self.write(batch)
+        let mut batch = TreeBatch::default();
+        batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
+        self.write_batch(batch)
     }
 
     fn rebuild_kind(&self, project: u32, kind: DocumentKind) -> StoreResult<()> {
-        let mut batch = Batch::default();
-        for entry in self.entries(project, kind, None) {
+        let mut batch = TreeBatch::default();
+        for entry in self.document_entries(project, kind, None) {
             let (id, key, value) = entry?;
-            // Damaged documents stay as they are.
+            // Damaged documents stay unchanged: their data may still be recovered.
             let Some(mut row) = decode::<DocumentRow>(&key, &value) else { continue };
-            let Ok(body) = self.body(&key, &row, &id) else { continue };
+            let Ok(body) = self.read_body(&key, &row, &id) else { continue };
             if let Some(old) = row.reference_key(project, &id) {
                 batch.remove(REFERENCES, old);
             }
@@ -223,21 +239,22 @@ impl Database {
             let value = encode(&key, &row);
             batch.put(DOCUMENTS, key, value);
             if batch.len() >= REBUILD_CHANGES {
-                self.write(std::mem::take(&mut batch))?;
+                self.write_batch(std::mem::take(&mut batch))?;
             }
         }
-        self.write(batch)
+        self.write_batch(batch)
     }
 }
 
-/// Waits until sled has closed its file, which it does some time after it was dropped.
+/// Waits until sled has closed its file, which happens some time after the last tree was dropped.
 pub(crate) fn wait_until_closed(folder: &Path) -> StoreResult<()> {
-    let failed = |error| failed(folder, "close it", error);
-    let file = File::open(folder.join(DB)).map_err(failed)?;
-    let end = Instant::now() + CLOSE_TIMEOUT;
+    let file =
+        File::open(folder.join(DB)).map_err(|error| folder_error(folder, "close it", error))?;
+    let deadline = Instant::now() + CLOSE_TIMEOUT;
+    // sled locks its file while it is open.
     while file.try_lock().is_err() {
-        if Instant::now() > end {
-            return Err(failed(io::ErrorKind::TimedOut.into()));
+        if Instant::now() > deadline {
+            return Err(folder_error(folder, "close it", io::ErrorKind::TimedOut.into()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

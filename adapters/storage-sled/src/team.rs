@@ -1,7 +1,7 @@
 //! Users, tokens, the audit log and idempotency records.
 //!
-//! The newest audit row may be pending, so rows are chained to [`Group::newest`]. It changes when a
-//! batch is taken: rows that were chained into a batch that failed do not count.
+//! The newest audit row may be pending, so new rows are chained to [`CommitGroup::newest`]. It
+//! changes only when a batch becomes pending, so rows of a failed batch are not in the chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,67 +19,63 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 use serde::de::DeserializeOwned;
 
-use crate::database::{AUDIT, Batch, Database, EPOCH, KEYS, META, TOKENS, USERS};
-use crate::error::of_sled;
+use crate::database::{AUDIT, EPOCH_KEY, KEYS, META, SledDatabase, TOKENS, TreeBatch, USERS};
+use crate::error::from_sled;
 use crate::records::{damaged_row, encode, first_piece, from_json, put_new_long, to_json};
-use crate::write::Group;
+use crate::write::CommitGroup;
 use crate::{INLINE_READS, SledStore};
 
-/// The most audit rows that are pruned at once: one transaction holds them all.
-const MAX_PRUNED: usize = if cfg!(test) { 50 } else { 5_000 };
+/// Maximum number of audit rows that one prune removes, because they share one transaction.
+const MAX_PRUNED_ROWS: usize = if cfg!(test) { 50 } else { 5_000 };
 
 #[async_trait]
 impl IdentityRepository for SledStore {
     async fn users(&self) -> StoreResult<Vec<User>> {
-        self.query(false, Database::users).await
+        self.run_query(false, SledDatabase::list_users).await
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        self.query(false, Database::tokens).await
+        self.run_query(false, SledDatabase::list_tokens).await
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
-        let find = move |database: &Database| {
-            let Some(token) = database.token(&id)? else { return Ok(None) };
-            let user = database.user(&token.user)?;
-            Ok(user.map(|user| TokenOwner { token, user }))
-        };
-        self.query(true, find).await
+        self.run_query(true, move |database| database.read_token_owner(&id)).await
     }
 
-    /// Does not wait for the writer. The epoch changes before the gate opens, so a caller that sees
-    /// the new one reads the new users and tokens.
+    /// Does not wait for the writer. The epoch changes before the gate opens, so a caller with the
+    /// new epoch reads the new users and tokens.
     async fn epoch(&self) -> StoreResult<u64> {
-        Ok(self.opened()?.database.epoch.load(Ordering::Acquire))
+        Ok(self.open_store()?.database.epoch.load(Ordering::Acquire))
     }
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
-        self.write(|group| group.commit_identities(commit)).await
+        self.run_write(|group| group.commit_identities(commit)).await
     }
 
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        self.write(|group| group.record_uses(uses)).await
+        self.run_write(|group| group.record_uses(uses)).await
     }
 }
 
 #[async_trait]
 impl AuditLog for SledStore {
     async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        self.write(|group| group.record(entries)).await
+        self.run_write(|group| group.record_events(entries)).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         let is_quick = limit <= INLINE_READS;
-        self.query(is_quick, move |database| database.audit_rows(from).take(limit).collect()).await
+        self.run_query(is_quick, move |database| database.audit_rows(from).take(limit).collect())
+            .await
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        self.query(true, Database::newest_row).await
+        self.run_query(true, SledDatabase::newest_row).await
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        self.write(move |group| group.prune(older_than, now)).await
+        self.run_write(move |group| group.prune_rows(older_than, now)).await
     }
 }
 
@@ -87,76 +83,88 @@ impl AuditLog for SledStore {
 impl IdempotencyStore for SledStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
-        self.query(true, move |database| database.find_record(&key)).await
+        self.run_query(true, move |database| database.find_record(&key)).await
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
         let key = key.to_owned();
-        self.write(move |group| group.save_response(&key, response)).await
+        self.run_write(move |group| group.save_response(&key, response)).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        self.write(move |group| group.expire_records(before)).await
+        self.run_write(move |group| group.expire_records(before)).await
     }
 }
 
-impl Database {
-    pub(crate) fn users(&self) -> StoreResult<Vec<User>> {
-        self.all_json(USERS)
+impl SledDatabase {
+    pub(crate) fn list_users(&self) -> StoreResult<Vec<User>> {
+        self.read_all_json(USERS)
     }
 
-    /// The oldest first.
-    pub(crate) fn tokens(&self) -> StoreResult<Vec<Token>> {
-        let mut tokens: Vec<Token> = self.all_json(TOKENS)?;
+    /// Returns all tokens, the oldest first.
+    pub(crate) fn list_tokens(&self) -> StoreResult<Vec<Token>> {
+        let mut tokens: Vec<Token> = self.read_all_json(TOKENS)?;
         tokens.sort_by_key(|token| token.created_at);
         Ok(tokens)
     }
 
-    fn user(&self, name: &UserName) -> StoreResult<Option<User>> {
-        let value = self.long_value(USERS, name.key().as_bytes())?;
-        value.map(|value| from_json(USERS, &value)).transpose()
+    fn read_user(&self, name: &UserName) -> StoreResult<Option<User>> {
+        match self.long_value(USERS, name.key().as_bytes())? {
+            Some(value) => Ok(Some(from_json(USERS, &value)?)),
+            None => Ok(None),
+        }
     }
 
-    fn token(&self, id: &TokenId) -> StoreResult<Option<Token>> {
-        let value = self.long_value(TOKENS, id.as_str().as_bytes())?;
-        value.map(|value| from_json(TOKENS, &value)).transpose()
+    fn read_token(&self, id: &TokenId) -> StoreResult<Option<Token>> {
+        match self.long_value(TOKENS, id.as_str().as_bytes())? {
+            Some(value) => Ok(Some(from_json(TOKENS, &value)?)),
+            None => Ok(None),
+        }
     }
 
-    /// All values of a tree by key.
-    fn all_json<T: DeserializeOwned>(&self, tree: usize) -> StoreResult<Vec<T>> {
+    fn read_token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+        let Some(token) = self.read_token(id)? else { return Ok(None) };
+        match self.read_user(&token.user)? {
+            Some(user) => Ok(Some(TokenOwner { token, user })),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns all values of a tree, sorted by key.
+    fn read_all_json<T: DeserializeOwned>(&self, tree: usize) -> StoreResult<Vec<T>> {
         let mut values = Vec::new();
         for entry in self.tree(tree) {
-            let (key, row) = entry.map_err(of_sled)?;
+            let (key, row) = entry.map_err(from_sled)?;
             values.push(from_json(tree, &self.join_pieces(tree, &key, &row)?)?);
         }
         Ok(values)
     }
 
-    pub(crate) fn put_user(&self, batch: &mut Batch, user: &User) -> StoreResult<()> {
+    pub(crate) fn put_user(&self, batch: &mut TreeBatch, user: &User) -> StoreResult<()> {
         self.put_long(batch, USERS, user.name.key().as_bytes(), &to_json(user)?)
     }
 
-    pub(crate) fn put_token(&self, batch: &mut Batch, token: &Token) -> StoreResult<()> {
+    pub(crate) fn put_token(&self, batch: &mut TreeBatch, token: &Token) -> StoreResult<()> {
         self.put_long(batch, TOKENS, token.id.as_str().as_bytes(), &to_json(token)?)
     }
 
-    /// Returns the epoch to store in [`Database::epoch`] once the batch is written.
-    pub(crate) fn put_next_epoch(&self, batch: &mut Batch) -> u64 {
+    /// Returns the epoch to store in [`SledDatabase::epoch`] after the batch is written.
+    pub(crate) fn put_next_epoch(&self, batch: &mut TreeBatch) -> u64 {
         let epoch = self.epoch.load(Ordering::Acquire) + 1;
-        batch.put(META, EPOCH, encode(EPOCH, &epoch));
+        batch.put(META, EPOCH_KEY, encode(EPOCH_KEY, &epoch));
         epoch
     }
 
-    /// The audit rows from this number on.
+    /// Iterates over the audit rows from this number on.
     pub(crate) fn audit_rows(&self, from: u64) -> impl Iterator<Item = StoreResult<AuditRow>> {
         self.tree(AUDIT).range(from.to_be_bytes()..).map(|entry| {
-            let (key, row) = entry.map_err(of_sled)?;
+            let (key, row) = entry.map_err(from_sled)?;
             self.audit_row(&key, &row)
         })
     }
 
     fn newest_row(&self) -> StoreResult<ChainHead> {
-        match self.tree(AUDIT).last().map_err(of_sled)? {
+        match self.tree(AUDIT).last().map_err(from_sled)? {
             Some((key, row)) => Ok(self.audit_row(&key, &row)?.head()),
             None => Ok(ChainHead::default()),
         }
@@ -169,14 +177,16 @@ impl Database {
 
     fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let Some(value) = self.long_value(KEYS, key.as_bytes())? else { return Ok(None) };
-        let (_, json) = value.split_first_chunk::<8>().ok_or_else(|| damaged_row(KEYS))?;
-        from_json(KEYS, json).map(Some)
+        let Some((_time, json)) = value.split_first_chunk::<8>() else {
+            return Err(damaged_row(KEYS));
+        };
+        Ok(Some(from_json(KEYS, json)?))
     }
 
-    /// A record starts with its time, so that expiry needs the first piece only.
+    /// Stores a record after its time, so that the expiry reads only the first piece.
     pub(crate) fn put_record(
         &self,
-        batch: &mut Batch,
+        batch: &mut TreeBatch,
         key: &str,
         record: &IdempotencyRecord,
     ) -> StoreResult<()> {
@@ -185,8 +195,8 @@ impl Database {
     }
 }
 
-/// Puts a row with a number that was never used before.
-pub(crate) fn put_row(batch: &mut Batch, row: &AuditRow) {
+/// Stores a row under a number that was never used before.
+pub(crate) fn put_row(batch: &mut TreeBatch, row: &AuditRow) {
     let value = [&row.hash.0, row.text.as_bytes()].concat();
     put_new_long(batch, AUDIT, &row.number.to_be_bytes(), &value);
 }
@@ -198,18 +208,23 @@ fn decode_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
     Some(AuditRow { number, hash: RowHash(*hash), text: text.into() })
 }
 
-impl Group {
-    /// Commits at once, because the next identity commit reads the trees. It is rare.
+impl CommitGroup {
+    /// Writes its changes without waiting for more, because the next identity commit reads the
+    /// trees. Identity commits are rare.
     fn commit_identities(&mut self, mut commit: IdentityCommit) -> StoreResult<()> {
-        let users = commit.users.iter().map(|name| self.database.user(name));
-        let users: Vec<_> = users.collect::<StoreResult<_>>()?;
-        let tokens = commit.tokens.iter().map(|id| self.database.token(id));
-        let tokens: Vec<_> = tokens.collect::<StoreResult<_>>()?;
+        let mut users = Vec::with_capacity(commit.users.len());
+        for name in &commit.users {
+            users.push(self.database.read_user(name)?);
+        }
+        let mut tokens = Vec::with_capacity(commit.tokens.len());
+        for id in &commit.tokens {
+            tokens.push(self.database.read_token(id)?);
+        }
         let (changes, audit) = catch_panic(|| commit.decide(&users, &tokens))?;
         if changes.is_empty() {
             return Ok(());
         }
-        let mut batch = Batch::default();
+        let mut batch = TreeBatch::default();
         for change in &changes {
             match change {
                 IdentityChange::User(user) => self.database.put_user(&mut batch, user)?,
@@ -218,34 +233,37 @@ impl Group {
         }
         let epoch = self.database.put_next_epoch(&mut batch);
         let newest = self.append_events(&mut batch, audit)?;
-        self.take(batch, newest);
-        self.write()?;
+        self.add_pending(batch, newest);
+        self.write_pending()?;
+        // Readers wait for the gate, so they see the new users with the new epoch.
         self.database.epoch.store(epoch, Ordering::Release);
         Ok(())
     }
 
     fn record_uses(&mut self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        let mut last = BTreeMap::new();
+        // A token is read from the tree, so a second put in one batch would undo the first.
+        let mut last_uses = BTreeMap::new();
         for (id, at) in uses {
-            let known = last.entry(id).or_insert(at);
-            *known = at.max(*known);
+            let last_use = last_uses.entry(id).or_insert(at);
+            *last_use = at.max(*last_use);
         }
-        let mut batch = Batch::default();
-        for (id, at) in last {
-            let Some(token) = self.database.token(&id)? else { continue };
-            if token.last_used_at.is_none_or(|known| known < at) {
+        let mut batch = TreeBatch::default();
+        for (id, at) in last_uses {
+            let Some(token) = self.database.read_token(&id)? else { continue };
+            if token.last_used_at < Some(at) {
                 let token = Token { last_used_at: Some(at), ..token };
                 self.database.put_token(&mut batch, &token)?;
             }
         }
-        self.take(batch, None);
-        self.write()
+        self.add_pending(batch, None);
+        self.write_pending()
     }
 
-    /// Chains events to the newest row. The caller passes the returned head to [`Group::take`].
+    /// Chains events to the newest row. The caller passes the returned head to
+    /// [`CommitGroup::add_pending`].
     pub(crate) fn append_events(
         &self,
-        batch: &mut Batch,
+        batch: &mut TreeBatch,
         events: impl IntoIterator<Item = AuditEvent>,
     ) -> StoreResult<Option<ChainHead>> {
         let mut newest = None;
@@ -261,27 +279,27 @@ impl Group {
         Ok(newest)
     }
 
-    fn record(&mut self, events: Vec<AuditEvent>) -> StoreResult<()> {
-        self.make_room()?;
-        let mut batch = Batch::default();
+    fn record_events(&mut self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        self.write_if_full()?;
+        let mut batch = TreeBatch::default();
         let newest = self.append_events(&mut batch, events)?;
-        self.take(batch, newest);
+        self.add_pending(batch, newest);
         Ok(())
     }
 
-    fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+    fn prune_rows(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         // The oldest rows may be pending.
-        self.write()?;
-        let mut batch = Batch::default();
-        let (mut last, mut pruned) = (0, 0);
+        self.write_pending()?;
+        let mut batch = TreeBatch::default();
+        let (mut last_number, mut pruned) = (0, 0);
         let database = Arc::clone(&self.database);
-        for row in database.audit_rows(0).take(MAX_PRUNED) {
+        for row in database.audit_rows(0).take(MAX_PRUNED_ROWS) {
             let row = row?;
             let Some(event) = row.entry() else {
                 tracing::warn!(
                     row = row.number,
-                    "an audit row can't be read, so its age is unknown; it stays, and so do all \
-                     rows after it. `reqlore audit verify` says more"
+                    "an audit row is unreadable, so it and all later rows are kept; run `reqlore \
+                     audit verify`"
                 );
                 break;
             };
@@ -289,50 +307,54 @@ impl Group {
                 break;
             }
             database.remove_long(&mut batch, AUDIT, &row.number.to_be_bytes())?;
-            (last, pruned) = (row.number, pruned + 1);
+            last_number = row.number;
+            pruned += 1;
         }
         if pruned > 0 {
-            let newest = self.append_events(&mut batch, [AuditEvent::pruned(last, now)])?;
-            self.take(batch, newest);
+            let newest = self.append_events(&mut batch, [AuditEvent::pruned(last_number, now)])?;
+            self.add_pending(batch, newest);
         }
         Ok(pruned)
     }
 
-    pub(crate) fn check_idempotency(&mut self, act: &WriteContext) -> StoreResult<()> {
-        let Some(once) = &act.idempotency_key else { return Ok(()) };
-        let record = self.find_record(&once.key)?;
-        act.check_idempotency(record)
+    pub(crate) fn check_idempotency(&mut self, context: &WriteContext) -> StoreResult<()> {
+        let Some(idempotency) = &context.idempotency_key else { return Ok(()) };
+        let record = self.find_record(&idempotency.key)?;
+        context.check_idempotency(record)
     }
 
     fn find_record(&mut self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
+        // Long values are read from the trees only.
         if self.pending.get(KEYS, key.as_bytes()).is_some() {
-            self.write()?;
+            self.write_pending()?;
         }
         self.database.find_record(key)
     }
 
     fn save_response(&mut self, key: &str, response: String) -> StoreResult<()> {
-        self.make_room()?;
+        self.write_if_full()?;
         let Some(record) = self.find_record(key)? else { return Ok(()) };
         let record = IdempotencyRecord { answer: Some(response.into()), ..record };
-        let mut batch = Batch::default();
+        let mut batch = TreeBatch::default();
         self.database.put_record(&mut batch, key, &record)?;
-        self.take(batch, None);
+        self.add_pending(batch, None);
         Ok(())
     }
 
-    /// Damaged records stay: their keys may be valid.
+    /// Keeps damaged records, because their keys may still be valid.
     fn expire_records(&mut self, before: Timestamp) -> StoreResult<()> {
-        self.write()?;
+        // Pending records are not in the tree yet.
+        self.write_pending()?;
         let rows = self.database.tree(KEYS).iter();
         for entry in rows {
-            let (key, row) = entry.map_err(of_sled)?;
-            let time = first_piece(&key, &row).and_then(|(_, first)| first.first_chunk());
-            if time.is_some_and(|time| Timestamp(i64::from_be_bytes(*time)) < before) {
-                let mut batch = Batch::default();
+            let (key, row) = entry.map_err(from_sled)?;
+            let Some((_, first)) = first_piece(&key, &row) else { continue };
+            let Some(time) = first.first_chunk() else { continue };
+            if Timestamp(i64::from_be_bytes(*time)) < before {
+                let mut batch = TreeBatch::default();
                 self.database.remove_long(&mut batch, KEYS, &key)?;
-                self.take(batch, None);
-                self.make_room()?;
+                self.add_pending(batch, None);
+                self.write_if_full()?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The contract suite on real folders, and the faults that only a database can have.
+//! The contract suite on real folders, and tests of what only this storage does.
 
 mod damage;
 mod durability;
@@ -29,8 +29,8 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::{TempDir, tempdir};
 
-use crate::database::Database;
-use crate::files::Sync;
+use crate::database::SledDatabase;
+use crate::files::SyncFn;
 use crate::{COPY_TIMEOUT, Config, SledStore};
 
 fn config(folder: &Path) -> Config {
@@ -60,12 +60,12 @@ fn open(folder: &TempDir) -> SledStore {
     SledStore::open(&config(folder.path())).unwrap()
 }
 
-fn open_with(folder: &TempDir, sync: Sync) -> SledStore {
+fn open_with(folder: &TempDir, sync: SyncFn) -> SledStore {
     SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT).unwrap()
 }
 
-fn database(store: &SledStore) -> Arc<Database> {
-    Arc::clone(&store.opened().unwrap().database)
+fn database(store: &SledStore) -> Arc<SledDatabase> {
+    Arc::clone(&store.open_store().unwrap().database)
 }
 
 fn audited() -> WriteContext {
@@ -102,12 +102,12 @@ async fn delete(store: &SledStore, id: &DocumentId) {
 }
 
 async fn get(store: &SledStore, id: &DocumentId) -> StoreResult<Option<Document>> {
-    let found = store.get(&ProjectKey::default(), std::slice::from_ref(id)).await;
-    found.map(|mut found| found.remove(0))
+    let mut documents = store.get(&ProjectKey::default(), std::slice::from_ref(id)).await?;
+    Ok(documents.remove(0))
 }
 
-/// All audit rows, of a chain without gaps.
-async fn chain(store: &SledStore) -> Vec<AuditRow> {
+/// Returns all audit rows after verifying their chain.
+async fn verified_rows(store: &SledStore) -> Vec<AuditRow> {
     let rows = store.rows(0, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::default();
     verifier.next(&rows).unwrap();
@@ -115,8 +115,8 @@ async fn chain(store: &SledStore) -> Vec<AuditRow> {
     rows
 }
 
-/// The message with which a folder is not opened.
-fn refused(folder: &Path) -> String {
+/// Asserts that the folder is not opened. Returns the message.
+fn open_error(folder: &Path) -> String {
     let error = SledStore::open(&config(folder)).expect_err("the folder is refused");
     assert!(!matches!(error, StoreError::Internal(_)), "{error}");
     let text = error.to_string();
@@ -124,51 +124,57 @@ fn refused(folder: &Path) -> String {
     text
 }
 
-/// A store whose syncs are counted, and can be held back.
-struct HeldStore {
+/// A store that counts its syncs and can pause one.
+struct PausingStore {
     store: SledStore,
-    syncs: Arc<AtomicUsize>,
-    holds: Arc<AtomicBool>,
-    at_sync: Receiver<()>,
-    go: Sender<()>,
+    sync_count: Arc<AtomicUsize>,
+    /// Pauses the next sync.
+    pauses: Arc<AtomicBool>,
+    sync_started: Receiver<()>,
+    resume: Sender<()>,
 }
 
-impl HeldStore {
+impl PausingStore {
     fn open(folder: &TempDir) -> Self {
-        let (entered, at_sync) = channel();
-        let (go, wait) = channel::<()>();
-        let wait = Mutex::new(wait);
-        let (syncs, holds) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (counted, held) = (Arc::clone(&syncs), Arc::clone(&holds));
+        let (started, sync_started) = channel();
+        let (resume, resumed) = channel::<()>();
+        let resumed = Mutex::new(resumed);
+        let sync_count = Arc::new(AtomicUsize::new(0));
+        let pauses = Arc::new(AtomicBool::new(false));
+        let (counter, pause_flag) = (Arc::clone(&sync_count), Arc::clone(&pauses));
         let sync = Box::new(move |file: &File| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            if held.swap(false, Ordering::Relaxed) {
-                entered.send(()).unwrap();
-                wait.lock().unwrap().recv().unwrap();
+            counter.fetch_add(1, Ordering::Relaxed);
+            if pause_flag.swap(false, Ordering::Relaxed) {
+                started.send(()).unwrap();
+                resumed.lock().unwrap().recv().unwrap();
             }
             file.sync_all()
         });
-        Self { store: open_with(folder, sync), syncs, holds, at_sync, go }
+        Self { store: open_with(folder, sync), sync_count, pauses, sync_started, resume }
     }
 
-    /// Starts jobs while a group is being synced, so that all of them are in the next group.
+    fn wait_for_sync(&self) {
+        self.sync_started.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+
+    /// Queues jobs during the sync of another group, so that all of them are in the next group.
     async fn in_one_group<T>(&self, jobs: impl Future<Output = T>) -> T {
-        self.holds.store(true, Ordering::Relaxed);
+        self.pauses.store(true, Ordering::Relaxed);
         let mut first = Box::pin(write(&self.store, "first", act()));
         assert!(first.as_mut().now_or_never().is_none());
-        self.at_sync.recv_timeout(Duration::from_secs(10)).unwrap();
+        self.wait_for_sync();
         let mut jobs = Box::pin(maybe_done(jobs));
         // The first poll puts each job into the queue.
         let _ = jobs.as_mut().now_or_never();
-        self.go.send(()).unwrap();
+        self.resume.send(()).unwrap();
         let (first, ()) = join(first, jobs.as_mut()).await;
         first.unwrap();
         jobs.as_mut().take_output().unwrap()
     }
 }
 
-/// A sync that fails while the flag is set.
-fn failing_sync() -> (Arc<AtomicBool>, Sync) {
+/// Returns a sync that fails while the flag is set.
+fn failing_sync() -> (Arc<AtomicBool>, SyncFn) {
     let fails = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&fails);
     let sync = move |file: &File| {

@@ -1,8 +1,8 @@
-//! Commits of documents, decided and written by one thread.
+//! Group commits of documents, decided and written by one thread.
 //!
-//! Nothing is read between a transaction and the sync that makes it durable, so no reader sees what
-//! a power cut takes back. sled can't undo a transaction. If a sync fails, its group was not
-//! acknowledged and may still be stored, so nothing is written after it until a restart.
+//! No read happens between a transaction and its sync, so readers never see data that a power cut
+//! could undo. sled cannot undo a transaction: a group whose sync failed was not acknowledged but
+//! may be stored, so writes are disabled until a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,48 +18,48 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::{Engine, catch_panic};
+use reqlore_group_commit::{GroupEngine, catch_panic};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
 use crate::database::{
-    BODIES, Batch, DELETIONS, DOCUMENTS, Database, HISTORY, LINKS, PROJECTS, REFERENCES,
+    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, TreeBatch,
 };
-use crate::error::{damaged, of_sled};
+use crate::error::{damaged_database, from_sled};
 use crate::read::MAX_CHANGES;
 use crate::records::{
     DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, decode, deletion_key, document_key,
-    encode, history_key, link_keys, parse_deletion_key, piece_key, seal,
+    encode, history_key, link_keys, parse_deletion_key, piece_key, seal_value,
 };
 
-/// A group with this many changes of trees writes them before it goes on.
-const MAX_PENDING: usize = 2000;
+/// A group writes its pending changes of trees when it has this number of them.
+const MAX_PENDING_CHANGES: usize = 2000;
 
-/// The database as its writer sees it. A transaction costs sled two waits for the operating system,
-/// so commits that do not touch the same documents share one.
+/// The writer's view of the database. A transaction costs sled two blocking system calls, so
+/// commits of independent documents share one.
 #[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) database: Arc<Database>,
-    /// Decided and not written yet.
-    pub(crate) pending: Batch,
-    /// Something was written since the group began.
+pub(crate) struct CommitGroup {
+    pub(crate) database: Arc<SledDatabase>,
+    /// Decided changes that are not written yet.
+    pub(crate) pending: TreeBatch,
+    /// The group wrote a transaction, so it needs a sync.
     is_dirty: bool,
-    /// The newest audit row, also a pending one; `None` to read it from the tree.
+    /// The newest audit row, which may be pending; `None` to read it from the tree.
     pub(crate) newest: Option<ChainHead>,
-    /// Keeps copies and readers out while a group is written.
+    /// Excludes readers and copies while a group is written.
     gate: Option<[OwnedRwLockWriteGuard<()>; 2]>,
-    /// How long a group waits for a copy of the database to end.
+    /// How long a group waits for the end of a copy.
     copy_timeout: Duration,
-    /// Waits for the gate.
+    /// Waits for the locks, which are asynchronous.
     runtime: Runtime,
 }
 
-impl Group {
-    pub(crate) fn new(database: Arc<Database>, copy_timeout: Duration) -> io::Result<Self> {
+impl CommitGroup {
+    pub(crate) fn new(database: Arc<SledDatabase>, copy_timeout: Duration) -> io::Result<Self> {
         Ok(Self {
             database,
-            pending: Batch::default(),
+            pending: TreeBatch::default(),
             is_dirty: false,
             newest: None,
             gate: None,
@@ -74,20 +74,23 @@ impl Group {
         mut commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
         self.check_idempotency(&commit.context)?;
-        let row = self.project(project)?;
+        let row = self.project_row(project)?;
         let reads = &commit.reads;
-        let is_pending = |id| self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
-        let reads_lists = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
-        if reads_lists || reads.documents.iter().any(is_pending) {
-            self.write()?;
+        // Lists and pending documents are read from the trees.
+        let mut needs_write = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
+        for id in &reads.documents {
+            needs_write |= self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
         }
-        let mut heads = Vec::new();
+        if needs_write {
+            self.write_pending()?;
+        }
+        let mut metadata = Vec::new();
         if let Some(kind) = reads.metadata_of {
-            heads = self.database.list(row.id, kind, None, usize::MAX)?;
+            metadata = self.database.list_metadata(row.id, kind, None, usize::MAX)?;
         }
         let snapshot = Snapshot {
-            documents: self.database.documents(row.id, &reads.documents)?,
-            metadata: heads,
+            documents: self.database.read_documents(row.id, &reads.documents)?,
+            metadata,
             backlinks: self.database.backlinks(row.id, &reads.backlinks)?,
             next_numbers: reads.sequences.iter().map(|kind| row.free_number(*kind)).collect(),
         };
@@ -95,121 +98,126 @@ impl Group {
         let versions = decision.changes.iter().map(DocumentChange::version).collect();
         let mut revision = Revision(row.revision);
         if !decision.changes.is_empty() {
-            revision = self.stage(project, row, decision, commit.context.at)?;
+            revision = self.stage_decision(project, row, decision, commit.context.at)?;
         }
         Ok(CommitResult { revision, versions })
     }
 
-    fn project(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
+    fn project_row(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
         let key = project.as_str().as_bytes();
-        let pending = self.pending.get(PROJECTS, key).and_then(Option::as_ref);
-        match pending.and_then(|value| decode(key, value)) {
-            Some(row) => Ok(row),
-            None => self.database.project(project),
+        if let Some(Some(value)) = self.pending.get(PROJECTS, key)
+            && let Some(row) = decode(key, value)
+        {
+            return Ok(row);
         }
+        self.database.project_row(project)
     }
 
-    fn stage(
+    fn stage_decision(
         &mut self,
         project: &ProjectKey,
         mut row: ProjectRow,
         decision: CommitDecision,
         at: Timestamp,
     ) -> StoreResult<Revision> {
-        let CommitDecision { changes, audit, idempotency: once } = decision;
-        // The id of a new project and the oldest deletions are read from the trees.
+        let CommitDecision { changes, audit, idempotency } = decision;
+        // The next project id and the oldest deletions are read from the trees.
         if row.id == 0 || row.deletions >= MAX_CHANGES as u64 {
-            self.write()?;
+            self.write_pending()?;
         }
-        self.make_room()?;
-        let mut batch = Batch::default();
-        self.database.stage(&mut batch, project, &mut row, changes, at)?;
-        if let Some((key, record)) = &once {
+        self.write_if_full()?;
+        let mut batch = TreeBatch::default();
+        self.database.stage_changes(&mut batch, project, &mut row, changes, at)?;
+        if let Some((key, record)) = &idempotency {
             self.database.put_record(&mut batch, key, record)?;
         }
         let newest = self.append_events(&mut batch, audit)?;
-        // Nothing fails from here on: all of the commit is pending, or nothing.
-        self.take(batch, newest);
+        // Nothing fails from here on, so a commit is pending as a whole or not at all.
+        self.add_pending(batch, newest);
         Ok(Revision(row.revision))
     }
 
-    /// Makes a batch pending, and the newest audit row in it the newest of all.
-    pub(crate) fn take(&mut self, batch: Batch, newest: Option<ChainHead>) {
+    /// Adds a batch to the pending changes. `newest` is the newest audit row in it.
+    pub(crate) fn add_pending(&mut self, batch: TreeBatch, newest: Option<ChainHead>) {
         self.pending.append(batch);
         self.newest = newest.or(self.newest);
     }
 
-    /// Writes the pending changes if there are many.
-    pub(crate) fn make_room(&mut self) -> StoreResult<()> {
-        if self.pending.len() >= MAX_PENDING { self.write() } else { Ok(()) }
+    /// Writes the pending changes if there are [`MAX_PENDING_CHANGES`] or more.
+    pub(crate) fn write_if_full(&mut self) -> StoreResult<()> {
+        if self.pending.len() >= MAX_PENDING_CHANGES { self.write_pending() } else { Ok(()) }
     }
 
     /// Writes the pending changes in one transaction.
-    pub(crate) fn write(&mut self) -> StoreResult<()> {
+    pub(crate) fn write_pending(&mut self) -> StoreResult<()> {
         if self.pending.len() == 0 {
             return Ok(());
         }
         self.is_dirty = true;
-        self.database.write(std::mem::take(&mut self.pending))
+        self.database.write_batch(std::mem::take(&mut self.pending))
     }
 }
 
-impl Engine for Group {
-    fn begin(&mut self) -> StoreResult<()> {
+impl GroupEngine for CommitGroup {
+    fn begin_group(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
-        let copies = Arc::clone(&self.database.copies).write_owned();
-        let ended = self.runtime.block_on(async { timeout(self.copy_timeout, copies).await });
-        let Ok(copies) = ended else {
+        let lock = Arc::clone(&self.database.copy_lock).write_owned();
+        let locked = self.runtime.block_on(async { timeout(self.copy_timeout, lock).await });
+        let Ok(copy_guard) = locked else {
             let reason = "the database is being copied; nothing was written, try again later";
             return Err(StoreError::Busy { reason: reason.to_owned() });
         };
         self.database.check_complete()?;
-        let gate = self.runtime.block_on(Arc::clone(&self.database.gate).write_owned());
-        self.gate = Some([gate, copies]);
+        let gate_guard = self.runtime.block_on(Arc::clone(&self.database.gate).write_owned());
+        self.gate = Some([gate_guard, copy_guard]);
         Ok(())
     }
 
-    fn end(&mut self) -> StoreResult<()> {
-        let mut ended = self.write();
-        if ended.is_ok() && self.is_dirty {
-            ended = self.database.sync();
+    fn finish_group(&mut self) -> StoreResult<()> {
+        let mut result = self.write_pending();
+        if result.is_ok() && self.is_dirty {
+            result = self.database.sync();
         }
         self.is_dirty = false;
+        // Readers continue only after the sync.
         self.gate = None;
-        ended
+        result
     }
 
-    fn abort(&mut self) {
-        self.pending = Batch::default();
+    fn abort_group(&mut self) {
+        self.pending = TreeBatch::default();
         self.newest = None;
+        // A written transaction cannot be undone and was not synced.
         if std::mem::take(&mut self.is_dirty) {
-            self.database.is_broken.store(true, Ordering::Relaxed);
+            self.database.is_write_disabled.store(true, Ordering::Relaxed);
         }
         self.gate = None;
     }
 }
 
-impl Database {
-    /// Adds one revision of a project. The last change of a document takes effect.
-    fn stage(
+impl SledDatabase {
+    /// Adds one revision of a project to the batch. The last change of each document wins.
+    fn stage_changes(
         &self,
-        batch: &mut Batch,
+        batch: &mut TreeBatch,
         project: &ProjectKey,
         row: &mut ProjectRow,
         changes: Vec<DocumentChange>,
         at: Timestamp,
     ) -> StoreResult<()> {
         self.begin_revision(project, row)?;
-        let last: BTreeMap<DocumentId, DocumentChange> =
-            changes.into_iter().map(|change| (change.id().clone(), change)).collect();
-        for (id, change) in last {
+        let mut last_changes = BTreeMap::new();
+        for change in changes {
+            last_changes.insert(change.id().clone(), change);
+        }
+        for (id, change) in last_changes {
             let old = self.old_document(row.id, &id)?;
             match change {
                 DocumentChange::Put { document } => {
                     let place = old.as_ref().and_then(|old| old.row.place.clone());
-                    put(batch, row, old, &document, at, place)?;
+                    put_document(batch, row, old, &document, at, place)?;
                 }
-                DocumentChange::Delete { .. } => delete(batch, row, old, &id),
+                DocumentChange::Delete { .. } => delete_document(batch, row, old, &id),
             }
         }
         self.forget_deletions(batch, row)?;
@@ -223,13 +231,15 @@ impl Database {
         id: &DocumentId,
     ) -> StoreResult<Option<OldDocument>> {
         let key = document_key(project, id);
-        let Some(row) = self.row(&key, id)? else { return Ok(None) };
-        let meta = self.row_meta(id, &key, &row);
-        let links = meta.map(|meta| link_keys(project, &meta)).unwrap_or_default();
+        let Some(row) = self.document_row(&key, id)? else { return Ok(None) };
+        let links = match self.row_meta(id, &key, &row) {
+            Some(meta) => link_keys(project, &meta),
+            None => BTreeSet::new(),
+        };
         Ok(Some(OldDocument { row, links }))
     }
 
-    /// Increases the revision, and gives a new project its id.
+    /// Increases the revision and assigns an id to a new project.
     pub(crate) fn begin_revision(
         &self,
         project: &ProjectKey,
@@ -238,32 +248,40 @@ impl Database {
         check_length("the project", "key", project.as_str().len(), MAX_NAME_BYTES)?;
         row.revision += 1;
         if row.id == 0 {
-            let ids = self.projects()?.into_iter().map(|(_, row)| row.id);
-            row.id = ids.max().unwrap_or_default() + 1;
+            let mut last_id = 0;
+            for (_, project) in self.list_projects()? {
+                last_id = last_id.max(project.id);
+            }
+            row.id = last_id + 1;
         }
         Ok(())
     }
 
-    /// All projects by key.
-    pub(crate) fn projects(&self) -> StoreResult<Vec<(ProjectKey, ProjectRow)>> {
+    /// Returns all projects, sorted by key.
+    pub(crate) fn list_projects(&self) -> StoreResult<Vec<(ProjectKey, ProjectRow)>> {
         let mut projects = Vec::new();
         for entry in self.tree(PROJECTS) {
-            let (key, value) = entry.map_err(of_sled)?;
-            let name = std::str::from_utf8(&key).ok().map(ProjectKey::new);
-            let project = name.zip(decode(&key, &value));
-            projects.push(project.ok_or_else(|| damaged("a project's row"))?);
+            let (key, value) = entry.map_err(from_sled)?;
+            let (Ok(name), Some(row)) = (std::str::from_utf8(&key), decode(&key, &value)) else {
+                return Err(damaged_database("a project's row"));
+            };
+            projects.push((ProjectKey::new(name), row));
         }
         Ok(projects)
     }
 
-    /// Removes the oldest deletions beyond the limit.
-    fn forget_deletions(&self, batch: &mut Batch, row: &mut ProjectRow) -> StoreResult<()> {
+    /// Removes the oldest deletions beyond [`MAX_CHANGES`].
+    fn forget_deletions(&self, batch: &mut TreeBatch, row: &mut ProjectRow) -> StoreResult<()> {
         let deletions = usize::try_from(row.deletions).unwrap_or(usize::MAX);
         let oldest = self.tree(DELETIONS).scan_prefix(row.id.to_be_bytes()).keys();
         for key in oldest.take(deletions.saturating_sub(MAX_CHANGES)) {
-            let key = key.map_err(of_sled)?;
-            let revision = parse_deletion_key(&key).map(|(revision, _)| revision);
-            row.complete_from = row.complete_from.max(revision.unwrap_or(row.revision));
+            let key = key.map_err(from_sled)?;
+            // A damaged key has an unknown revision: the history is incomplete up to now.
+            let revision = match parse_deletion_key(&key) {
+                Some((revision, _)) => revision,
+                None => row.revision,
+            };
+            row.complete_from = row.complete_from.max(revision);
             row.deletions -= 1;
             batch.remove(DELETIONS, key);
         }
@@ -271,16 +289,16 @@ impl Database {
     }
 }
 
-/// A stored document and its keys in [`LINKS`]. Those of a damaged document stay behind, which is
-/// harmless: readers check the metadata.
+/// A stored document and its keys in [`LINKS`]. Those of a damaged document are unknown and stay,
+/// which is harmless: readers check the metadata.
 pub(crate) struct OldDocument {
     row: DocumentRow,
     links: BTreeSet<Vec<u8>>,
 }
 
-/// Puts a document in the place of `old`.
-pub(crate) fn put(
-    batch: &mut Batch,
+/// Stores a document and removes the parts of its old version.
+pub(crate) fn put_document(
+    batch: &mut TreeBatch,
     project: &mut ProjectRow,
     old: Option<OldDocument>,
     document: &Document,
@@ -302,7 +320,7 @@ pub(crate) fn put(
     };
     let meta = DocumentMeta::of(document, modified);
     row.set_meta(&meta);
-    project.count_number(id);
+    project.raise_mark_to(id);
     match old {
         Some(old) => remove_parts(batch, project.id, id, &old),
         None => *project.counts.entry(id.kind.name().to_owned()).or_default() += 1,
@@ -310,7 +328,7 @@ pub(crate) fn put(
     let key = document_key(project.id, id);
     for (number, bytes) in (0..).zip(document.body.chunks(PIECE_BYTES)) {
         let key = piece_key(&key, number);
-        let value = seal(&key, bytes);
+        let value = seal_value(&key, bytes);
         batch.put(BODIES, key, value);
     }
     put_references(batch, project.id, &row, &meta);
@@ -320,9 +338,9 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// Puts the keys by which a document is found: its links and its reference.
+/// Adds the index keys of a document: its links and its reference.
 pub(crate) fn put_references(
-    batch: &mut Batch,
+    batch: &mut TreeBatch,
     project: u32,
     row: &DocumentRow,
     meta: &DocumentMeta,
@@ -335,12 +353,12 @@ pub(crate) fn put_references(
     }
 }
 
-pub(crate) fn put_project(batch: &mut Batch, project: &ProjectKey, row: &ProjectRow) {
+pub(crate) fn put_project(batch: &mut TreeBatch, project: &ProjectKey, row: &ProjectRow) {
     let key = project.as_str().as_bytes();
     batch.put(PROJECTS, key, encode(key, row));
 }
 
-/// A longer key or value might become a file of its own, which nothing syncs.
+/// Rejects long keys and values: sled could move them to files of their own, which are not synced.
 fn check_length(object: &str, part: &str, bytes: usize, limit: usize) -> StoreResult<()> {
     if bytes <= limit {
         return Ok(());
@@ -349,8 +367,13 @@ fn check_length(object: &str, part: &str, bytes: usize, limit: usize) -> StoreRe
     Err(StoreError::Refused { place: object.to_owned(), reason })
 }
 
-fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<OldDocument>, id: &DocumentId) {
-    project.count_number(id);
+fn delete_document(
+    batch: &mut TreeBatch,
+    project: &mut ProjectRow,
+    old: Option<OldDocument>,
+    id: &DocumentId,
+) {
+    project.raise_mark_to(id);
     if let Some(old) = old {
         remove_parts(batch, project.id, id, &old);
         batch.remove(DOCUMENTS, document_key(project.id, id));
@@ -361,13 +384,13 @@ fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<OldDocument>,
     project.deletions += 1;
 }
 
-/// Removes everything of a document but its row. A later put into the batch prevails.
-fn remove_parts(batch: &mut Batch, project: u32, id: &DocumentId, old: &OldDocument) {
+/// Removes all parts of a document except its row. A later put into the batch wins.
+fn remove_parts(batch: &mut TreeBatch, project: u32, id: &DocumentId, old: &OldDocument) {
     for link in &old.links {
         batch.remove(LINKS, &link[..]);
     }
     let key = document_key(project, id);
-    for piece in 0..old.row.pieces() {
+    for piece in 0..old.row.body_pieces() {
         batch.remove(BODIES, piece_key(&key, piece));
     }
     batch.remove(HISTORY, history_key(project, id, old.row.revision));

@@ -1,6 +1,6 @@
 //! Export of a snapshot, and import into an empty database.
 //!
-//! An import does not sync. Its last transaction syncs the log, and with it everything before.
+//! An import syncs only in its last transaction, which makes the whole log durable.
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
@@ -17,24 +17,24 @@ use reqlore_sqlite_team::error::refused;
 use reqlore_sqlite_team::{audit, identity};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::connection::{Connector, Use, blocking};
-use crate::error::{DATABASE, Failed};
+use crate::connection::{ConnectionUse, Connector, run_blocking};
+use crate::error::{DATABASE_NAME, QueryError};
 use crate::{SqliteStore, read, write};
 
-/// The log size, in pages, at which an import checkpoints.
-const LOG_PAGES: u32 = 8_000;
+/// Size of the log, in pages, at which an import checkpoints.
+const CHECKPOINT_PAGES: u32 = 8_000;
 
 #[async_trait]
 impl Archive for SqliteStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let connector = self.connector.clone();
-        let snapshot = blocking(move || Snapshot::begin(&connector)).await?;
+        let snapshot = run_blocking(move || ArchiveSnapshot::begin(&connector)).await?;
         Ok(Box::new(SnapshotReader { snapshot: Some(snapshot) }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let connector = self.connector.clone();
-        let connection = blocking(move || begin_filling(&connector)).await?;
+        let connection = run_blocking(move || begin_import(&connector)).await?;
         Ok(Box::new(ImportWriter {
             connector: self.connector.clone(),
             connection: Some(connection),
@@ -42,13 +42,13 @@ impl Archive for SqliteStore {
     }
 }
 
-fn interrupted() -> StoreError {
-    StoreError::Internal("an earlier step of the copy did not come to its end".to_owned())
+fn used_after_error() -> StoreError {
+    StoreError::Internal("the copy was continued after an error".to_owned())
 }
 
 struct SnapshotReader {
     /// `None` after an error.
-    snapshot: Option<Snapshot>,
+    snapshot: Option<ArchiveSnapshot>,
 }
 
 #[async_trait]
@@ -58,34 +58,35 @@ impl RecordReader for SnapshotReader {
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        let mut snapshot = self.snapshot.take().ok_or_else(interrupted)?;
+        let mut snapshot = self.snapshot.take().ok_or_else(used_after_error)?;
         let (records, snapshot) =
-            blocking(move || Ok::<_, Failed>((snapshot.next()?, snapshot))).await?;
+            run_blocking(move || Ok::<_, QueryError>((snapshot.next_records()?, snapshot))).await?;
         self.snapshot = Some(snapshot);
         Ok(records)
     }
 }
 
-/// A read transaction: the database as it was when the export began.
-struct Snapshot {
+/// A read transaction with the state of the database at the start of the export.
+struct ArchiveSnapshot {
     connection: Connection,
     total: usize,
-    /// Each project and kind that is still to be read, the next one last.
-    parts: Vec<(i64, ProjectKey, DocumentKind)>,
-    /// The next name of the part that is being read.
-    from: String,
-    /// True after marks, users and tokens were read.
+    /// Projects and kinds that are not read yet, the next one last.
+    remaining_lists: Vec<(i64, ProjectKey, DocumentKind)>,
+    /// The next name in the current project and kind.
+    next_name: String,
+    /// True after high-water marks, users and tokens were read.
     is_past_tokens: bool,
-    /// The next audit row.
-    row: u64,
+    /// Number of the next audit row.
+    next_row: u64,
 }
 
-impl Snapshot {
-    fn begin(connector: &Connector) -> Result<Self, Failed> {
-        connector.place.check()?;
-        let connection = connector.open(Use::Read)?;
+impl ArchiveSnapshot {
+    fn begin(connector: &Connector) -> Result<Self, QueryError> {
+        connector.file.check_identity()?;
+        let connection = connector.open(ConnectionUse::Read)?;
+        // The snapshot starts with the first read.
         connection.execute_batch("BEGIN")?;
-        read::check_complete(DATABASE, &connection)?;
+        read::check_complete(DATABASE_NAME, &connection)?;
         let count = "SELECT count(*) FROM documents";
         let total = connection.query_one(count, [], |row| row.get(0))?;
         let mut parts = Vec::new();
@@ -98,27 +99,35 @@ impl Snapshot {
         }
         drop(rows);
         drop(projects);
-        Ok(Self { connection, total, parts, from: String::new(), is_past_tokens: false, row: 1 })
+        Ok(Self {
+            connection,
+            total,
+            remaining_lists: parts,
+            next_name: String::new(),
+            is_past_tokens: false,
+            next_row: 1,
+        })
     }
 
-    fn next(&mut self) -> Result<Vec<ArchiveRecord>, Failed> {
-        let documents = self.documents()?;
+    fn next_records(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
+        let documents = self.next_documents()?;
         if !documents.is_empty() {
             return Ok(documents);
         }
         if !std::mem::replace(&mut self.is_past_tokens, true) {
-            let mut records = self.marks()?;
+            let mut records = self.high_water_marks()?;
             records.extend(identity::all(&self.connection)?.into_records());
             if !records.is_empty() {
                 return Ok(records);
             }
         }
-        let rows = audit::rows(&self.connection, self.row, read::BATCH, read::BATCH_BYTES)?;
-        self.row = rows.last().map_or(self.row, |row| row.number + 1);
+        let rows =
+            audit::rows(&self.connection, self.next_row, read::BATCH_RECORDS, read::BATCH_BYTES)?;
+        self.next_row = rows.last().map_or(self.next_row, |row| row.number + 1);
         Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
     }
 
-    fn documents(&mut self) -> Result<Vec<ArchiveRecord>, Failed> {
+    fn next_documents(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
         let mut select = self.connection.prepare_cached(
             "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place \
              FROM documents d JOIN bodies b ON b.document = d.id \
@@ -126,12 +135,12 @@ impl Snapshot {
              ORDER BY d.name",
         )?;
         let (mut records, mut bytes) = (Vec::new(), 0);
-        while let Some((id, project, kind)) = self.parts.last() {
-            let mut rows = select.query((id, kind.name(), &self.from))?;
+        while let Some((id, project, kind)) = self.remaining_lists.last() {
+            let mut rows = select.query((id, kind.name(), &self.next_name))?;
             while let Some(row) = rows.next()? {
-                let document = read::document(row)?;
+                let document = read::decode_document(row)?;
                 bytes += document.body.len();
-                self.from = read::successor(&document.id.name);
+                self.next_name = read::next_name(&document.id.name);
                 let place: Option<String> = row.get(5)?;
                 records.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),
@@ -139,18 +148,18 @@ impl Snapshot {
                     modified: Timestamp(row.get(4)?),
                     place: place.map(Into::into),
                 }));
-                if records.len() >= read::BATCH || bytes > read::BATCH_BYTES {
+                if records.len() >= read::BATCH_RECORDS || bytes > read::BATCH_BYTES {
                     return Ok(records);
                 }
             }
             drop(rows);
-            self.parts.pop();
-            self.from.clear();
+            self.remaining_lists.pop();
+            self.next_name.clear();
         }
         Ok(records)
     }
 
-    fn marks(&self) -> Result<Vec<ArchiveRecord>, Failed> {
+    fn high_water_marks(&self) -> Result<Vec<ArchiveRecord>, QueryError> {
         let mut select = self.connection.prepare(
             "SELECT p.key, m.kind, m.number FROM marks m JOIN projects p ON p.id = m.project",
         )?;
@@ -158,8 +167,9 @@ impl Snapshot {
         let mut marks = Vec::new();
         while let Some(row) = rows.next()? {
             let (key, kind): (String, String) = (row.get(0)?, row.get(1)?);
-            let kind = ItemKind::ALL.into_iter().find(|known| known.name() == kind);
-            let kind = kind.ok_or_else(|| Failed::damaged("the kind of a number"))?;
+            let Some(kind) = ItemKind::ALL.into_iter().find(|known| known.name() == kind) else {
+                return Err(QueryError::damaged("the kind of a high-water mark"));
+            };
             marks.push(HighWaterMark { project: ProjectKey::new(key), kind, number: row.get(2)? });
         }
         marks.sort_unstable();
@@ -167,23 +177,24 @@ impl Snapshot {
     }
 }
 
-/// Marks the database incomplete, durably, if there is nothing in it.
-fn begin_filling(connector: &Connector) -> Result<Connection, Failed> {
-    connector.place.check_all()?;
-    let mut connection = connector.open(Use::Write)?;
+/// Durably marks an empty database as incomplete. Refuses a database with contents.
+fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
+    connector.file.check_all_identities()?;
+    let mut connection = connector.open(ConnectionUse::Write)?;
     keep_log_on_close(&connection, false)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    read::check_complete(DATABASE, &transaction)?;
-    let holds = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
+    read::check_complete(DATABASE_NAME, &transaction)?;
+    let has_contents = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
                  OR EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM audit)";
-    if transaction.query_one(holds, [], |row| row.get(0))? {
+    if transaction.query_one(has_contents, [], |row| row.get(0))? {
         let reason = "is not empty; copy into a new one";
-        return Err(refused(DATABASE, reason).into());
+        return Err(refused(DATABASE_NAME, reason).into());
     }
     transaction.execute("UPDATE store SET state = 'filling'", [])?;
+    // Durable before the first record, so that a partial import is recognized.
     transaction.commit()?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     Ok(connection)
 }
 
@@ -197,43 +208,43 @@ struct ImportWriter {
 impl RecordWriter for ImportWriter {
     /// Runs one transaction.
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        let mut connection = self.connection.take().ok_or_else(interrupted)?;
-        let written = blocking(move || {
+        let mut connection = self.connection.take().ok_or_else(used_after_error)?;
+        let put = run_blocking(move || {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            put(&transaction, records)?;
+            put_records(&transaction, records)?;
             transaction.commit()?;
-            Ok::<_, Failed>(connection)
+            Ok::<_, QueryError>(connection)
         });
-        self.connection = Some(written.await?);
+        self.connection = Some(put.await?);
         Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
-        let connection = self.connection.take().ok_or_else(interrupted)?;
+        let connection = self.connection.take().ok_or_else(used_after_error)?;
         let connector = self.connector.clone();
-        blocking(move || finish(&connector, &connection)).await
+        run_blocking(move || finish_import(&connector, &connection)).await
     }
 }
 
-fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Failed> {
+fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), QueryError> {
     let mut current: Option<(ProjectKey, (i64, Revision))> = None;
     let mut identities = IdentityRecords::default();
     for record in records {
         match record {
             ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
-                // Documents come project by project: one revision per project and batch.
+                // Records are ordered by project, so each batch has one revision per project.
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
                     _ => write::next_revision(connection, &project)?,
                 };
                 current = Some((project, row));
-                write::count_number(connection, row.0, &document.id)?;
-                write::put(connection, row, &document, modified, place.as_deref())?;
+                write::raise_mark_to(connection, row.0, &document.id)?;
+                write::put_document(connection, row, &document, modified, place.as_deref())?;
             }
             ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                 let (project, _) = write::next_revision(connection, &project)?;
-                write::raise_mark(connection, project, kind, number)?;
+                write::raise_high_water_mark(connection, project, kind, number)?;
             }
             ArchiveRecord::User(user) => identities.users.push(user),
             ArchiveRecord::Token(token) => identities.tokens.push(token),
@@ -246,10 +257,11 @@ fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Faile
     identity::put_all(connection, &identities)
 }
 
-fn finish(connector: &Connector, connection: &Connection) -> Result<(), Failed> {
-    connector.place.check_all()?;
+fn finish_import(connector: &Connector, connection: &Connection) -> Result<(), QueryError> {
+    connector.file.check_all_identities()?;
+    // With FULL the next commit syncs the log and all records in it.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute("UPDATE store SET state = 'complete'", [])?;
-    connector.place.check_all()?;
+    connector.file.check_all_identities()?;
     Ok(())
 }

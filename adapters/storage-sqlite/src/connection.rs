@@ -1,6 +1,6 @@
-//! Connections to the database, and the pool of those that read.
+//! Connections to the database, and the pool of read connections.
 //!
-//! `PRAGMA` settings belong to one connection, so every connection is opened here.
+//! `PRAGMA` settings belong to one connection, so every connection must be opened here.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,79 +12,82 @@ use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
-use crate::error::{DATABASE, Failed, WAIT, call_failed};
-use crate::place::Place;
+use crate::database_file::DatabaseFile;
+use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
 use crate::read;
 
-/// In KiB: enough for the inner pages of some hundred thousand documents.
-const CACHE: i64 = 16 * 1024;
-/// Connections that stay open between reads.
-const MAX_IDLE: usize = 4;
-/// Large reads that run at once.
+/// Size of the page cache: enough for the inner pages of some hundred thousand documents.
+const CACHE_KIB: i64 = 16 * 1024;
+/// Maximum number of connections that stay open between reads.
+const MAX_IDLE_CONNECTIONS: usize = 4;
+/// Maximum number of large reads that run at the same time.
 const MAX_LARGE_READS: usize = 4;
-/// At most this many documents or words are read on the caller's thread.
+/// Maximum number of documents or words that are read on the caller's thread.
 pub(crate) const INLINE_LIMIT: usize = 16;
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ConnectionUse {
     Write,
     Read,
     /// Fails if another process has the database open.
-    Alone,
+    Exclusive,
 }
 
 /// Opens connections to one database.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
-    pub(crate) place: Arc<Place>,
-    pub(crate) mode: Mode,
+    pub(crate) file: Arc<DatabaseFile>,
+    pub(crate) mode: OpenMode,
 }
 
-/// How the files are opened.
+/// Access to the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// For reading and writing; other processes may write too.
+pub(crate) enum OpenMode {
+    /// Read and write; other processes may write too.
     Shared,
-    /// For reading; other processes may write.
+    /// Read; other processes may write.
     ReadOnly,
-    /// For reading; SQLite assumes that no process writes.
-    Frozen,
+    /// Read; SQLite assumes that no process writes.
+    Immutable,
 }
 
 impl Connector {
-    /// A connection for writing creates a missing file.
-    pub(crate) fn open(&self, purpose: Use) -> rusqlite::Result<Connection> {
-        let file = &self.place.file;
+    /// Opens a connection. One for writing creates a missing file.
+    pub(crate) fn open(&self, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
+        let file = &self.file.path;
         let mut connection = match self.mode {
-            Mode::Frozen => {
+            OpenMode::Immutable => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
                 Connection::open_with_flags(immutable_uri(file), flags)?
             }
-            Mode::ReadOnly => Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
-            Mode::Shared => {
+            OpenMode::ReadOnly => {
+                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?
+            }
+            OpenMode::Shared => {
                 let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
-                flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == Use::Write);
+                flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == ConnectionUse::Write);
                 Connection::open_with_flags(file, flags)?
             }
         };
-        if purpose == Use::Alone {
+        if purpose == ConnectionUse::Exclusive {
+            // The first access fails immediately if another process holds a lock.
             connection.busy_timeout(Duration::ZERO)?;
             connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         } else {
-            wait_when_busy(&mut connection, WAIT)?;
+            wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         }
-        // Closing a file that is not known to be ours yet must not change it.
-        let keep_log = purpose != Use::Read && self.place.has_unmoved_log();
+        // The file may belong to another program, so closing it must not change it.
+        let keep_log = purpose != ConnectionUse::Read && self.file.has_pending_log();
         keep_log_on_close(&connection, keep_log)?;
-        configure(&connection, CACHE)?;
-        connection.pragma_update(None, "query_only", purpose == Use::Read)?;
+        configure(&connection, CACHE_KIB)?;
+        connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
         Ok(connection)
     }
 }
 
-/// True if the database can only be read as immutable, because no file can be created next to it.
-pub(crate) fn needs_freezing(error: &rusqlite::Error) -> bool {
+/// True if no log can be created for the database, so that it can only be read as immutable.
+pub(crate) fn needs_immutable_mode(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }
@@ -102,18 +105,20 @@ fn immutable_uri(file: &Path) -> String {
     uri + "?mode=ro&immutable=1"
 }
 
-/// Runs `act` on a thread that may block.
-pub(crate) async fn blocking<T: Send + 'static, E: Into<Failed> + Send + 'static>(
-    act: impl FnOnce() -> Result<T, E> + Send + 'static,
+/// Runs work on a thread that may block.
+pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(call_failed)
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(call_error),
+        Err(error) => Err(StoreError::Internal(error.to_string())),
+    }
 }
 
-/// Connections for reading. A read on the caller's thread never waits: when the database is busy it
-/// runs again on a thread that may block.
+/// Pool of read connections. A read on the caller's thread never waits: if the database is busy, it
+/// is repeated on a thread that may block.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct ReadPool {
     connector: Connector,
     /// The schema that this process opened.
     schema: usize,
@@ -121,91 +126,99 @@ pub(crate) struct Pool {
     large_reads: Arc<Semaphore>,
 }
 
-impl Pool {
+impl ReadPool {
     pub(crate) fn new(connector: Connector, schema: usize) -> Self {
         let large_reads = Arc::new(Semaphore::new(MAX_LARGE_READS));
         Self { connector, schema, idle: Mutex::default(), large_reads }
     }
 
-    /// Reads this many values by a statement each; a few of them on the caller's thread.
-    pub(crate) async fn sized<T: Send + 'static>(
+    /// Reads `count` values with one statement each. Few values are read on the caller's thread.
+    pub(crate) async fn read_by_count<T: Send + 'static>(
         self: &Arc<Self>,
         count: usize,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
         match count {
-            // One statement sees one snapshot by itself.
-            ..=1 => self.single(read).await,
-            2..=INLINE_LIMIT => self.small(read).await,
-            _ => self.large(read).await,
+            // A single statement sees one snapshot without a transaction.
+            ..=1 => self.read_inline_statement(read).await,
+            2..=INLINE_LIMIT => self.read_inline(read).await,
+            _ => self.read_blocking(read).await,
         }
     }
 
     /// Reads on the caller's thread, from one snapshot.
-    pub(crate) async fn small<T: Send + 'static>(
+    pub(crate) async fn read_inline<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.single(move |connection| in_snapshot(connection, &read)).await
+        self.read_inline_statement(move |connection| in_snapshot(connection, &read)).await
     }
 
     /// Runs one statement, which needs no transaction, on the caller's thread.
-    pub(crate) async fn single<T: Send + 'static>(
+    pub(crate) async fn read_inline_statement<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        match self.read(false, &read) {
-            Err(StoreError::Busy { .. }) => self.blocking(read).await,
-            done => done,
+        match self.read_on_connection(false, &read) {
+            // The caller's thread must not wait for locks.
+            Err(StoreError::Busy { .. }) => self.run_read_blocking(read).await,
+            result => result,
         }
     }
 
     /// Reads on a thread that may block, from one snapshot.
-    pub(crate) async fn large<T: Send + 'static>(
+    pub(crate) async fn read_blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.blocking(move |connection| in_snapshot(connection, &read)).await
+        self.run_read_blocking(move |connection| in_snapshot(connection, &read)).await
     }
 
-    async fn blocking<T: Send + 'static>(
+    async fn run_read_blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
         let permit = Arc::clone(&self.large_reads).acquire_owned().await;
         let permit = permit.map_err(|error| StoreError::Internal(error.to_string()))?;
         let pool = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let _permit = permit;
-            pool.read(true, &read)
+            pool.read_on_connection(true, &read)
         })
         .await
     }
 
-    fn read<T>(
+    fn read_on_connection<T>(
         &self,
         may_wait: bool,
-        read: &impl Fn(&Connection) -> Result<T, Failed>,
+        read: &impl Fn(&Connection) -> Result<T, QueryError>,
     ) -> StoreResult<T> {
-        self.connector.place.check()?;
-        let connection = self.take(may_wait).map_err(call_failed)?;
-        // A connection is closed after an error.
-        let found = read(&connection).map_err(|failed| {
-            let has_newer_format = read::is_current(&connection, self.schema) == Ok(false);
-            call_failed(if has_newer_format { taken_over() } else { failed })
-        })?;
+        // Also for reads: a deleted file would be read as if nothing had happened.
+        self.connector.file.check_identity()?;
+        let connection = self.take_connection(may_wait).map_err(call_error)?;
+        let result = match read(&connection) {
+            Ok(result) => result,
+            // The connection is dropped after an error.
+            Err(error) => {
+                let is_migrated = read::is_current(&connection, self.schema) == Ok(false);
+                return Err(call_error(if is_migrated { migrated_elsewhere() } else { error }));
+            }
+        };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE {
+        if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
-        Ok(found)
+        Ok(result)
     }
 
-    fn take(&self, may_wait: bool) -> rusqlite::Result<Connection> {
+    fn take_connection(&self, may_wait: bool) -> rusqlite::Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = idle.map_or_else(|| self.connector.open(Use::Read), Ok)?;
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.connector.open(ConnectionUse::Read)?,
+        };
         if may_wait {
-            wait_when_busy(&mut connection, WAIT)?;
+            wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         } else {
             connection.busy_timeout(Duration::ZERO)?;
         }
@@ -213,18 +226,18 @@ impl Pool {
     }
 }
 
-fn taken_over() -> Failed {
-    let reason = "was brought to another version by another reqlore; start this one again";
-    refused(DATABASE, reason).into()
+fn migrated_elsewhere() -> QueryError {
+    let reason = "was migrated by another version of Reqlore; restart this server";
+    refused(DATABASE_NAME, reason).into()
 }
 
-/// All statements of `read` see the same state.
+/// Runs `read` in a transaction, so that all its statements see the same state.
 fn in_snapshot<T>(
     connection: &Connection,
-    read: &impl Fn(&Connection) -> Result<T, Failed>,
-) -> Result<T, Failed> {
+    read: &impl Fn(&Connection) -> Result<T, QueryError>,
+) -> Result<T, QueryError> {
     let transaction = connection.unchecked_transaction()?;
-    let found = read(&transaction)?;
+    let result = read(&transaction)?;
     transaction.commit()?;
-    Ok(found)
+    Ok(result)
 }

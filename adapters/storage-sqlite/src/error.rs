@@ -1,4 +1,4 @@
-//! Names in error messages: calls say "the database"; opening names the path as it was given.
+//! Errors of this storage. Clients see "the database"; messages while opening name the path.
 
 use std::io;
 use std::time::Duration;
@@ -6,20 +6,21 @@ use std::time::Duration;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_sqlite_team::error::DatabaseError;
 
-/// How long a call waits for other processes.
-pub(crate) const WAIT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
+/// How long a call waits for locks of other processes.
+pub(crate) const BUSY_TIMEOUT: Duration =
+    Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
 
-pub(crate) const DATABASE: &str = "the database";
+pub(crate) const DATABASE_NAME: &str = "the database";
 
-pub(crate) type Failed = DatabaseError;
+pub(crate) type QueryError = DatabaseError;
 
-/// The error of a system call on the database's files.
-pub(crate) fn system(place: &str, doing: &str, source: io::Error) -> StoreError {
-    let reason = format!("could not {doing}: {source}; fix that and try again");
+/// Error of the operating system on a database file. `action` completes "could not …".
+pub(crate) fn io_error(place: &str, action: &str, source: io::Error) -> StoreError {
+    let reason = format!("could not {action}: {source}; fix that and try again");
     StoreError::Unavailable { place: place.to_owned(), reason, source: Some(source) }
 }
 
-/// The error of a call.
-pub(crate) fn call_failed(error: impl Into<DatabaseError>) -> StoreError {
-    error.into().into_store_error(DATABASE)
+/// Error of a call, without a path.
+pub(crate) fn call_error(error: impl Into<DatabaseError>) -> StoreError {
+    error.into().into_store_error(DATABASE_NAME)
 }

@@ -1,13 +1,13 @@
-//! Documents in one SQLite file, which several processes of one machine may use at once.
+//! Documents in one SQLite file that several processes of one machine may use at once.
 //!
-//! One thread writes and gives many commits one sync; reads run concurrently. SQLite's promises
-//! rest on its locks and its log, so nothing but SQLite may open the files.
+//! One thread writes groups of commits that share one sync; reads run concurrently. Only SQLite may
+//! open the files: closing another descriptor would drop its locks.
 
 mod archive;
-mod check;
 mod connection;
+mod database_file;
 mod error;
-mod place;
+mod integrity_check;
 mod read;
 mod schema;
 mod team;
@@ -20,37 +20,40 @@ use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, StoreResult,
+    MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_group_commit::Writer;
+use reqlore_group_commit::GroupWriter;
 use reqlore_sqlite_team::connection::is_too_old;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
 
-use check::Check;
-use connection::{Connector, INLINE_LIMIT, Mode, Pool, Use, needs_freezing};
-use error::{Failed, system};
-use place::Place;
+use connection::{
+    ConnectionUse, Connector, INLINE_LIMIT, OpenMode, ReadPool, needs_immutable_mode,
+};
+use database_file::DatabaseFile;
+use error::{QueryError, io_error};
+use integrity_check::IntegrityCheck;
 use schema::MIGRATIONS;
-use write::Engine;
+use write::SqliteEngine;
 
-/// At most this many backlinks are read on the caller's thread; callers can't know their number.
+/// Maximum number of backlinks that are read on the caller's thread. Their number is unknown before
+/// the read.
 const INLINE_BACKLINKS: usize = 200;
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The database; its log lies next to it.
+    /// The database. Its log is in the same folder.
     pub file: PathBuf,
 }
 
-/// An open database. The fields close in this order; the writer, as the last one, leaves a clean
-/// file.
+/// An open database. The fields are dropped in this order: the writer closes the last connection
+/// and leaves a file without a log.
 #[derive(Debug)]
 pub struct SqliteStore {
-    _check: Check,
-    pool: Arc<Pool>,
-    writer: Writer<Engine>,
+    _check: IntegrityCheck,
+    pool: Arc<ReadPool>,
+    writer: GroupWriter<SqliteEngine>,
     connector: Connector,
 }
 
@@ -66,59 +69,58 @@ pub enum Looked {
         schema: usize,
         newest: usize,
     },
-    /// Its last process did not close it, and the log can't be read without recovering it.
+    /// The last process did not close it, and its log cannot be read without a recovery.
     Unsettled,
 }
 
 impl SqliteStore {
-    /// Opens the database and creates it if it is missing. Blocks for a few milliseconds, or for as
-    /// long as a migration takes.
+    /// Opens the database, or creates it if it is missing. Blocks for a few milliseconds, or for
+    /// the time of a migration.
     pub fn open(config: &Config) -> StoreResult<Self> {
         Self::open_with(config, MIGRATIONS)
     }
 
     fn open_with(config: &Config, migrations: &[&str]) -> StoreResult<Self> {
-        let place = Arc::new(Place::prepare(&config.file)?);
-        let shown = place.shown.clone();
+        let file = Arc::new(DatabaseFile::prepare(&config.file)?);
+        let shown_path = file.shown_path.clone();
         if is_too_old(rusqlite::version_number()) {
             let reason = format!(
-                "can't be opened by SQLite {}, which may lose commits; build reqlore with its own",
+                "cannot be opened: SQLite {} may lose commits; build reqlore with its bundled \
+                 SQLite",
                 rusqlite::version()
             );
-            return Err(refused(&shown, reason));
+            return Err(refused(&shown_path, reason));
         }
-        let mut connector = Connector { place, mode: Mode::Shared };
-        let opened = open(&mut connector, migrations);
-        let (connection, was_unclean) = opened.map_err(|failed| failed.into_store_error(&shown))?;
-        if connector.mode == Mode::Frozen {
+        let mut connector = Connector { file, mode: OpenMode::Shared };
+        let opened = open_for_writing(&mut connector, migrations);
+        let (connection, was_unclean) =
+            opened.map_err(|failed| failed.into_store_error(&shown_path))?;
+        if connector.mode == OpenMode::Immutable {
             tracing::warn!(
-                file = shown,
-                "the database and its folder can only be read; what others write to it shows at \
-                 the next start"
+                file = shown_path,
+                "the database is read-only; changes by other processes show after a restart"
             );
         }
         Self::start(connector, connection, migrations.len(), was_unclean)
     }
 
-    /// Opens an existing database for reading and changes nothing: it is not created, migrated or
-    /// recovered.
+    /// Opens an existing database for reading, without creating, migrating or recovering it.
     ///
-    /// Reading a log needs the memory file that processes share, and SQLite creates a missing one.
-    /// A database without a log is therefore read as immutable; a read may fail once if another
-    /// process begins to write.
+    /// To read a log, SQLite creates the shared memory file if it is missing. So a database without
+    /// a log is read as immutable. Such a read may fail once if another process begins to write.
     pub fn look(config: &Config) -> StoreResult<Looked> {
-        let place = Arc::new(Place::prepare(&config.file)?);
-        let shown = place.shown.clone();
-        let mode = match (place.has_log(), place.has_shared_memory()) {
-            (false, _) => Mode::Frozen,
-            (true, true) => Mode::ReadOnly,
+        let file = Arc::new(DatabaseFile::prepare(&config.file)?);
+        let shown_path = file.shown_path.clone();
+        let mode = match (file.has_log(), file.has_shared_memory()) {
+            (false, _) => OpenMode::Immutable,
+            (true, true) => OpenMode::ReadOnly,
             (true, false) => return Ok(Looked::Unsettled),
         };
-        let connector = Connector { place, mode };
+        let connector = Connector { file, mode };
         let newest = MIGRATIONS.len();
-        let inspected = inspect(&connector, newest);
+        let inspected = open_existing(&connector, newest);
         let (connection, schema, is_current) =
-            inspected.map_err(|failed| failed.into_store_error(&shown))?;
+            inspected.map_err(|failed| failed.into_store_error(&shown_path))?;
         if !is_current {
             return Ok(Looked::Older { schema, newest });
         }
@@ -132,59 +134,77 @@ impl SqliteStore {
         schema: usize,
         was_unclean: bool,
     ) -> StoreResult<Self> {
-        let place = Arc::clone(&connector.place);
-        place.remember();
-        let thread = |error| system(&connector.place.shown, "start a thread for it", error);
-        let damaged = Arc::default();
-        let engine =
-            Engine { connection, place, damaged: Arc::clone(&damaged), schema, lost: None };
+        let file = Arc::clone(&connector.file);
+        file.record_identity();
+        let is_damaged = Arc::default();
+        let engine = SqliteEngine {
+            connection,
+            file: Arc::clone(&file),
+            is_damaged: Arc::clone(&is_damaged),
+            schema,
+            group_error: None,
+        };
+        let writer = GroupWriter::start("sqlite-writer", engine);
+        let writer = writer.map_err(|error| thread_error(&file, error))?;
+        let check = IntegrityCheck::start(connector.clone(), was_unclean, is_damaged);
         Ok(Self {
-            writer: Writer::start("sqlite-writer", engine).map_err(thread)?,
-            pool: Arc::new(Pool::new(connector.clone(), schema)),
-            _check: Check::start(connector.clone(), was_unclean, damaged).map_err(thread)?,
+            _check: check.map_err(|error| thread_error(&file, error))?,
+            pool: Arc::new(ReadPool::new(connector.clone(), schema)),
+            writer,
             connector,
         })
     }
 }
 
-/// The writer's connection, and whether the last process did not close the database.
-fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, bool), Failed> {
-    let place = Arc::clone(&connector.place);
-    let was_unclean = place.has_unmoved_log() && is_alone(connector);
-    let opened = connector.open(Use::Write).and_then(|connection| {
-        // The first access to the file.
-        connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
-        Ok(connection)
-    });
-    let mut connection = match opened {
-        Err(error) if needs_freezing(&error) && place.exists() && !place.has_unmoved_log() => {
-            connector.mode = Mode::Frozen;
-            connector.open(Use::Write)?
+fn thread_error(file: &DatabaseFile, error: std::io::Error) -> StoreError {
+    io_error(&file.shown_path, "start a thread for it", error)
+}
+
+/// Returns the writer's connection, and true if the last process did not close the database.
+fn open_for_writing(
+    connector: &mut Connector,
+    migrations: &[&str],
+) -> Result<(Connection, bool), QueryError> {
+    let file = Arc::clone(&connector.file);
+    // Checked before the first access, because that recovers the log.
+    let was_unclean = file.has_pending_log() && is_exclusive(connector);
+    let mut connection = match open_and_access(connector, ConnectionUse::Write) {
+        Err(error) if needs_immutable_mode(&error) && file.exists() && !file.has_pending_log() => {
+            // File or folder are read-only. Without a log the file alone is complete.
+            connector.mode = OpenMode::Immutable;
+            connector.open(ConnectionUse::Write)?
         }
-        opened => opened?,
+        result => result?,
     };
-    schema::prepare(connector, &mut connection, migrations)?;
+    schema::prepare_database(connector, &mut connection, migrations)?;
     Ok((connection, was_unclean))
 }
 
-/// The schema of a database that is there, and whether this program can use it as it is.
-fn inspect(connector: &Connector, newest: usize) -> Result<(Connection, usize, bool), Failed> {
-    let connection = connector.open(Use::Read)?;
-    let schema = schema::version_of(&connector.place, &connection, newest)?;
+/// Opens a database for reading. Returns its schema, and true if it needs no migration.
+fn open_existing(
+    connector: &Connector,
+    newest: usize,
+) -> Result<(Connection, usize, bool), QueryError> {
+    let connection = connector.open(ConnectionUse::Read)?;
+    let schema = schema::schema_version(&connector.file, &connection, newest)?;
     if schema < newest {
         return Ok((connection, schema, false));
     }
-    read::check_complete(&connector.place.shown, &connection)?;
+    read::check_complete(&connector.file.shown_path, &connection)?;
     let is_current = read::is_current(&connection, newest)?;
     Ok((connection, schema, is_current))
 }
 
-/// True if no other process has the database open; then its log is the rest of a crash.
-fn is_alone(connector: &Connector) -> bool {
-    let alone = connector
-        .open(Use::Alone)
-        .and_then(|connection| connection.pragma_query_value(None, "schema_version", |_| Ok(())));
-    alone.is_ok()
+/// True if no other process has the database open. Then its log was left by a crash.
+fn is_exclusive(connector: &Connector) -> bool {
+    open_and_access(connector, ConnectionUse::Exclusive).is_ok()
+}
+
+/// Opens a connection and reads from the file: SQLite reports most errors only then.
+fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
+    let connection = connector.open(purpose)?;
+    connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+    Ok(connection)
 }
 
 #[async_trait]
@@ -196,7 +216,9 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Document>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        self.pool.sized(count, move |from| read::documents(from, &project, &ids)).await
+        self.pool
+            .read_by_count(count, move |connection| read::documents(connection, &project, &ids))
+            .await
     }
 
     async fn versions(
@@ -206,7 +228,9 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Version>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        self.pool.sized(count, move |from| read::versions(from, &project, &ids)).await
+        self.pool
+            .read_by_count(count, move |connection| read::versions(connection, &project, &ids))
+            .await
     }
 
     async fn find(
@@ -215,7 +239,9 @@ impl DocumentRepository for SqliteStore {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         let (project, filter) = (project.clone(), filter.clone());
-        self.pool.large(move |from| read::page(from, &project, &filter)).await
+        self.pool
+            .read_blocking(move |connection| read::metadata_page(connection, &project, &filter))
+            .await
     }
 
     async fn lookup(
@@ -226,7 +252,11 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
         let count = words.len();
-        self.pool.sized(count, move |from| read::lookup(from, &project, kind, &words)).await
+        self.pool
+            .read_by_count(count, move |connection| {
+                read::lookup(connection, &project, kind, &words)
+            })
+            .await
     }
 
     async fn backlinks(
@@ -234,16 +264,21 @@ impl DocumentRepository for SqliteStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        // Most targets have few backlinks: reading them is cheaper than a switch of threads.
         if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
-            let few = move |from: &_| read::backlinks(from, &project, &links, INLINE_BACKLINKS);
-            if let Some(found) = self.pool.small(few).await? {
-                return Ok(found);
+            let read = self.pool.read_inline(move |connection| {
+                read::backlinks(connection, &project, &links, INLINE_BACKLINKS)
+            });
+            if let Some(backlinks) = read.await? {
+                return Ok(backlinks);
             }
         }
         let (project, links) = (project.clone(), links.clone());
-        let all = move |from: &_| read::backlinks(from, &project, &links, usize::MAX);
-        Ok(self.pool.large(all).await?.unwrap_or_default())
+        let read = self.pool.read_blocking(move |connection| {
+            read::backlinks(connection, &project, &links, usize::MAX)
+        });
+        Ok(read.await?.unwrap_or_default())
     }
 
     async fn commit(
@@ -252,10 +287,10 @@ impl DocumentRepository for SqliteStore {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
         let project = project.clone();
-        self.writer.run(move |engine| engine.apply(&project, commit)).await
+        self.writer.run(move |engine| engine.apply_commit(&project, commit)).await
     }
 
-    /// Commits of every process are in the database, so a refresh has nothing to do.
+    /// Reads the commits of all processes from the database, so it needs no refresh.
     async fn changes(
         &self,
         project: &ProjectKey,
@@ -264,7 +299,9 @@ impl DocumentRepository for SqliteStore {
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
         let project = project.clone();
-        self.pool.small(move |from| read::changes(from, &project, kind, since)).await
+        self.pool
+            .read_inline(move |connection| read::changes(connection, &project, kind, since))
+            .await
     }
 }
 

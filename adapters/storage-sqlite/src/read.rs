@@ -1,6 +1,6 @@
-//! Reads from the database, on any connection.
+//! Read queries, on any connection.
 //!
-//! Most functions run several statements: callers hold a transaction to read one snapshot.
+//! Most functions run several statements. Callers hold a transaction to read one snapshot.
 
 use std::sync::Arc;
 
@@ -14,51 +14,51 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::error::Failed;
+use crate::error::QueryError;
 
-/// A batch of documents ends at this number, or after this many bytes.
-pub(crate) const BATCH: usize = 1_000;
+/// A batch of records ends when it reaches one of these sizes.
+pub(crate) const BATCH_RECORDS: usize = 1_000;
 pub(crate) const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
-/// The maximum of changed documents that are listed, and of removed ones that are remembered.
-pub(crate) const HISTORY: usize = 10_000;
+/// Maximum number of changes in one answer, and of deletions kept in the history.
+pub(crate) const MAX_CHANGES: usize = 10_000;
 
-/// A project's row.
 #[derive(Debug, Default)]
-pub(crate) struct Project {
+pub(crate) struct ProjectRow {
     pub(crate) id: i64,
     pub(crate) revision: Revision,
-    /// Removals before this revision are forgotten.
-    history: Revision,
+    /// Deletions before this revision may be missing from the history.
+    history_start: Revision,
 }
 
-pub(crate) fn project(
+pub(crate) fn project_row(
     connection: &Connection,
     key: &ProjectKey,
-) -> Result<Option<Project>, Failed> {
+) -> Result<Option<ProjectRow>, QueryError> {
     let mut select =
         connection.prepare_cached("SELECT id, revision, history FROM projects WHERE key = ?1")?;
     let row = select.query_one([key.as_str()], |row| {
-        Ok(Project {
+        Ok(ProjectRow {
             id: row.get(0)?,
             revision: Revision(row.get(1)?),
-            history: Revision(row.get(2)?),
+            history_start: Revision(row.get(2)?),
         })
     });
     Ok(row.optional()?)
 }
 
 /// Refuses a database whose import did not finish.
-pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
+pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), QueryError> {
     let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
     if state.query_one([], |row| row.get(0))? {
         return Ok(());
     }
-    let reason = "is incomplete: what filled it did not finish. Remove it and copy again";
+    let reason =
+        "is incomplete: a copy or restore into it did not finish; remove it and copy again";
     Err(refused(place, reason).into())
 }
 
-/// False after another version of reqlore changed the schema or the format of the metadata.
+/// False after another version of Reqlore changed the schema or the metadata format.
 pub(crate) fn is_current(connection: &Connection, schema: usize) -> rusqlite::Result<bool> {
     let mut select = connection.prepare_cached(
         "SELECT heads = ?1 AND (SELECT user_version FROM pragma_user_version) = ?2 FROM store",
@@ -70,73 +70,81 @@ pub(crate) fn documents(
     connection: &Connection,
     project: &ProjectKey,
     ids: &[DocumentId],
-) -> Result<Vec<Option<Document>>, Failed> {
+) -> Result<Vec<Option<Document>>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT d.kind, d.name, d.version, b.body \
          FROM documents d JOIN bodies b ON b.document = d.id \
          WHERE d.project = (SELECT id FROM projects WHERE key = ?1) \
          AND d.kind = ?2 AND d.name = ?3",
     )?;
-    let mut found = Vec::with_capacity(ids.len());
+    let mut documents = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
-        found.push(rows.next()?.map(document).transpose()?);
+        documents.push(rows.next()?.map(decode_document).transpose()?);
     }
-    Ok(found)
+    Ok(documents)
 }
 
 pub(crate) fn versions(
     connection: &Connection,
     project: &ProjectKey,
     ids: &[DocumentId],
-) -> Result<Vec<Option<Version>>, Failed> {
+) -> Result<Vec<Option<Version>>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT version FROM documents \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3",
     )?;
-    let mut found = Vec::with_capacity(ids.len());
+    let mut versions = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
-        found.push(rows.next()?.map(|row| version(row, 0)).transpose()?);
+        versions.push(rows.next()?.map(|row| decode_version(row, 0)).transpose()?);
     }
-    Ok(found)
+    Ok(versions)
 }
 
-pub(crate) fn page(
+pub(crate) fn metadata_page(
     connection: &Connection,
     project: &ProjectKey,
     filter: &DocumentFilter,
-) -> Result<MetadataPage, Failed> {
+) -> Result<MetadataPage, QueryError> {
     let (project, kind) = (project.as_str(), filter.kind.name());
     let limit = filter.limit.unwrap_or(usize::MAX);
-    let first = filter.after.as_deref().map_or_else(String::new, successor);
+    let first = match &filter.after {
+        Some(name) => next_name(name),
+        None => String::new(),
+    };
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name >= ?3 \
          ORDER BY name LIMIT ?4",
     )?;
-    // One more than wanted shows whether there is another page.
-    let mut heads = metadata(select.query((project, kind, first, at_most(limit, 1)))?)?;
-    let has_more = heads.len() > limit;
+    // One row beyond the limit shows whether there is another page.
+    let mut metadata =
+        decode_metadata(select.query((project, kind, first, sql_limit(limit, 1)))?)?;
+    let has_more = metadata.len() > limit;
     let total = if filter.after.is_none() && !has_more {
-        heads.len()
+        metadata.len()
     } else {
+        // Counting reads the whole index, so it is skipped for a complete list.
         let count = "SELECT count(*) FROM documents \
                      WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2";
         connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
     };
-    heads.truncate(limit);
-    let next = heads.last().filter(|_| has_more).map(|head| head.id.name.clone());
-    Ok(MetadataPage { metadata: heads, total, next })
+    metadata.truncate(limit);
+    let next = match metadata.last() {
+        Some(last) if has_more => Some(last.id.name.clone()),
+        _ => None,
+    };
+    Ok(MetadataPage { metadata, total, next })
 }
 
-/// A `LIMIT` of this many rows and some more; a negative one has no limit.
-fn at_most(count: usize, more: i64) -> i64 {
+/// Returns a `LIMIT` of `count + more` rows; -1 means no limit.
+fn sql_limit(count: usize, more: i64) -> i64 {
     i64::try_from(count).map_or(-1, |count| count.saturating_add(more))
 }
 
-/// The smallest name after this one, by bytes.
-pub(crate) fn successor(name: &str) -> String {
+/// Returns the smallest name after this one, in the order of bytes.
+pub(crate) fn next_name(name: &str) -> String {
     format!("{name}\0")
 }
 
@@ -145,7 +153,7 @@ pub(crate) fn lookup(
     project: &ProjectKey,
     kind: DocumentKind,
     words: &[String],
-) -> Result<Vec<Vec<Arc<DocumentMeta>>>, Failed> {
+) -> Result<Vec<Vec<Arc<DocumentMeta>>>, QueryError> {
     let mut select = connection.prepare_cached(
         "WITH home (id) AS (SELECT id FROM projects WHERE key = ?1) \
          SELECT head FROM documents WHERE id IN ( \
@@ -154,20 +162,21 @@ pub(crate) fn lookup(
          SELECT id FROM documents \
          WHERE project = (SELECT id FROM home) AND kind = ?2 AND reference = ?3)",
     )?;
-    let mut found = Vec::with_capacity(words.len());
+    let mut matches = Vec::with_capacity(words.len());
     for word in words {
-        found.push(sorted(metadata(select.query((project.as_str(), kind.name(), word))?)?));
+        let rows = select.query((project.as_str(), kind.name(), word))?;
+        matches.push(sort_by_id(decode_metadata(rows)?));
     }
-    Ok(found)
+    Ok(matches)
 }
 
-/// `None` if there are more than `max` in all.
+/// Returns `None` if there are more than `max` backlinks of all targets together.
 pub(crate) fn backlinks(
     connection: &Connection,
     project: &ProjectKey,
     links: &BacklinkQuery,
     max: usize,
-) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, Failed> {
+) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, QueryError> {
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
     // The names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
@@ -177,36 +186,37 @@ pub(crate) fn backlinks(
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND target = ?2 \
          AND kind IN (SELECT value FROM json_each(?3))) LIMIT ?4",
     )?;
-    let (mut found, mut left) = (Vec::with_capacity(links.targets.len()), max);
+    let (mut backlinks, mut remaining) = (Vec::with_capacity(links.targets.len()), max);
     for target in &links.targets {
-        let row = (project.as_str(), target, &kinds, at_most(left, 1));
-        let heads = metadata(select.query(row)?)?;
-        let Some(rest) = left.checked_sub(heads.len()) else { return Ok(None) };
-        left = rest;
-        found.push(sorted(heads));
+        // One row beyond the limit shows that there are more.
+        let row = (project.as_str(), target, &kinds, sql_limit(remaining, 1));
+        let sources = decode_metadata(select.query(row)?)?;
+        let Some(left) = remaining.checked_sub(sources.len()) else { return Ok(None) };
+        remaining = left;
+        backlinks.push(sort_by_id(sources));
     }
-    Ok(Some(found))
+    Ok(Some(backlinks))
 }
 
-fn sorted(mut heads: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
-    heads.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    heads
+fn sort_by_id(mut metadata: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
+    metadata.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    metadata
 }
 
-/// For each kind the lowest number that no item ever had.
+/// Returns for each kind the lowest number that no item ever had.
 pub(crate) fn next_numbers(
     connection: &Connection,
     project: &ProjectKey,
     kinds: &[ItemKind],
-) -> Result<Vec<u32>, Failed> {
+) -> Result<Vec<u32>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT number + 1 FROM marks \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2",
     )?;
     let mut numbers = Vec::with_capacity(kinds.len());
     for kind in kinds {
-        let found = select.query_one((project.as_str(), kind.name()), |row| row.get(0));
-        numbers.push(found.optional()?.unwrap_or(1));
+        let number = select.query_one((project.as_str(), kind.name()), |row| row.get(0));
+        numbers.push(number.optional()?.unwrap_or(1));
     }
     Ok(numbers)
 }
@@ -216,12 +226,14 @@ pub(crate) fn changes(
     key: &ProjectKey,
     kind: DocumentKind,
     since: Revision,
-) -> Result<ChangeSet, Failed> {
-    // No row has the id 0.
-    let Project { id, revision, history } = project(connection, key)?.unwrap_or_default();
-    if since > revision || since < history {
+) -> Result<ChangeSet, QueryError> {
+    // The default row of a missing project has the id 0, which no stored row has.
+    let ProjectRow { id, revision, history_start } =
+        project_row(connection, key)?.unwrap_or_default();
+    if since > revision || since < history_start {
         return Ok(ChangeSet::Reset { revision });
     }
+    // The common answer to a poll needs no second query.
     if since == revision {
         return Ok(ChangeSet::Since { revision, ids: Vec::new() });
     }
@@ -229,37 +241,41 @@ pub(crate) fn changes(
         "SELECT name FROM documents WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
          SELECT name FROM removed WHERE project = ?1 AND kind = ?2 AND revision > ?3 LIMIT ?4",
     )?;
-    let name = |row: &Row<'_>| Ok(DocumentId { kind, name: row.get(0)? });
-    let ids: Vec<DocumentId> = select
-        .query_map((id, kind.name(), since.0, HISTORY + 1), name)?
-        .collect::<Result<_, _>>()?;
-    let too_many = ids.len() > HISTORY;
-    Ok(if too_many { ChangeSet::Reset { revision } } else { ChangeSet::Since { revision, ids } })
-}
-
-fn metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
-    let mut found = Vec::new();
+    let mut rows = select.query((id, kind.name(), since.0, MAX_CHANGES + 1))?;
+    let mut ids = Vec::new();
     while let Some(row) = rows.next()? {
-        let head = postcard::from_bytes(row.get_ref(0)?.as_blob()?);
-        found.push(Arc::new(head.map_err(|_| Failed::damaged("document metadata"))?));
+        ids.push(DocumentId { kind, name: row.get(0)? });
     }
-    Ok(found)
+    let is_complete = ids.len() <= MAX_CHANGES;
+    Ok(if is_complete { ChangeSet::Since { revision, ids } } else { ChangeSet::Reset { revision } })
 }
 
-/// The document of a row that begins with kind, name, version and body. SQLite keeps no checksums,
-/// but the version is one: changed bytes are never served.
-pub(crate) fn document(row: &Row<'_>) -> Result<Document, Failed> {
-    let kind = DocumentKind::from_name(row.get_ref(0)?.as_str()?);
-    let kind = kind.ok_or_else(|| Failed::damaged("a document's kind"))?;
+fn decode_metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, QueryError> {
+    let mut metadata = Vec::new();
+    while let Some(row) = rows.next()? {
+        let Ok(meta) = postcard::from_bytes(row.get_ref(0)?.as_blob()?) else {
+            return Err(QueryError::damaged("document metadata"));
+        };
+        metadata.push(Arc::new(meta));
+    }
+    Ok(metadata)
+}
+
+/// Decodes a row of kind, name, version and body. The version serves as a checksum, which SQLite
+/// lacks, so changed bytes are never returned.
+pub(crate) fn decode_document(row: &Row<'_>) -> Result<Document, QueryError> {
+    let Some(kind) = DocumentKind::from_name(row.get_ref(0)?.as_str()?) else {
+        return Err(QueryError::damaged("a document's kind"));
+    };
     let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?);
     let document = Document::new(DocumentId { kind, name: row.get(1)? }, body);
-    if document.version != version(row, 2)? {
-        return Err(Failed::damaged(&document.id.to_string()));
+    if document.version != decode_version(row, 2)? {
+        return Err(QueryError::damaged(&document.id.to_string()));
     }
     Ok(document)
 }
 
-fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {
+fn decode_version(row: &Row<'_>, column: usize) -> Result<Version, QueryError> {
     let version = Version::parse(row.get_ref(column)?.as_str()?);
-    version.ok_or_else(|| Failed::damaged("a document's version"))
+    version.ok_or_else(|| QueryError::damaged("a document's version"))
 }

@@ -1,9 +1,10 @@
-//! Checks and migrates a file before it is used as a database.
+//! Checks and migrates a database before it is used.
 //!
-//! Nothing in the file changes until it is known to be one of ours. An empty file is ours to fill.
+//! A file does not change before it is recognized as ours. An empty file becomes a new database.
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Instant;
 
 use reqlore_domain::document::DocumentMeta;
@@ -15,90 +16,90 @@ use reqlore_sqlite_team::error::{is_busy, refused, unavailable};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::connection::{Connector, Use};
-use crate::error::{Failed, WAIT, system};
-use crate::place::{Place, beside};
+use crate::connection::{ConnectionUse, Connector};
+use crate::database_file::{DatabaseFile, sibling_path};
+use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
 use crate::{read, write};
 
-/// The application id in the header of our files: `Rqlr`.
-pub(crate) const APPLICATION: i32 = 0x5271_6c72;
+/// Application id in the header of our files: `Rqlr`.
+pub(crate) const APPLICATION_ID: i32 = 0x5271_6c72;
 
-/// Each migrates the schema from its place in this list to the next. Published ones never change.
+/// Migrations in order: number N migrates schema N to N + 1. Published migrations never change.
 pub(crate) const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
-/// The schema of the database; 0 if it is empty.
-pub(crate) fn version_of(
-    place: &Place,
+/// Returns the schema version of the database, 0 if it is empty.
+pub(crate) fn schema_version(
+    file: &DatabaseFile,
     connection: &Connection,
     newest: usize,
-) -> Result<usize, Failed> {
-    let header = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let (application, version) = (header("application_id")?, header("user_version")?);
-    let holds = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
-    let is_empty = !connection.query_one(holds, [], |row| row.get::<_, bool>(0))?;
+) -> Result<usize, QueryError> {
+    // One statement, because another process may be creating the database.
+    let select = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema), \
+                  (SELECT application_id FROM pragma_application_id), \
+                  (SELECT user_version FROM pragma_user_version)";
+    let (is_empty, application, version): (bool, i32, i32) =
+        connection.query_one(select, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     if application == 0 && version == 0 && is_empty {
         return Ok(0);
     }
     let version = usize::try_from(version).unwrap_or_default();
-    if application != APPLICATION || version == 0 {
-        let reason = "is a database of another program; it was not touched. Name another file";
-        return Err(refused(&place.shown, reason).into());
+    if application != APPLICATION_ID || version == 0 {
+        let reason = "is a database of another program; name another file";
+        return Err(refused(&file.shown_path, reason).into());
     }
     if version > newest {
         let reason = format!(
-            "was written by a newer reqlore (schema {version}, this one knows {newest}); it was \
-             not touched. Update reqlore"
+            "was written by a newer reqlore (schema {version}, supported: {newest}); update reqlore"
         );
-        return Err(refused(&place.shown, reason).into());
+        return Err(refused(&file.shown_path, reason).into());
     }
     Ok(version)
 }
 
-/// Refuses a database that is not ours, and migrates one that is.
-pub(crate) fn prepare(
+/// Checks a database, then creates or migrates its contents.
+pub(crate) fn prepare_database(
     connector: &Connector,
     connection: &mut Connection,
     migrations: &[&str],
-) -> Result<(), Failed> {
-    let place = &connector.place;
-    let version = version_of(place, connection, migrations.len())?;
+) -> Result<(), QueryError> {
+    let file = &connector.file;
+    let version = schema_version(file, connection, migrations.len())?;
     let is_readonly = connection.is_readonly("main")?;
     if !is_readonly {
         keep_log_on_close(connection, false)?;
         if version == 0 {
-            place.make_private()?;
+            file.make_private()?;
         }
-        begin_log(place, connection)?;
+        enable_wal(file, connection)?;
     } else if version < migrations.len() {
-        return Err(must_be_writable(place).into());
+        return Err(needs_migration(file).into());
     }
     if version < migrations.len() {
         migrate(connector, connection, migrations)?;
-        place.sync_folder()?;
+        file.sync_folder()?;
     }
-    read::check_complete(&place.shown, connection)?;
+    read::check_complete(&file.shown_path, connection)?;
     match read::is_current(connection, migrations.len())? {
         true => Ok(()),
-        false if is_readonly => Err(must_be_writable(place).into()),
+        false if is_readonly => Err(needs_migration(file).into()),
         false => rebuild_metadata(connection),
     }
 }
 
-fn must_be_writable(place: &Place) -> StoreError {
-    let reason = "was written by an older reqlore and can only be read; make it writable, and this \
-                  one brings it up to date";
-    unavailable(&place.shown, reason)
+fn needs_migration(file: &DatabaseFile) -> StoreError {
+    let reason = "was written by an older reqlore and can only be read; make it writable, so that \
+                  it can be migrated";
+    unavailable(&file.shown_path, reason)
 }
 
-/// Several processes may create one database at once, and SQLite does not wait here.
-fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
+/// Switches to WAL mode. Several processes may create one database at the same time, and SQLite
+/// does not wait for locks here.
+fn enable_wal(file: &DatabaseFile, connection: &Connection) -> Result<(), QueryError> {
     let start = Instant::now();
-    let set_mode =
-        || connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
     let mode: String = loop {
-        match set_mode() {
-            Err(error) if is_busy(&error) && start.elapsed() <= WAIT => {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)) {
+            Err(error) if is_busy(&error) && start.elapsed() <= BUSY_TIMEOUT => {
                 std::thread::sleep(BUSY_PAUSE);
             }
             mode => break mode?,
@@ -107,88 +108,92 @@ fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
     if mode == "wal" {
         return Ok(());
     }
-    let reason = "can't be used here: its file system shares no memory between processes; put it \
-                  on a disk of this machine";
-    Err(refused(&place.shown, reason).into())
+    let reason = "is on a file system where processes cannot share memory; put it on a local disk";
+    Err(refused(&file.shown_path, reason).into())
 }
 
-/// Copies the database to a file next to it.
+/// Copies the database to a file next to it, which gets its name when it is complete.
 fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
-    let place = &connector.place;
-    let fail =
-        |error: io::Error| system(&place.shown, "back it up before its schema changes", error);
-    let copy = beside(&place.file, &format!(".schema-{version}.backup"));
-    let unfinished = beside(&place.file, &format!(".schema-{version}.unfinished"));
+    let file = &connector.file;
+    let copy = sibling_path(&file.path, &format!(".schema-{version}.backup"));
+    let unfinished = sibling_path(&file.path, &format!(".schema-{version}.unfinished"));
+    // SQLite would create the file readable by all users.
     let created =
         durable_fs::private_file().write(true).create(true).truncate(true).open(&unfinished);
-    created.map_err(fail)?;
-    let copied = || -> rusqlite::Result<()> {
-        let mut target = Connection::open(&unfinished)?;
-        // The connection that migrates is in a transaction, so it can't be the source.
-        let source = connector.open(Use::Read)?;
-        let backup = Backup::new(&source, &mut target)?;
-        while backup.step(-1)? != StepResult::Done {
-            std::thread::sleep(BUSY_PAUSE);
-        }
-        drop(backup);
-        // Without a log the copy is one file.
-        target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
-    };
-    copied()
-        .map_err(|error| Failed::Sql(error).into_store_error(&unfinished.display().to_string()))?;
-    fs::rename(&unfinished, &copy).map_err(fail)?;
-    place.sync_folder()?;
-    tracing::info!(copy = %copy.display(), "the database was backed up before its schema changes");
+    created.map_err(|error| backup_error(file, error))?;
+    copy_database(connector, &unfinished).map_err(|error| {
+        QueryError::Sql(error).into_store_error(&unfinished.display().to_string())
+    })?;
+    fs::rename(&unfinished, &copy).map_err(|error| backup_error(file, error))?;
+    file.sync_folder()?;
+    tracing::info!(copy = %copy.display(), "backed up the database before a schema change");
     Ok(())
+}
+
+fn backup_error(file: &DatabaseFile, error: io::Error) -> StoreError {
+    io_error(&file.shown_path, "back it up before its schema changes", error)
+}
+
+fn copy_database(connector: &Connector, target: &Path) -> rusqlite::Result<()> {
+    let mut target = Connection::open(target)?;
+    // The connection that migrates is in a transaction, so it can't be the source.
+    let source = connector.open(ConnectionUse::Read)?;
+    let backup = Backup::new(&source, &mut target)?;
+    while backup.step(-1)? != StepResult::Done {
+        std::thread::sleep(BUSY_PAUSE);
+    }
+    drop(backup);
+    // Without a log the copy is one file.
+    target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
 }
 
 fn migrate(
     connector: &Connector,
     connection: &mut Connection,
     migrations: &[&str],
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have migrated it before this transaction began.
-    let version = version_of(&connector.place, &transaction, migrations.len())?;
+    // Another process may have migrated the database before this transaction began.
+    let version = schema_version(&connector.file, &transaction, migrations.len())?;
     if version > 0 && version < migrations.len() {
         back_up(connector, version)?;
     }
     for migration in &migrations[version..] {
         transaction.execute_batch(migration)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", migrations.len())?;
     if version == 0 {
-        set_heads(&transaction, DocumentMeta::FORMAT)?;
+        set_metadata_format(&transaction, DocumentMeta::FORMAT)?;
     }
     Ok(transaction.commit()?)
 }
 
-/// Derives the metadata of all documents again, in the format of this program.
-fn rebuild_metadata(connection: &mut Connection) -> Result<(), Failed> {
-    tracing::info!("what lists need of each document is made anew");
-    // From now on a program with the old format writes no more.
-    set_heads(connection, 0)?;
-    let mut last = 0;
+/// Derives the metadata of all documents from their bodies, in the format of this version.
+fn rebuild_metadata(connection: &mut Connection) -> Result<(), QueryError> {
+    tracing::info!("rebuilding the metadata of all documents");
+    // A process with the old format stops writing when it sees another format.
+    set_metadata_format(connection, 0)?;
+    let mut last_id = 0;
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for _ in 0..read::BATCH {
-            let Some(id) = derive_next(&transaction, last)? else {
-                set_heads(&transaction, DocumentMeta::FORMAT)?;
+        for _ in 0..read::BATCH_RECORDS {
+            let Some(id) = rebuild_next(&transaction, last_id)? else {
+                set_metadata_format(&transaction, DocumentMeta::FORMAT)?;
                 return Ok(transaction.commit()?);
             };
-            last = id;
+            last_id = id;
         }
         transaction.commit()?;
     }
 }
 
-fn set_heads(connection: &Connection, format: u32) -> rusqlite::Result<()> {
+fn set_metadata_format(connection: &Connection, format: u32) -> rusqlite::Result<()> {
     connection.execute("UPDATE store SET heads = ?1", [format]).map(drop)
 }
 
-/// Derives the metadata of the first document after the row `last`, and returns its row.
-fn derive_next(connection: &Connection, last: i64) -> Result<Option<i64>, Failed> {
+/// Rebuilds the metadata of the first document after the row `last_id`. Returns its row.
+fn rebuild_next(connection: &Connection, last: i64) -> Result<Option<i64>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT d.kind, d.name, d.version, b.body, d.id, d.project, d.modified \
          FROM documents d JOIN bodies b ON b.document = d.id \
@@ -197,7 +202,7 @@ fn derive_next(connection: &Connection, last: i64) -> Result<Option<i64>, Failed
     let mut rows = select.query([last])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let (id, project, modified) = (row.get(4)?, row.get(5)?, Timestamp(row.get(6)?));
-    let head = DocumentMeta::of(&read::document(row)?, modified);
-    write::derive(connection, (id, project), &head)?;
+    let meta = DocumentMeta::of(&read::decode_document(row)?, modified);
+    write::update_metadata(connection, (id, project), &meta)?;
     Ok(Some(id))
 }

@@ -1,4 +1,4 @@
-//! The ports of users, tokens, the audit and idempotency records. The work is in `sqlite-team`.
+//! Ports for users, tokens, the audit log and idempotency records, implemented by `sqlite-team`.
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
@@ -12,71 +12,74 @@ use reqlore_sqlite_team::{audit, idempotency, identity};
 use rusqlite::Connection;
 
 use crate::SqliteStore;
-use crate::error::Failed;
+use crate::error::QueryError;
 
 impl SqliteStore {
-    async fn write<T: Send + 'static>(
+    async fn run_write<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Connection) -> Result<T, Failed> + Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.writer.run(move |engine| engine.step(act)).await
+        self.writer.run(move |engine| engine.run_step(work)).await
     }
 }
 
 #[async_trait]
 impl IdentityRepository for SqliteStore {
     async fn users(&self) -> StoreResult<Vec<User>> {
-        self.pool.large(identity::users).await
+        self.pool.read_blocking(identity::users).await
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        self.pool.large(identity::tokens).await
+        self.pool.read_blocking(identity::tokens).await
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
-        self.pool.single(move |connection| identity::owner(connection, &id)).await
+        self.pool.read_inline_statement(move |connection| identity::owner(connection, &id)).await
     }
 
     async fn epoch(&self) -> StoreResult<u64> {
-        self.pool.single(identity::epoch).await
+        self.pool.read_inline_statement(identity::epoch).await
     }
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
-        self.write(|connection| identity::commit(connection, commit)).await
+        self.run_write(|connection| identity::commit(connection, commit)).await
     }
 
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        // A group without changes would still cost a transaction.
         if uses.is_empty() {
             return Ok(());
         }
-        self.write(move |connection| identity::record_uses(connection, &uses)).await
+        self.run_write(move |connection| identity::record_uses(connection, &uses)).await
     }
 }
 
 #[async_trait]
 impl AuditLog for SqliteStore {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        if entries.is_empty() {
+    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        if events.is_empty() {
             return Ok(());
         }
-        self.write(|connection| audit::append(connection, entries).map(drop)).await
+        self.run_write(|connection| audit::append(connection, events).map(drop)).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        let rows = move |connection: &_| audit::rows(connection, from, limit, usize::MAX);
-        self.pool.large(rows).await
+        self.pool
+            .read_blocking(move |connection| audit::rows(connection, from, limit, usize::MAX))
+            .await
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        self.pool.single(audit::newest).await
+        self.pool.read_inline_statement(audit::newest).await
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         let mut removed = 0;
+        // Each step is one job, so that other commits run in between.
         loop {
-            let step = move |connection: &_| audit::prune(connection, older_than, now);
-            let pruned = self.write(step).await?;
+            let step = self.run_write(move |connection| audit::prune(connection, older_than, now));
+            let pruned = step.await?;
             pruned.warn_once();
             removed += pruned.removed as u64;
             if pruned.removed < audit::PRUNE_LIMIT {
@@ -90,18 +93,21 @@ impl AuditLog for SqliteStore {
 impl IdempotencyStore for SqliteStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
-        self.pool.single(move |connection| idempotency::find(connection, &key)).await
+        self.pool.read_inline_statement(move |connection| idempotency::find(connection, &key)).await
     }
 
-    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
+    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
         let key = key.to_owned();
-        let save = move |connection: &_| idempotency::save_response(connection, &key, &answer);
-        self.write(save).await
+        self.run_write(move |connection| idempotency::save_response(connection, &key, &response))
+            .await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        let expire = move |connection: &_| idempotency::expire(connection, before);
-        while self.write(expire).await? == idempotency::EXPIRE_LIMIT {}
-        Ok(())
+        loop {
+            let step = self.run_write(move |connection| idempotency::expire(connection, before));
+            if step.await? < idempotency::EXPIRE_LIMIT {
+                return Ok(());
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The contract on real files, and the failures that only a database has.
+//! The contract suite on real files, and tests of what only this storage does.
 
 mod damage;
 mod opening;
@@ -18,37 +18,37 @@ use tempfile::TempDir;
 
 use crate::{Config, SqliteStore};
 
-fn at(file: &Path) -> StoreResult<SqliteStore> {
+fn open_file(file: &Path) -> StoreResult<SqliteStore> {
     SqliteStore::open(&Config { file: file.to_owned() })
 }
 
-/// The store at this file, with the shorthands of the contract.
+/// Opens the store of this file with the helpers of the contract suite.
 fn storage(file: &Path) -> Storage {
-    Storage { other: ProjectKey::new("/other"), ..Storage::fleeting(at(file).unwrap()) }
+    Storage { other: ProjectKey::new("/other"), ..Storage::in_memory(open_file(file).unwrap()) }
 }
 
-fn open() -> Storage {
-    let (folder, file) = place();
+fn open_storage() -> Storage {
+    let (folder, file) = database_path();
     let reopen = file.clone();
     Storage {
         reopen: Some(Box::new(move || {
-            let again = at(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
-            Box::pin(async move { again })
+            let reopened = open_file(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
+            Box::pin(async move { reopened })
         })),
         guard: Box::new(folder),
         ..storage(&file)
     }
 }
 
-fn place() -> (TempDir, PathBuf) {
+fn database_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("reqlore.db");
     (folder, file)
 }
 
-/// A closed database with one section, `kept`.
-fn made() -> (TempDir, PathBuf) {
-    let (folder, file) = place();
+/// Creates a closed database with one section, `kept`.
+fn closed_database() -> (TempDir, PathBuf) {
+    let (folder, file) = database_path();
     reqlore_contract::run(async {
         storage(&file).put(&DocumentId::section("kept"), "kept").await;
     });
@@ -58,19 +58,19 @@ fn made() -> (TempDir, PathBuf) {
 async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
     let id = DocumentId::section(name);
     let change = DocumentChange::put(id.clone(), "text");
-    let put = s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
+    let put = s.commit_from(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
     put.await.map(drop)
 }
 
-fn sqlite(file: &Path, statements: &str) {
+fn run_sql(file: &Path, statements: &str) {
     Connection::open(file).unwrap().execute_batch(statements).unwrap();
 }
 
 #[track_caller]
-fn told(refused: StoreResult<impl Sized>) -> (StoreError, String) {
+fn error_text(refused: StoreResult<impl Sized>) -> (StoreError, String) {
     let error = refused.err().expect("an error");
-    let words = error.to_string();
-    (error, words)
+    let message = error.to_string();
+    (error, message)
 }
 
-reqlore_contract::suite!(async { open() });
+reqlore_contract::suite!(async { open_storage() });

@@ -1,7 +1,7 @@
-//! The writer: a group of changes is a transaction, and each change is a savepoint in it.
+//! The writer: each group is a transaction, and each commit is a savepoint in it.
 //!
-//! After some errors (a full disk) SQLite rolls the whole transaction back by itself. Then every
-//! change of the group gets that error.
+//! After some errors, such as a full disk, SQLite rolls back the whole transaction itself. Then all
+//! commits of the group fail with that error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,184 +19,209 @@ use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
 
-use crate::error::{DATABASE, Failed, call_failed};
-use crate::place::Place;
+use crate::database_file::DatabaseFile;
+use crate::error::{DATABASE_NAME, QueryError, call_error};
 use crate::read;
 
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct SqliteEngine {
     pub(crate) connection: Connection,
-    pub(crate) place: Arc<Place>,
-    /// Set by the background check.
-    pub(crate) damaged: Arc<AtomicBool>,
+    pub(crate) file: Arc<DatabaseFile>,
+    /// Set by the integrity check.
+    pub(crate) is_damaged: Arc<AtomicBool>,
     pub(crate) schema: usize,
-    /// The error with which SQLite rolled the current group back.
-    pub(crate) lost: Option<StoreError>,
+    /// The error after which SQLite rolled back the current group.
+    pub(crate) group_error: Option<StoreError>,
 }
 
-impl reqlore_group_commit::Engine for Engine {
-    fn begin(&mut self) -> StoreResult<()> {
-        if self.damaged.load(Ordering::Relaxed) {
-            let reason = format!("is damaged, so nothing is written to it any more; {RESTORE}");
-            return Err(refused(DATABASE, reason));
+impl reqlore_group_commit::GroupEngine for SqliteEngine {
+    fn begin_group(&mut self) -> StoreResult<()> {
+        if self.is_damaged.load(Ordering::Relaxed) {
+            let reason = format!("is damaged, so writes are disabled; {RESTORE}");
+            return Err(refused(DATABASE_NAME, reason));
         }
-        self.place.check_all()?;
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_failed)?;
-        let checked = self.check_format().map_err(call_failed);
-        if checked.is_err() {
+        self.file.check_all_identities()?;
+        // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_error)?;
+        let result = self.check_format().map_err(call_error);
+        if result.is_err() {
             self.roll_back();
         }
-        checked
+        result
     }
 
-    fn end(&mut self) -> StoreResult<()> {
-        if let Some(lost) = self.lost.take() {
-            return Err(lost);
+    fn finish_group(&mut self) -> StoreResult<()> {
+        if let Some(error) = self.group_error.take() {
+            return Err(error);
         }
-        let ended = self
-            .place
-            .check_all()
-            .and_then(|()| self.connection.execute_batch("COMMIT").map_err(call_failed));
-        if ended.is_err() {
+        if let Err(error) = self.commit_transaction() {
             self.roll_back();
-            return ended;
+            return Err(error);
         }
-        self.place.check_all().map_err(|_| {
-            let reason = "its file went away while it was written; the change is in the file that \
-                          went, if anywhere. Start reqlore again and look";
-            unavailable(DATABASE, reason)
+        // A commit to a file that lost its name is not durable under this name.
+        self.file.check_all_identities().map_err(|_| {
+            let reason = "its file was moved or replaced during a write, so the change may be \
+                          lost; restart the server and check";
+            unavailable(DATABASE_NAME, reason)
         })
     }
 
-    fn abort(&mut self) {
-        self.lost = None;
+    fn abort_group(&mut self) {
+        self.group_error = None;
         self.roll_back();
     }
 }
 
-impl Engine {
-    /// Applies a commit with its audit row and its idempotency key.
-    pub(crate) fn apply(
+impl SqliteEngine {
+    /// Applies a commit with its audit row and its idempotency record.
+    pub(crate) fn apply_commit(
         &mut self,
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        self.step(|connection| apply(connection, project, commit))
+        self.run_step(|connection| commit_changes(connection, project, commit))
     }
 
-    /// Runs `act` whole or not at all; the other changes of the group stay.
-    pub(crate) fn step<T>(
+    /// Runs work atomically, without affecting the other commits of the group.
+    pub(crate) fn run_step<T>(
         &mut self,
-        act: impl FnOnce(&Connection) -> Result<T, Failed>,
+        work: impl FnOnce(&Connection) -> Result<T, QueryError>,
     ) -> StoreResult<T> {
-        if let Some(lost) = &self.lost {
-            return Err(lost.clone_for_group());
+        if let Some(error) = &self.group_error {
+            return Err(error.clone_for_group());
         }
-        let done = self.within_savepoint(act).map_err(call_failed);
+        let result = self.within_savepoint(work).map_err(call_error);
         if !self.connection.is_autocommit() {
-            return done;
+            return result;
         }
-        let lost = done.err().unwrap_or_else(|| StoreError::Internal("it was undone".to_owned()));
-        self.lost = Some(lost.clone_for_group());
-        Err(lost)
+        // SQLite rolled back the transaction, so this step is lost even if it succeeded.
+        let error = match result {
+            Err(error) => error,
+            Ok(_) => StoreError::Internal("the transaction was rolled back".to_owned()),
+        };
+        self.group_error = Some(error.clone_for_group());
+        Err(error)
     }
 
-    /// Another process may have begun to fill the database, or migrated it.
-    fn check_format(&self) -> Result<(), Failed> {
-        read::check_complete(DATABASE, &self.connection)?;
+    fn commit_transaction(&self) -> StoreResult<()> {
+        self.file.check_all_identities()?;
+        self.connection.execute_batch("COMMIT").map_err(call_error)
+    }
+
+    /// Fails if another process started an import or migrated the database.
+    fn check_format(&self) -> Result<(), QueryError> {
+        read::check_complete(DATABASE_NAME, &self.connection)?;
         if read::is_current(&self.connection, self.schema)? {
             return Ok(());
         }
-        let reason = "was brought to another version by another reqlore. Nothing was written; \
-                      start this one again";
-        Err(refused(DATABASE, reason).into())
+        let reason = "was migrated by another version of Reqlore, so nothing was written; restart \
+                      this server";
+        Err(refused(DATABASE_NAME, reason).into())
     }
 
     fn roll_back(&self) {
+        // SQLite may have rolled back the transaction itself.
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
-            tracing::error!(%error, "a transaction was not rolled back");
+            tracing::error!(%error, "cannot roll back a transaction");
         }
     }
 
     fn within_savepoint<T>(
         &self,
-        act: impl FnOnce(&Connection) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
-        let execute = |statement| self.connection.prepare_cached(statement)?.execute([]);
-        execute("SAVEPOINT one")?;
-        let done = catch_panic(|| act(&self.connection));
-        let undone = if done.is_ok() { Ok(0) } else { execute("ROLLBACK TO one") };
-        if undone.and_then(|_| execute("RELEASE one")).is_err() {
+        work: impl FnOnce(&Connection) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        self.execute_cached("SAVEPOINT one")?;
+        let result = catch_panic(|| work(&self.connection));
+        // Without its savepoint a step cannot be separated from the group.
+        if self.end_savepoint(result.is_ok()).is_err() {
             self.roll_back();
         }
-        done
+        result
+    }
+
+    fn end_savepoint(&self, keep: bool) -> rusqlite::Result<()> {
+        if !keep {
+            self.execute_cached("ROLLBACK TO one")?;
+        }
+        // A rollback keeps the savepoint itself.
+        self.execute_cached("RELEASE one")
+    }
+
+    fn execute_cached(&self, statement: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(statement)?.execute([])?;
+        Ok(())
     }
 }
 
-fn apply(
+fn commit_changes(
     connection: &Connection,
     project: &ProjectKey,
     mut commit: CommitRequest,
-) -> Result<CommitResult, Failed> {
-    if let Some(once) = &commit.context.idempotency_key {
-        commit.context.check_idempotency(idempotency::find(connection, &once.key)?)?;
+) -> Result<CommitResult, QueryError> {
+    // A repeated key must not run the decision again.
+    if let Some(key) = &commit.context.idempotency_key {
+        commit.context.check_idempotency(idempotency::find(connection, &key.key)?)?;
     }
-    let snapshot = snapshot(connection, project, &commit.reads)?;
-    let CommitDecision { changes, audit, idempotency: once } = commit.decide(project, &snapshot)?;
+    let snapshot = read_snapshot(connection, project, &commit.reads)?;
+    let decision = commit.decide(project, &snapshot)?;
+    let CommitDecision { changes, audit, idempotency: record } = decision;
     if changes.is_empty() {
-        let revision = read::project(connection, project)?.unwrap_or_default().revision;
+        let revision = read::project_row(connection, project)?.unwrap_or_default().revision;
         return Ok(CommitResult { revision, versions: Vec::new() });
     }
-    let revision = write(connection, project, &changes, commit.context.at)?;
+    let revision = write_changes(connection, project, &changes, commit.context.at)?;
     audit::append(connection, audit)?;
-    if let Some((key, earlier)) = once {
-        idempotency::insert(connection, &key, &earlier)?;
+    if let Some((key, record)) = record {
+        idempotency::insert(connection, &key, &record)?;
     }
     Ok(CommitResult { revision, versions: changes.iter().map(DocumentChange::version).collect() })
 }
 
-fn snapshot(
+fn read_snapshot(
     connection: &Connection,
     project: &ProjectKey,
-    ReadSet { documents, metadata_of: heads, backlinks: links, sequences: numbers }: &ReadSet,
-) -> Result<Snapshot, Failed> {
-    let all = |kind| {
-        Ok::<_, Failed>(read::page(connection, project, &DocumentFilter::all(kind))?.metadata)
-    };
+    reads: &ReadSet,
+) -> Result<Snapshot, QueryError> {
+    let mut metadata = Vec::new();
+    if let Some(kind) = reads.metadata_of {
+        let filter = DocumentFilter::all(kind);
+        metadata = read::metadata_page(connection, project, &filter)?.metadata;
+    }
+    let backlinks = read::backlinks(connection, project, &reads.backlinks, usize::MAX)?;
     Ok(Snapshot {
-        documents: read::documents(connection, project, documents)?,
-        metadata: heads.map(all).transpose()?.unwrap_or_default(),
-        backlinks: read::backlinks(connection, project, links, usize::MAX)?.unwrap_or_default(),
-        next_numbers: read::next_numbers(connection, project, numbers)?,
+        documents: read::documents(connection, project, &reads.documents)?,
+        metadata,
+        backlinks: backlinks.unwrap_or_default(),
+        next_numbers: read::next_numbers(connection, project, &reads.sequences)?,
     })
 }
 
-fn write(
+fn write_changes(
     connection: &Connection,
     project: &ProjectKey,
     changes: &[DocumentChange],
     at: Timestamp,
-) -> Result<Revision, Failed> {
+) -> Result<Revision, QueryError> {
     let (project, revision) = next_revision(connection, project)?;
     for change in changes {
-        count_number(connection, project, change.id())?;
+        raise_mark_to(connection, project, change.id())?;
         match change {
             DocumentChange::Put { document } => {
-                put(connection, (project, revision), document, at, None)?;
+                put_document(connection, (project, revision), document, at, None)?;
             }
-            DocumentChange::Delete { id } => delete(connection, project, revision, id)?,
+            DocumentChange::Delete { id } => delete_document(connection, project, revision, id)?,
         }
     }
     Ok(revision)
 }
 
-/// Increments the project's revision, and adds a row for a new project.
+/// Increments the project's revision. Inserts a row for a new project.
 pub(crate) fn next_revision(
     connection: &Connection,
     project: &ProjectKey,
-) -> Result<(i64, Revision), Failed> {
+) -> Result<(i64, Revision), QueryError> {
     let mut increment = connection.prepare_cached(
         "INSERT INTO projects (key, revision) VALUES (?1, 1) \
          ON CONFLICT (key) DO UPDATE SET revision = revision + 1 RETURNING id, revision",
@@ -204,17 +229,17 @@ pub(crate) fn next_revision(
     Ok(increment.query_one([project.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))?)
 }
 
-/// Inserts or replaces a document. A document that is there keeps its place.
-pub(crate) fn put(
+/// Inserts or replaces a document. A replaced document keeps its place.
+pub(crate) fn put_document(
     connection: &Connection,
     (project, revision): (i64, Revision),
     document: &Document,
     modified: Timestamp,
     place: Option<&str>,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
-    let head = DocumentMeta::of(document, modified);
+    let meta = DocumentMeta::of(document, modified);
     let mut upsert = connection.prepare_cached(
         "INSERT INTO documents \
          (project, kind, name, version, revision, modified, place, reference, head) \
@@ -223,7 +248,7 @@ pub(crate) fn put(
          version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
          reference = excluded.reference, head = excluded.head RETURNING id",
     )?;
-    let (kind, reference, bytes) = (kind.name(), head.reference(), encoded(&head)?);
+    let (kind, reference, bytes) = (kind.name(), meta.reference(), encode_metadata(&meta)?);
     let row = (project, kind, name, version, revision.0, modified.0, place, reference, bytes);
     let id: i64 = upsert.query_one(row, |row| row.get(0))?;
     let mut body = connection.prepare_cached(
@@ -231,59 +256,59 @@ pub(crate) fn put(
          ON CONFLICT (document) DO UPDATE SET body = excluded.body",
     )?;
     body.execute((id, &document.body[..]))?;
-    replace_links(connection, (id, project), &head)?;
-    forget_removed(connection, project, &document.id)
+    replace_links(connection, (id, project), &meta)?;
+    forget_deletion(connection, project, &document.id)
 }
 
-/// Derives the metadata and the links of a document's row again.
-pub(crate) fn derive(
+/// Replaces the metadata and the links of a stored document.
+pub(crate) fn update_metadata(
     connection: &Connection,
     (id, project): (i64, i64),
-    head: &DocumentMeta,
-) -> Result<(), Failed> {
+    meta: &DocumentMeta,
+) -> Result<(), QueryError> {
     connection
         .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
-        .execute((id, head.reference(), encoded(head)?))?;
-    replace_links(connection, (id, project), head)
+        .execute((id, meta.reference(), encode_metadata(meta)?))?;
+    replace_links(connection, (id, project), meta)
 }
 
-fn encoded(head: &DocumentMeta) -> Result<Vec<u8>, Failed> {
-    let bytes = postcard::to_allocvec(head);
+fn encode_metadata(meta: &DocumentMeta) -> Result<Vec<u8>, QueryError> {
+    let bytes = postcard::to_allocvec(meta);
     Ok(bytes.map_err(|error| StoreError::Internal(error.to_string()))?)
 }
 
 fn replace_links(
     connection: &Connection,
     (id, project): (i64, i64),
-    head: &DocumentMeta,
-) -> Result<(), Failed> {
+    meta: &DocumentMeta,
+) -> Result<(), QueryError> {
     connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
     let mut insert = connection.prepare_cached(
         "INSERT OR IGNORE INTO links (document, relation, target, project, kind) \
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for (relation, target) in head.links() {
-        insert.execute((id, relation, target, project, head.id.kind.name()))?;
+    for (relation, target) in meta.links() {
+        insert.execute((id, relation, target, project, meta.id.kind.name()))?;
     }
     Ok(())
 }
 
-/// Raises the high-water mark of the document's kind, so that no later item gets its number.
-pub(crate) fn count_number(
+/// Raises the high-water mark to the document's number, so that no later item gets that number.
+pub(crate) fn raise_mark_to(
     connection: &Connection,
     project: i64,
     id: &DocumentId,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let Some(Reference { kind, number }) = Reference::of_document(id) else { return Ok(()) };
-    raise_mark(connection, project, kind, number)
+    raise_high_water_mark(connection, project, kind, number)
 }
 
-pub(crate) fn raise_mark(
+pub(crate) fn raise_high_water_mark(
     connection: &Connection,
     project: i64,
     kind: ItemKind,
     number: u32,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let mut raise = connection.prepare_cached(
         "INSERT INTO marks (project, kind, number) VALUES (?1, ?2, ?3) \
          ON CONFLICT (project, kind) DO UPDATE SET number = excluded.number \
@@ -293,17 +318,18 @@ pub(crate) fn raise_mark(
     Ok(())
 }
 
-fn delete(
+fn delete_document(
     connection: &Connection,
     project: i64,
     revision: Revision,
     id: &DocumentId,
-) -> Result<(), Failed> {
+) -> Result<(), QueryError> {
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
-    // Body and links go with it. The deletion of a missing document is a change too.
+    // Foreign keys delete the body and the links. Deleting a missing document is a change too, and
+    // only a missing document has an earlier deletion in the history.
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
-        forget_removed(connection, project, id)?;
+        forget_deletion(connection, project, id)?;
     }
     connection
         .prepare_cached(
@@ -314,13 +340,17 @@ fn delete(
         "UPDATE projects SET removed = removed + 1 WHERE id = ?1 RETURNING removed",
     )?;
     let removed: usize = count.query_one([project], |row| row.get(0))?;
-    if removed > read::HISTORY {
-        shorten(connection, project)?;
+    if removed > read::MAX_CHANGES {
+        prune_history(connection, project)?;
     }
     Ok(())
 }
 
-fn forget_removed(connection: &Connection, project: i64, id: &DocumentId) -> Result<(), Failed> {
+fn forget_deletion(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+) -> Result<(), QueryError> {
     let mut delete = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     if delete.execute((project, id.kind.name(), &id.name))? > 0 {
@@ -331,16 +361,16 @@ fn forget_removed(connection: &Connection, project: i64, id: &DocumentId) -> Res
     Ok(())
 }
 
-/// Forgets the oldest removals, and records since which revision the history is complete.
-fn shorten(connection: &Connection, project: i64) -> Result<(), Failed> {
+/// Removes the oldest deletions and records the revision from which the history is complete.
+fn prune_history(connection: &Connection, project: i64) -> Result<(), QueryError> {
     let oldest = "SELECT revision FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1";
     let mut oldest = connection.prepare_cached(oldest)?;
     let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;
-    let gone = connection
+    let count = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND revision = ?2")?
         .execute((project, oldest))?;
     connection
         .prepare_cached("UPDATE projects SET removed = removed - ?2, history = ?3 WHERE id = ?1")?
-        .execute((project, gone, oldest))?;
+        .execute((project, count, oldest))?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Authenticates the `Authorization` header. Every failure gets the same 401.
 //!
-//! A valid token is never locked out by clients that guess from the same address: failed logins are
-//! counted after the failure, and look-ups of unknown tokens have limits of their own.
+//! Clients that guess tokens never lock out a valid token of the same address. Failed logins are
+//! counted after the failure, and look-ups of unknown tokens have separate limits.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,45 +15,45 @@ use reqlore_domain::identity::{Caller, PresentedToken, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use tokio::time::sleep;
 
-use crate::Shared;
+use crate::ServerState;
 use crate::error_response::{ErrorResponse, NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE};
 use crate::rate_limit::TokenLimit;
 
-/// The header with the key of the project.
-const PROJECT: &str = "reqlore-project";
-/// How long a client with a revoked token may still be notified.
-const RECHECK: Duration = Duration::from_secs(1);
-const INVALID_TOKEN: &str = "This needs a valid token: send `Authorization: Bearer \
-     reqlore_pat_…`. An administrator makes one with `reqlore token create`.";
-const TOO_MANY_FAILURES: &str = "Too many failed logins. Wait before the next.";
+/// Contains the key of the project.
+const PROJECT_HEADER: &str = "reqlore-project";
+/// A client with a revoked token receives notifications for at most this long.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+const INVALID_TOKEN: &str = "A valid token is required: send `Authorization: Bearer \
+     reqlore_pat_…`. An administrator creates one with `reqlore token create`.";
+const TOO_MANY_FAILURES: &str = "Too many failed logins from this address; try again later.";
 
-/// A valid caller and the limits of the token.
-pub(crate) struct Admitted {
+/// An authenticated caller and the limit of the token.
+pub(crate) struct AuthenticatedCaller {
     pub(crate) caller: Arc<Caller>,
     pub(crate) limit: Arc<TokenLimit>,
 }
 
-impl Shared {
-    /// Authenticates a request to any path and counts it for its token.
-    pub(crate) async fn login(
+impl ServerState {
+    /// Authenticates a request and counts it for its token.
+    pub(crate) async fn authenticate_request(
         &self,
         headers: &HeaderMap,
         peer: SocketAddr,
         request_id: &str,
-    ) -> Result<Admitted, ErrorResponse> {
-        let address = self.client(headers, peer);
-        let Some(token) = bearer(headers) else {
-            return Err(self.deny(TokenError::Missing, address, request_id));
+    ) -> Result<AuthenticatedCaller, ErrorResponse> {
+        let address = self.client_address(headers, peer);
+        let Some(token) = bearer_token(headers) else {
+            return Err(self.deny_login(TokenError::Missing, address, request_id));
         };
-        // A request with an unreadable token is a failed login, also if its project is wrong.
-        let project = if token.is_empty() { None } else { project(headers)? };
-        let fingerprint = self.tokens.fingerprint(token);
-        let known = self.tokens.known(fingerprint);
+        // An unreadable token is a failed login, also if the project header is invalid.
+        let project = if token.is_empty() { None } else { requested_project(headers)? };
+        let fingerprint = self.tokens.hash_token(token);
+        let known = self.tokens.find_valid(fingerprint);
         match &known {
-            Some(limit) => self.tokens.count(limit)?,
-            // Never looked up: the authenticator refuses and records it.
+            Some(limit) => self.tokens.count_request(limit)?,
+            // Needs no look-up: the authenticator rejects and records it.
             None if PresentedToken::parse(token).is_none() => {}
-            None => self.logins.look_up(address)?,
+            None => self.logins.count_look_up(address)?,
         }
         let text = address.to_string();
         let credentials =
@@ -61,29 +61,31 @@ impl Shared {
         match self.config.authenticator.authenticate(credentials).await {
             Ok(caller) => {
                 if let Some(limit) = known {
-                    return Ok(Admitted { caller, limit });
+                    return Ok(AuthenticatedCaller { caller, limit });
                 }
-                let limit = self.tokens.admit(fingerprint);
-                self.tokens.count(&limit)?;
-                Ok(Admitted { caller, limit })
+                let limit = self.tokens.insert_valid(fingerprint);
+                self.tokens.count_request(&limit)?;
+                Ok(AuthenticatedCaller { caller, limit })
             }
             Err(AuthenticationError::Token(denial)) => {
-                self.tokens.forget(fingerprint);
-                Err(self.deny(denial, address, request_id))
+                self.tokens.remove_invalid(fingerprint);
+                Err(self.deny_login(denial, address, request_id))
             }
             Err(AuthenticationError::Project(error)) => {
-                self.tokens.admit(fingerprint);
+                self.tokens.insert_valid(fingerprint);
                 Err(ErrorResponse::new(StatusCode::NOT_FOUND, NOT_FOUND, error.message))
             }
-            Err(AuthenticationError::Failed(error)) => Err(failed(&error, request_id)),
+            Err(AuthenticationError::Failed(error)) => {
+                Err(authenticator_unavailable(&error, request_id))
+            }
         }
     }
 
-    fn deny(&self, denial: TokenError, address: IpAddr, request_id: &str) -> ErrorResponse {
+    fn deny_login(&self, denial: TokenError, address: IpAddr, request_id: &str) -> ErrorResponse {
         // The authenticator logs and audits a failed login.
         tracing::debug!(%address, denial = denial.name(), id = request_id, "failed login");
         if denial != TokenError::Missing
-            && let Some(seconds) = self.logins.fail(address)
+            && let Some(seconds) = self.logins.count_failure(address)
         {
             return ErrorResponse::rate_limited(TOO_MANY_FAILURES, seconds);
         }
@@ -91,24 +93,24 @@ impl Shared {
         let (message, challenge) = match denial {
             TokenError::Missing => (INVALID_TOKEN, "Bearer"),
             TokenError::Expired => (
-                "This token has expired. An administrator makes a new one.",
+                "The token has expired. An administrator creates a new one.",
                 "Bearer error=\"invalid_token\"",
             ),
             _ => (INVALID_TOKEN, "Bearer error=\"invalid_token\""),
         };
         ErrorResponse::new(StatusCode::UNAUTHORIZED, UNAUTHENTICATED, message)
-            .header(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+            .with_header(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
     }
 
-    fn client(&self, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
+    fn client_address(&self, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
         match &self.config.behind_proxy {
-            Some(proxy) => proxy.client(peer.ip(), headers),
+            Some(proxy) => proxy.client_address(peer.ip(), headers),
             None => peer.ip(),
         }
     }
 
-    /// Waits until these credentials are no longer valid, or belong to another caller. A request is
-    /// authenticated once, but its subscription stays open for hours.
+    /// Waits until these credentials are no longer valid or their caller has changed. Needed
+    /// because a request is authenticated once, but its subscription stays open for hours.
     pub(crate) fn until_revoked(
         &self,
         headers: &HeaderMap,
@@ -116,14 +118,14 @@ impl Shared {
         caller: &Arc<Caller>,
         request_id: &Arc<str>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let token = bearer(headers).unwrap_or_default().to_owned();
-        let project = project(headers).ok().flatten().map(ToOwned::to_owned);
-        let address = self.client(headers, peer).to_string();
+        let token = bearer_token(headers).unwrap_or_default().to_owned();
+        let project = requested_project(headers).ok().flatten().map(ToOwned::to_owned);
+        let address = self.client_address(headers, peer).to_string();
         let authenticator = self.config.authenticator.clone();
         let (caller, request_id) = (caller.clone(), request_id.clone());
         async move {
             loop {
-                sleep(RECHECK).await;
+                sleep(RECHECK_INTERVAL).await;
                 let credentials = Credentials {
                     token: Some(&token),
                     project: project.as_deref(),
@@ -132,23 +134,22 @@ impl Shared {
                 };
                 match authenticator.authenticate(credentials).await {
                     Ok(current) if current == caller => {}
-                    // Not known at the moment.
+                    // The storage is unavailable: the credentials may still be valid.
                     Err(AuthenticationError::Failed(_)) => {}
                     Ok(_)
                     | Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => break,
                 }
             }
-            tracing::debug!(id = &*request_id, "a subscription ends with its token's rights");
+            tracing::debug!(id = &*request_id, "subscription closed: its token lost its rights");
         }
     }
 }
 
-/// The token in the only Authorization header: `None` without a header, and the empty text, which
-/// the authenticator refuses and records, for one that is not readable.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// Returns the token of the Authorization header; `None` without a header. An unreadable header or
+/// a second one gives the empty text, which the authenticator rejects and records.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.to_str().unwrap_or_default();
-    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     match value.split_once(' ') {
         Some((scheme, token))
             if scheme.eq_ignore_ascii_case("bearer")
@@ -161,22 +162,27 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     }
 }
 
-fn project(headers: &HeaderMap) -> Result<Option<&str>, ErrorResponse> {
-    let mut values = headers.get_all(PROJECT).iter();
+/// The characters of a `token68` (RFC 9110, section 11.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte)
+}
+
+fn requested_project(headers: &HeaderMap) -> Result<Option<&str>, ErrorResponse> {
+    let mut values = headers.get_all(PROJECT_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match value.to_str() {
         Ok(key) if values.next().is_none() => Ok(Some(key)),
         _ => {
-            let message = "Reqlore-Project: send it at most once, with the key of one project";
-            Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message))
+            let message = "Reqlore-Project: must appear at most once, with the key of one project";
+            Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
         }
     }
 }
 
-fn failed(error: &Error, request_id: &str) -> ErrorResponse {
+fn authenticator_unavailable(error: &Error, request_id: &str) -> ErrorResponse {
     let cause = std::error::Error::source(error).map(ToString::to_string);
-    tracing::error!(id = request_id, %error, cause, "a token could not be looked up");
-    let message = "The token could not be looked up just now. Nothing was done; try again.";
+    tracing::error!(id = request_id, %error, cause, "token look-up failed");
+    let message = "The token could not be looked up. Nothing was changed; try again.";
     let response = ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
-    response.retry_after(1).correlated(&request_id.into())
+    response.with_retry_after(1).with_correlation_id(&request_id.into())
 }

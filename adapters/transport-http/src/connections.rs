@@ -1,6 +1,6 @@
-//! Accepts connections within their limits, and drains them at the end.
+//! Accepts connections within the limits and drains them on shutdown.
 //!
-//! axum's own loop has no timer, which hyper's time limits need, and no limit on connections.
+//! axum's own loop limits no connections and has no timer, which hyper's time limits require.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,20 +24,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use crate::rate_limit::network;
+use crate::rate_limit::address_network;
 use crate::timeout_stream::TimeoutStream;
-use crate::{GaugeGuard, Shared};
+use crate::{GaugeGuard, ServerState};
 
-/// The period in which unused limits are removed.
-const SWEEP: Duration = Duration::from_secs(60);
-/// The pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How long streams may take to end after the drain.
-const STREAM_END: Duration = Duration::from_secs(1);
+/// Interval between removals of unused limits.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Pause after a failed accept.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Time for streams to end after the drain.
+const STREAM_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves until the operator ends it and accepted requests are answered.
-pub(crate) async fn run(listener: TcpListener, router: Router, shared: &Arc<Shared>) {
-    let listening = Listener {
+/// Serves until a shutdown, and then until accepted requests are complete.
+pub(crate) async fn serve_connections(
+    listener: TcpListener,
+    router: Router,
+    shared: &Arc<ServerState>,
+) {
+    let http_listener = HttpListener {
         router,
         shared: shared.clone(),
         permits: Arc::new(Semaphore::new(shared.config.limits.connections)),
@@ -46,78 +50,78 @@ pub(crate) async fn run(listener: TcpListener, router: Router, shared: &Arc<Shar
         closed: CancellationToken::new(),
     };
     // Ends connections that outlive this function.
-    let _closing = listening.closed.clone().drop_guard();
+    let _closing = http_listener.closed.clone().drop_guard();
     tokio::select! {
         () = shared.shutdown.abort.cancelled() => {}
-        () = listening.serve(&listener) => {}
+        () = http_listener.accept_until_shutdown(&listener) => {}
     }
 }
 
-struct Listener {
+struct HttpListener {
     router: Router,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     permits: Arc<Semaphore>,
-    /// One reference for each open connection of an address, besides the map's own.
+    /// The reference count minus one is the number of open connections of an address.
     addresses: Mutex<HashMap<IpAddr, Arc<()>>>,
-    /// The connections opened before the end began.
+    /// Connections opened before the shutdown began.
     connections: TaskTracker,
     closed: CancellationToken,
 }
 
-impl Listener {
-    async fn serve(&self, listener: &TcpListener) {
+impl HttpListener {
+    async fn accept_until_shutdown(&self, listener: &TcpListener) {
         let finish = &self.shared.shutdown.finish;
-        let mut sweep = interval(SWEEP);
+        let mut sweep = interval(SWEEP_INTERVAL);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = finish.cancelled() => break,
-                accepted = listener.accept() => self.accept(accepted).await,
+                accepted = listener.accept() => self.spawn_connection(accepted).await,
                 _ = sweep.tick() => {
-                    self.shared.tokens.sweep();
-                    self.shared.logins.sweep();
+                    self.shared.tokens.remove_unused();
+                    self.shared.logins.remove_unused();
                 }
             }
         }
-        self.shared.protocol.finish();
+        self.shared.protocol.end_subscriptions();
         self.connections.close();
-        self.shared.work.close();
+        self.shared.running_requests.close();
         let until = Instant::now() + self.shared.config.limits.drain;
         let drained = async {
             self.connections.wait().await;
-            self.shared.work.wait().await;
+            self.shared.running_requests.wait().await;
         };
         let mut drained = pin!(drained);
-        // Probes are answered until the last moment, for load balancers.
+        // Load balancers need responses to probes until the end.
         loop {
             tokio::select! {
                 () = &mut drained => return,
                 () = sleep_until(until) => break,
-                accepted = listener.accept() => self.accept(accepted).await,
+                accepted = listener.accept() => self.spawn_connection(accepted).await,
             }
         }
-        tracing::warn!("some requests did not finish within the drain time");
+        tracing::warn!("shutdown: some requests did not finish within the drain time");
         self.shared.protocol.cancelled.cancel();
-        let _ = timeout(STREAM_END, drained).await;
+        let _ = timeout(STREAM_END_TIMEOUT, drained).await;
     }
 
-    async fn accept(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
+    async fn spawn_connection(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // One connection broke, or the system has no descriptors left.
-                tracing::warn!(%error, "a connection could not be accepted");
-                return sleep(PAUSE).await;
+                // The client disconnected, or the process has no file descriptors left.
+                tracing::warn!(%error, "accepting a connection failed");
+                return sleep(ACCEPT_RETRY_PAUSE).await;
             }
         };
         let address = peer.ip().to_canonical();
-        let Some(permit) = self.permit(address) else {
+        let Some(permit) = self.connection_permit(address) else {
             self.shared.config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%address, "too many connections; closed");
+            tracing::debug!(%address, "connection closed: too many connections");
             return;
         };
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "small answers may be slow");
+            tracing::debug!(%error, "TCP_NODELAY failed; small responses may be slow");
         }
         let peer = SocketAddr::new(address, peer.port());
         let (router, shared) = (self.router.clone(), self.shared.clone());
@@ -126,20 +130,21 @@ impl Listener {
             let _permit = permit;
             closed.run_until_cancelled(serve_connection(stream, peer, router, &shared)).await;
         };
-        if self.shared.is_ending() {
+        if self.shared.is_shutting_down() {
             tokio::spawn(serving);
         } else {
             self.connections.spawn(serving);
         }
     }
 
-    fn permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
+    fn connection_permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let config = &self.shared.config;
         let of_all = self.permits.clone().try_acquire_owned().ok()?;
-        let by_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.trusts(address));
-        let of_address = if by_proxy { None } else { Some(self.address_permit(address)?) };
-        let counted = GaugeGuard::new(&config.counters, |counters| &counters.connections);
-        Some(ConnectionPermit { _of_all: of_all, _of_address: of_address, _counted: counted })
+        let is_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
+        // A proxy opens the connections of all its clients.
+        let of_address = if is_proxy { None } else { Some(self.address_permit(address)?) };
+        let gauge = GaugeGuard::new(&config.counters, |counters| &counters.connections);
+        Some(ConnectionPermit { _of_all: of_all, _of_address: of_address, _gauge: gauge })
     }
 
     fn address_permit(&self, address: IpAddr) -> Option<Arc<()>> {
@@ -148,19 +153,27 @@ impl Listener {
         if addresses.len() > limits.connections {
             addresses.retain(|_, open| Arc::strong_count(open) > 1);
         }
-        let open = addresses.entry(network(address)).or_default();
-        (Arc::strong_count(open) <= limits.connections_per_address).then(|| open.clone())
+        let open = addresses.entry(address_network(address)).or_default();
+        if Arc::strong_count(open) > limits.connections_per_address {
+            return None;
+        }
+        Some(open.clone())
     }
 }
 
 struct ConnectionPermit {
     _of_all: OwnedSemaphorePermit,
     _of_address: Option<Arc<()>>,
-    _counted: GaugeGuard,
+    _gauge: GaugeGuard,
 }
 
-/// Answers one connection's requests, one after the other.
-async fn serve_connection(stream: TcpStream, peer: SocketAddr, router: Router, shared: &Shared) {
+/// Serves the requests of one connection, one after the other.
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    shared: &ServerState,
+) {
     let limits = &shared.config.limits;
     let in_request = Arc::new(AtomicBool::new(false));
     let answer = service_fn(|request: Request<Incoming>| {
@@ -181,17 +194,17 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, router: Router, s
         .header_read_timeout(limits.idle)
         .max_buf_size(limits.header_bytes)
         .max_headers(limits.header_fields)
-        // A connection opened after the end began gets one answer.
-        .keep_alive(!shared.is_ending());
+        // A connection opened after the shutdown began gets one response.
+        .keep_alive(!shared.is_shutting_down());
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = shared.shutdown.finish.cancelled(), if !shared.is_ending() => {
+        () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(address = %peer.ip(), %error, "a connection ended with an error");
+        tracing::debug!(address = %peer.ip(), %error, "connection ended with an error");
     }
 }

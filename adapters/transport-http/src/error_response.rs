@@ -1,5 +1,4 @@
-//! The response to a request that the application does not get: an HTTP status and a JSON-RPC
-//! error.
+//! Responses to requests that the application does not receive: HTTP status and JSON-RPC error.
 
 use std::borrow::Cow;
 
@@ -8,35 +7,35 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::redact;
-use reqlore_mcp::convert::code;
-use reqlore_mcp::wire;
+use reqlore_mcp::convert::error_code;
+use reqlore_mcp::jsonrpc;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
-pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Without a valid token.
+/// The request has no valid token.
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
 pub(crate) const RATE_LIMITED: i32 = -32013;
-// The others are codes of the application's errors.
-pub(crate) const FORBIDDEN: i32 = code(ErrorKind::Forbidden);
-pub(crate) const BUSY: i32 = code(ErrorKind::Busy);
-pub(crate) const UNAVAILABLE: i32 = code(ErrorKind::Unavailable);
-pub(crate) const NOT_FOUND: i32 = code(ErrorKind::NotFound);
-pub(crate) const INTERNAL: i32 = code(ErrorKind::Internal);
+// Codes of the application's errors.
+pub(crate) const FORBIDDEN: i32 = error_code(ErrorKind::Forbidden);
+pub(crate) const BUSY: i32 = error_code(ErrorKind::Busy);
+pub(crate) const UNAVAILABLE: i32 = error_code(ErrorKind::Unavailable);
+pub(crate) const NOT_FOUND: i32 = error_code(ErrorKind::NotFound);
+pub(crate) const INTERNAL: i32 = error_code(ErrorKind::Internal);
 
 #[derive(Debug)]
 pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     code: i32,
     message: Cow<'static, str>,
-    /// Set where the log has more about it.
+    /// Set if the log has details.
     correlation_id: Option<std::sync::Arc<str>>,
     header: Option<Box<(HeaderName, HeaderValue)>>,
-    /// The request's id, if its body was read.
-    id: Option<Box<Value>>,
-    /// Closes the connection, because the rest of the request is not read.
-    close: bool,
+    /// The request's JSON-RPC id, if its body was read.
+    jsonrpc_id: Option<Box<Value>>,
+    /// True if the rest of the request is not read.
+    closes_connection: bool,
 }
 
 impl ErrorResponse {
@@ -46,77 +45,88 @@ impl ErrorResponse {
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         let message = match message.into() {
-            // It may quote the request, and with it a secret in the wrong place.
+            // It may quote the request, which may contain a secret.
             Cow::Owned(quoting) => Cow::Owned(redact(&quoting).into_owned()),
             constant @ Cow::Borrowed(_) => constant,
         };
-        Self { status, code, message, correlation_id: None, header: None, id: None, close: false }
+        Self {
+            status,
+            code,
+            message,
+            correlation_id: None,
+            header: None,
+            jsonrpc_id: None,
+            closes_connection: false,
+        }
     }
 
-    /// A request that HTTP or JSON-RPC does not allow.
-    pub(crate) fn invalid(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
+    /// A request that violates HTTP or JSON-RPC.
+    pub(crate) fn invalid_request(
+        status: StatusCode,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self::new(status, ErrorCode::INVALID_REQUEST.0, message)
     }
 
     pub(crate) fn rate_limited(message: &'static str, seconds: u64) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMITED, message).retry_after(seconds)
+        Self::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMITED, message).with_retry_after(seconds)
     }
 
-    /// Nothing was done, and a retry may work.
+    /// Nothing was changed, and a retry may succeed.
     pub(crate) fn busy(message: &'static str) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message).retry_after(1)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message).with_retry_after(1)
     }
 
-    pub(crate) fn retry_after(self, seconds: u64) -> Self {
-        self.header(RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+    pub(crate) fn with_retry_after(self, seconds: u64) -> Self {
+        self.with_header(RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 
-    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.header = Some(Box::new((name, value)));
         self
     }
 
-    /// A panic or another failure inside the server, which goes to the log.
-    pub(crate) fn internal(request_id: &std::sync::Arc<str>) -> Self {
-        tracing::error!(id = &**request_id, "a request broke");
-        let message = "Internal error. An operator finds it in the log by its correlation_id.";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, message).correlated(request_id)
+    /// Logs a panic or another failure inside the server.
+    pub(crate) fn internal_error(request_id: &std::sync::Arc<str>) -> Self {
+        tracing::error!(id = &**request_id, "internal error in the HTTP transport");
+        let message = "internal error: see its correlation_id in the server's log";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, message)
+            .with_correlation_id(request_id)
     }
 
-    pub(crate) fn correlated(mut self, id: &std::sync::Arc<str>) -> Self {
+    pub(crate) fn with_correlation_id(mut self, id: &std::sync::Arc<str>) -> Self {
         self.correlation_id = Some(id.clone());
         self
     }
 
-    /// Answers the request with this id.
-    pub(crate) fn answering(mut self, id: &Value) -> Self {
-        self.id = Some(Box::new(id.clone()));
+    pub(crate) fn with_jsonrpc_id(mut self, id: &Value) -> Self {
+        self.jsonrpc_id = Some(Box::new(id.clone()));
         self
     }
 
-    pub(crate) fn closing(mut self) -> Self {
-        self.close = true;
+    pub(crate) fn closing_connection(mut self) -> Self {
+        self.closes_connection = true;
         self
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
         let data = self.correlation_id.map(|id| json!({ "correlation_id": &*id }));
-        let id = self.id.map_or(Value::Null, |id| *id);
+        let id = self.jsonrpc_id.map_or(Value::Null, |id| *id);
         let error = ErrorData::new(ErrorCode(self.code), self.message, data);
-        let mut response = json(self.status, wire::error_line(&id, &error));
+        let mut response = json_response(self.status, jsonrpc::error_line(&id, &error));
         if let Some((name, value)) = self.header.map(|header| *header) {
             response.headers_mut().insert(name, value);
         }
-        if self.close {
+        if self.closes_connection {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
 }
 
-pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+pub(crate) fn json_response(status: StatusCode, body: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
     response
 }

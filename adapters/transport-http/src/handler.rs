@@ -1,7 +1,7 @@
-//! The MCP endpoint: checks before the protocol handler, and the HTTP form of its response.
+//! The MCP endpoint: validates requests for the protocol handler and turns results into HTTP.
 //!
-//! A client that disconnects or waits too long gets no response, but a started request runs to its
-//! end in a task of its own, so that no write stops half-way.
+//! A started request always runs to its end, also if its client disconnects or the time limit
+//! passes. No write may stop half-way.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -29,9 +29,9 @@ use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use reqlore_domain::identity::{Caller, redact};
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::TrafficCounters;
+use reqlore_mcp::jsonrpc::{self, ToolCallMessage};
 use reqlore_mcp::request_context::{ClientDialect, RequestContext, ResponseStatus, correlation_id};
-use reqlore_mcp::server::Server;
-use reqlore_mcp::wire::{self, ToolCall};
+use reqlore_mcp::server::McpServer;
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -41,30 +41,29 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::authentication::Admitted;
-use crate::error_response::{ErrorResponse, JSON, json};
+use crate::authentication::AuthenticatedCaller;
+use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE, json_response};
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit};
-use crate::request_body::discard;
-use crate::{GaugeGuard, Limits, Shared};
+use crate::request_body::discard_body;
+use crate::{GaugeGuard, Limits, ServerState};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const MAX_REQUEST_ID: usize = 64;
+const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
+const MAX_REQUEST_ID_BYTES: usize = 64;
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
-const EVENTS: &[u8] = b"text/event-stream";
-/// The method of a request since 2026-07-28; rmcp compares it with the body.
-const METHOD: &str = "mcp-method";
-const VERSION: &str = "mcp-protocol-version";
-const SESSION: &str = "mcp-session-id";
-const LISTEN: &str = "subscriptions/listen";
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+/// Contains the method of a request since 2026-07-28; rmcp compares it with the body.
+const METHOD_HEADER: &str = "mcp-method";
+const VERSION_HEADER: &str = "mcp-protocol-version";
+const SESSION_HEADER: &str = "mcp-session-id";
+const LISTEN_METHOD: &str = "subscriptions/listen";
 /// Versions whose tool calls need no further headers.
 const LEGACY_VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The protocol behind the endpoint.
-pub(crate) struct Protocol {
+pub(crate) struct ProtocolHandler {
     rmcp: RmcpService,
-    /// Answers tool calls without rmcp; `None` for a handler of the conformance tests.
-    server: Option<Server>,
+    /// Handles tool calls without rmcp; `None` for a handler of the conformance tests.
+    server: Option<McpServer>,
     /// Ends all streams and calls.
     pub(crate) cancelled: CancellationToken,
 }
@@ -75,13 +74,13 @@ type RmcpService =
 
 type ProtocolResponse = Response<BoxBody<Bytes, Infallible>>;
 
-impl Protocol {
+impl ProtocolHandler {
     pub(crate) fn new(service: Arc<dyn ApplicationService>, limits: &Limits) -> Self {
-        let server = Server::for_requests(service);
-        Self { server: Some(server.clone()), ..Self::of(server, limits) }
+        let server = McpServer::for_requests(service);
+        Self { server: Some(server.clone()), ..Self::with_handler(server, limits) }
     }
 
-    pub(crate) fn of(handler: impl ServerHandler + Clone, limits: &Limits) -> Self {
+    pub(crate) fn with_handler(handler: impl ServerHandler + Clone, limits: &Limits) -> Self {
         let cancelled = CancellationToken::new();
         // `OriginCheck` is stricter than rmcp's lists.
         let config = StreamableHttpServerConfig::default()
@@ -101,31 +100,31 @@ impl Protocol {
         Self { rmcp, server: None, cancelled }
     }
 
-    /// Gives subscriptions their last responses.
-    pub(crate) fn finish(&self) {
+    /// Sends each subscription its last response.
+    pub(crate) fn end_subscriptions(&self) {
         if let Some(server) = &self.server {
-            server.finish();
+            server.end_subscriptions();
         }
     }
 
-    /// Handles a request; a direct call without rmcp.
-    async fn handle(
+    /// Handles a request, with `call` set without rmcp.
+    async fn handle_request(
         &self,
         mut parts: Parts,
         body: Bytes,
-        call: Option<ToolCall>,
+        call: Option<ToolCallMessage>,
         context: RequestContext,
     ) -> ProtocolResponse {
         let (Some(server), Some(call)) = (&self.server, call) else {
             parts.extensions.insert(context);
             return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
         };
-        let called = self.cancelled.run_until_cancelled(server.call_directly(call, context));
+        let calling = self.cancelled.run_until_cancelled(server.call_directly(call, context));
         let mut response = Response::new(BoxBody::default());
-        match called.await {
+        match calling.await {
             Some(body) => {
                 *response.body_mut() = Full::from(body).boxed();
-                response.headers_mut().insert(CONTENT_TYPE, JSON);
+                response.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
             }
             None => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -133,18 +132,24 @@ impl Protocol {
     }
 }
 
-/// A tool call that needs nothing of rmcp's service.
-fn direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCall> {
-    let needs_rmcp = headers.iter().any(|(name, value)| match name.as_str() {
-        VERSION => !LEGACY_VERSIONS.iter().any(|version| value == version),
-        SESSION => false,
-        name => name.starts_with("mcp-"),
-    });
-    if needs_rmcp { None } else { wire::tool_call(message).filter(ToolCall::is_plain) }
+/// Returns a tool call that needs no feature of rmcp's service.
+fn take_direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCallMessage> {
+    for (name, value) in headers {
+        let needs_rmcp = match name.as_str() {
+            VERSION_HEADER => !LEGACY_VERSIONS.iter().any(|version| value == version),
+            // A session is ignored, as rmcp does without session mode.
+            SESSION_HEADER => false,
+            name => name.starts_with("mcp-"),
+        };
+        if needs_rmcp {
+            return None;
+        }
+    }
+    jsonrpc::take_tool_call(message).filter(ToolCallMessage::has_plain_meta)
 }
 
-pub(crate) async fn answer(
-    State(shared): State<Arc<Shared>>,
+pub(crate) async fn serve_mcp(
+    State(shared): State<Arc<ServerState>>,
     Extension(peer): Extension<SocketAddr>,
     request: Request,
 ) -> Response<Body> {
@@ -152,39 +157,45 @@ pub(crate) async fn answer(
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
     let (mut body, mut caller) = (Some(body), None);
-    let answering = respond(&shared, peer, &request_id, parts, &mut body, &mut caller);
-    let mut answered = catch_panic(&request_id, answering).await;
+    let responding = respond_to_mcp(&shared, peer, &request_id, parts, &mut body, &mut caller);
+    let mut outcome = catch_panic(&request_id, responding).await;
+    // The request was rejected before its body was read.
     if let Some(unread) = body {
-        let discarded = discard(unread).await;
-        answered = answered.map_err(|error| if discarded { error } else { error.closing() });
+        let is_discarded = discard_body(unread).await;
+        outcome = match outcome {
+            Err(error) if !is_discarded => Err(error.closing_connection()),
+            outcome => outcome,
+        };
     }
-    complete(&shared, &request_id, caller.as_deref(), answered, started)
+    complete_response(&shared, &request_id, caller.as_deref(), outcome, started)
 }
 
-/// A panic becomes an internal error. Its message is in the log, not in the response.
+/// Turns a panic into an internal error. The log has its message, the response has not.
 pub(crate) async fn catch_panic<T>(
     request_id: &Arc<str>,
-    answering: impl Future<Output = Result<T, ErrorResponse>>,
+    responding: impl Future<Output = Result<T, ErrorResponse>>,
 ) -> Result<T, ErrorResponse> {
-    // Shared state is behind locks that recover from poisoning.
-    let answered = AssertUnwindSafe(answering).catch_unwind().await;
-    answered.unwrap_or_else(|_| Err(ErrorResponse::internal(request_id)))
+    // Unwind safe: the locks of shared state recover from poisoning.
+    match AssertUnwindSafe(responding).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(ErrorResponse::internal_error(request_id)),
+    }
 }
 
 /// Adds the request id to a response, counts it and logs it.
-pub(crate) fn complete(
-    shared: &Shared,
+pub(crate) fn complete_response(
+    shared: &ServerState,
     request_id: &str,
     caller: Option<&Caller>,
-    answered: Result<Response<Body>, ErrorResponse>,
+    outcome: Result<Response<Body>, ErrorResponse>,
     started: Instant,
 ) -> Response<Body> {
-    let mut response = answered.unwrap_or_else(ErrorResponse::into_response);
+    let mut response = outcome.unwrap_or_else(ErrorResponse::into_response);
     if let Ok(value) = HeaderValue::from_str(request_id) {
-        response.headers_mut().insert(REQUEST_ID, value);
+        response.headers_mut().insert(REQUEST_ID_HEADER, value);
     }
     count_response(&shared.config.counters, response.status().as_u16());
-    log(request_id, caller, response.status(), started);
+    log_request(request_id, caller, response.status(), started);
     response
 }
 
@@ -197,9 +208,9 @@ fn count_response(counters: &TrafficCounters, status: u16) {
     }
 }
 
-/// Refused and failed requests are logged by default, others at debug level. The authenticator logs
-/// failed logins, because it limits how many.
-fn log(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
+/// Logs rejected and failed requests visibly, successful ones at debug level. Failed logins are
+/// logged by the authenticator, which limits their number.
+fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
@@ -220,65 +231,73 @@ fn log(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: I
     }
 }
 
-async fn respond(
-    shared: &Arc<Shared>,
+async fn respond_to_mcp(
+    shared: &Arc<ServerState>,
     peer: SocketAddr,
     request_id: &Arc<str>,
     mut parts: Parts,
     body: &mut Option<Body>,
     logged_caller: &mut Option<Arc<Caller>>,
 ) -> Result<Response<Body>, ErrorResponse> {
-    shared.origin_check.check(&parts)?;
+    shared.origin_check.check_request(&parts)?;
     if parts.method != Method::POST {
-        let message = "Only POST is served here.";
-        let error = ErrorResponse::invalid(StatusCode::METHOD_NOT_ALLOWED, message);
-        return Err(error.header(ALLOW, HeaderValue::from_static("POST")));
+        let message = "method: only POST is served at this path";
+        let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
+        return Err(error.with_header(ALLOW, HeaderValue::from_static("POST")));
     }
-    if shared.is_ending() {
-        let message = "The server is ending. Nothing was done; try again.";
-        return Err(ErrorResponse::busy(message).closing());
+    if shared.is_shutting_down() {
+        let message = "The server is shutting down. Nothing was changed; try again.";
+        return Err(ErrorResponse::busy(message).closing_connection());
     }
-    let Admitted { caller, limit } = shared.login(&parts.headers, peer, request_id).await?;
+    let AuthenticatedCaller { caller, limit } =
+        shared.authenticate_request(&parts.headers, peer, request_id).await?;
     *logged_caller = Some(caller.clone());
     check_target(&parts)?;
     check_content(&parts.headers)?;
-    let is_listen = parts.headers.get(METHOD).is_some_and(|method| method == LISTEN);
+    // Checked before the body is read, so that a rejected subscription takes no memory.
+    let is_listen = parts.headers.get(METHOD_HEADER).is_some_and(|method| method == LISTEN_METHOD);
     let subscription = if is_listen {
         let revoked = shared.until_revoked(&parts.headers, peer, &caller, request_id);
-        Some((limit.subscribe()?, revoked.boxed()))
+        Some((limit.acquire_subscription()?, revoked.boxed()))
     } else {
         None
     };
     let (body, body_permit) =
-        shared.bodies.read(body.take().unwrap_or_default(), &limit.body_budget).await?;
-    let mut message = match wire::parse(&body) {
+        shared.bodies.read_body(body.take().unwrap_or_default(), &limit.body_budget).await?;
+    let mut message = match jsonrpc::parse_json(&body) {
         Ok(message) => message,
-        Err(malformed) => return Ok(malformed_response(malformed.answer)),
+        Err(malformed) => return Ok(malformed_response(malformed.response)),
     };
-    let id = wire::request_id(message.get("id"));
-    let call = direct_call(&parts.headers, &mut message);
+    let id = jsonrpc::request_id(message.get("id"));
+    let call = take_direct_call(&parts.headers, &mut message);
     drop(message);
     let due = Instant::now() + shared.config.limits.request_time;
-    let permit = shared.tokens.run(&limit, due).await.map_err(|error| error.answering(&id))?;
-    let status = ResponseStatus::over_http();
+    let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
+        Ok(permit) => permit,
+        Err(error) => return Err(error.with_jsonrpc_id(&id)),
+    };
+    let status = ResponseStatus::for_http();
     let dialect = prepare_headers(&mut parts.headers);
     let context =
         RequestContext { caller, request_id: request_id.clone(), dialect, status: status.clone() };
     let in_flight = GaugeGuard::new(&shared.config.counters, |counters| &counters.in_flight);
-    let running = Running { permit, subscription, body: body_permit, in_flight };
+    let running = RunningRequest { permit, subscription, body_permit, in_flight };
     let (state, sent) = (shared.clone(), body.clone());
     let handling =
-        async move { (state.protocol.handle(parts, sent, call, context).await, running) };
-    let handling = DetachOnDrop { handling: Some(handling.boxed()), work: shared.work.clone() };
+        async move { (state.protocol.handle_request(parts, sent, call, context).await, running) };
+    let handling =
+        DetachOnDrop { handling: Some(handling.boxed()), work: shared.running_requests.clone() };
     let Ok((response, running)) = timeout_at(due, handling).await else {
-        let message = "This took too long. If it writes, what was begun is finished; look before \
-                       you send it again.";
-        return Err(ErrorResponse::busy(message).correlated(request_id).answering(&id));
+        let message = "The request took too long. A started write still finishes; read its target \
+                       before you retry.";
+        return Err(ErrorResponse::busy(message)
+            .with_correlation_id(request_id)
+            .with_jsonrpc_id(&id));
     };
     finish_response(shared, request_id, response, running, &status, &body).await
 }
 
-/// A running request. When its client stops waiting, it continues in a task of its own.
+/// A running request. On drop it continues in a separate task.
 struct DetachOnDrop<T: Send + 'static> {
     handling: Option<BoxFuture<'static, T>>,
     work: TaskTracker,
@@ -289,7 +308,7 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        // Taken out, so that a future that panics is not polled again.
+        // Taken out during the poll, so that a future that panics is not polled again.
         let Some(mut handling) = this.handling.take() else { return Poll::Pending };
         let polled = handling.as_mut().poll(context);
         if polled.is_pending() {
@@ -309,103 +328,120 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     }
 }
 
-/// Held until a request is answered, or until its stream ends.
-struct Running {
+/// Permits of a request, held until its response is complete or its stream ends.
+struct RunningRequest {
     permit: RunPermit,
-    /// With the end of its credentials.
+    /// The future resolves when the credentials are no longer valid.
     subscription: Option<(SubscriptionPermit, BoxFuture<'static, ()>)>,
-    body: Option<PermitPair>,
+    body_permit: Option<PermitPair>,
     in_flight: GaugeGuard,
 }
 
-/// The client's own request id, if it is a plain word and no secret; else a random one.
+/// Returns the client's request id, if it is a plain word and not a secret; else a random one.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
-    let is_word = |text: &&str| {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        (1..=MAX_REQUEST_ID).contains(&text.len()) && text.bytes().all(fits)
-    };
-    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(is_word);
-    match given.filter(|text| matches!(redact(text), Cow::Borrowed(_))) {
-        Some(text) => text.into(),
-        None => correlation_id().into(),
+    if let Some(Ok(text)) = headers.get(REQUEST_ID_HEADER).map(HeaderValue::to_str)
+        && is_plain_word(text)
+        && matches!(redact(text), Cow::Borrowed(_))
+    {
+        return text.into();
     }
+    correlation_id().into()
 }
 
-/// Refuses a query and a user: a secret in a URL ends up in logs.
+fn is_plain_word(text: &str) -> bool {
+    (1..=MAX_REQUEST_ID_BYTES).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Rejects a query and a user: a secret in a URL ends up in logs.
 pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
     let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
     if parts.uri.query().is_none() && !has_user {
         return Ok(());
     }
-    let message = "The URL must end with its path: no query and no user. A token belongs into the \
-                   Authorization header; one that was sent in a URL should be revoked.";
-    Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message))
+    let message = "URL: must have no query and no user; send tokens in the Authorization header, \
+                   and revoke one that was in a URL";
+    Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
 }
 
 fn check_content(headers: &HeaderMap) -> Result<(), ErrorResponse> {
-    let unsupported =
-        |message| Err(ErrorResponse::invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return unsupported("Content-Encoding: send the body as it is");
+    for coding in headers.get_all(CONTENT_ENCODING) {
+        if !coding.as_bytes().eq_ignore_ascii_case(b"identity") {
+            return Err(unsupported_content("Content-Encoding: send the body without encoding"));
+        }
     }
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    if types.all(|kind| kind == JSON || kind.to_str().is_ok_and(is_json)) {
-        return Ok(());
+    for content_type in headers.get_all(CONTENT_TYPE) {
+        if content_type != JSON_CONTENT_TYPE && !content_type.to_str().is_ok_and(is_json) {
+            return Err(unsupported_content("Content-Type: send application/json in UTF-8"));
+        }
     }
-    unsupported("Content-Type: send application/json in UTF-8")
+    Ok(())
 }
 
-fn is_json(kind: &str) -> bool {
-    let mut parts = kind.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
-    let mut charsets = parts.filter_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
-    });
-    is_json && charsets.all(|charset| charset.eq_ignore_ascii_case("utf-8"))
+fn unsupported_content(message: &'static str) -> ErrorResponse {
+    ErrorResponse::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
 }
 
-/// Sets the headers that rmcp requires, and removes the token, so that nothing can print it.
+fn is_json(content_type: &str) -> bool {
+    let (media_type, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    if !media_type.trim().eq_ignore_ascii_case("application/json") {
+        return false;
+    }
+    for parameter in parameters.split(';') {
+        if let Some((name, value)) = parameter.split_once('=')
+            && name.trim().eq_ignore_ascii_case("charset")
+            && !value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// Sets the headers that rmcp requires, and removes the token, so that no log can contain it.
 fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
-    let takes_events = headers.get_all(ACCEPT).iter().any(|accepted| {
-        accepted.as_bytes().windows(EVENTS.len()).any(|part| part.eq_ignore_ascii_case(EVENTS))
-    });
-    let is_mcp = takes_events || headers.contains_key(VERSION);
+    let is_mcp =
+        headers.get_all(ACCEPT).iter().any(accepts_events) || headers.contains_key(VERSION_HEADER);
     headers.insert(ACCEPT, JSON_AND_EVENTS);
-    headers.entry(CONTENT_TYPE).or_insert(JSON);
+    headers.entry(CONTENT_TYPE).or_insert(JSON_CONTENT_TYPE);
     headers.remove(AUTHORIZATION);
     if is_mcp { ClientDialect::Mcp } else { ClientDialect::JsonRpc }
 }
 
-fn malformed_response(answer: Option<Vec<u8>>) -> Response<Body> {
-    let Some(answer) = answer else {
-        let message = "This is neither a request nor a notification.";
-        return ErrorResponse::invalid(StatusCode::BAD_REQUEST, message).into_response();
-    };
-    json(StatusCode::BAD_REQUEST, answer)
+fn accepts_events(accept: &HeaderValue) -> bool {
+    let mut parts = accept.as_bytes().windows(EVENT_STREAM.len());
+    parts.any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// The protocol's response with the status that the application asked for, always as JSON-RPC.
+fn malformed_response(error_line: Option<Vec<u8>>) -> Response<Body> {
+    let Some(error_line) = error_line else {
+        let message = "body: neither a request nor a notification";
+        return ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message).into_response();
+    };
+    json_response(StatusCode::BAD_REQUEST, error_line)
+}
+
+/// Converts the protocol's response into one with the requested status, always as JSON-RPC.
 async fn finish_response(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     request_id: &Arc<str>,
     response: ProtocolResponse,
-    running: Running,
+    running: RunningRequest,
     status: &ResponseStatus,
     body: &Bytes,
 ) -> Result<Response<Body>, ErrorResponse> {
-    let kind = response.headers().get(CONTENT_TYPE);
-    if kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS)) {
-        return Ok(response.map(|body| stream(body, running)));
+    let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    if content_type.starts_with(EVENT_STREAM) {
+        return Ok(response.map(|body| stream_body(body, running)));
     }
+    let is_json = content_type == JSON_CONTENT_TYPE.as_bytes();
     drop(running);
-    if response.status() == StatusCode::ACCEPTED || kind.is_some_and(|kind| kind == JSON) {
+    if response.status() == StatusCode::ACCEPTED || is_json {
         let mut response = response.map(Body::new);
-        if let Some(status) = status.get().and_then(|status| StatusCode::from_u16(status).ok()) {
+        if let Some(Ok(status)) = status.requested().map(StatusCode::from_u16) {
             *response.status_mut() = status;
         }
-        if let Some(seconds) = status.retry_after() {
+        if let Some(seconds) = status.retry_after_seconds() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         return Ok(response);
@@ -413,34 +449,39 @@ async fn finish_response(
     match response.status() {
         // Valid JSON that is not a message.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            let answer = wire::read(body).err().and_then(|malformed| malformed.answer);
-            Ok(malformed_response(answer))
+            let error_line = match jsonrpc::parse_message(body) {
+                Ok(_) => None,
+                Err(malformed) => malformed.response,
+            };
+            Ok(malformed_response(error_line))
         }
-        // The answer to a cancelled stream or call, and to a handler that broke.
-        StatusCode::INTERNAL_SERVER_ERROR if shared.is_ending() => {
-            Err(ErrorResponse::busy("The server is ending. Look before you send it again."))
+        // The response to a cancelled stream or call, and to a handler that panicked.
+        StatusCode::INTERNAL_SERVER_ERROR if shared.is_shutting_down() => {
+            let message = "The server is shutting down. Read the target before you retry a write.";
+            Err(ErrorResponse::busy(message))
         }
-        status if status.is_server_error() => Err(ErrorResponse::internal(request_id)),
+        status if status.is_server_error() => Err(ErrorResponse::internal_error(request_id)),
         status => {
             let text = response.into_body().collect().await.unwrap_or_else(|never| match never {});
             let text = String::from_utf8_lossy(&text.to_bytes()).into_owned();
-            Err(ErrorResponse::invalid(status, text))
+            Err(ErrorResponse::invalid_request(status, text))
         }
     }
 }
 
-/// A stream keeps all permits of its request; a subscription only its own, and its end.
-fn stream(body: BoxBody<Bytes, Infallible>, running: Running) -> Body {
-    let Running { permit, subscription, body: body_permit, in_flight } = running;
+/// A stream holds all permits of its request. A subscription holds only its own permit, and ends
+/// when its credentials are no longer valid.
+fn stream_body(body: BoxBody<Bytes, Infallible>, running: RunningRequest) -> Body {
+    let RunningRequest { permit, subscription, body_permit, in_flight } = running;
     let frames = BodyStream::new(body);
     match subscription {
-        None => holding((permit, body_permit, in_flight), frames),
-        Some((permit, revoked)) => holding(permit, frames.take_until(revoked)),
+        None => body_with_permits((permit, body_permit, in_flight), frames),
+        Some((permit, revoked)) => body_with_permits(permit, frames.take_until(revoked)),
     }
 }
 
-/// A body that holds these permits until it is dropped.
-fn holding<P: Send + 'static>(
+/// Returns a body that holds these permits until it is dropped.
+fn body_with_permits<P: Send + 'static>(
     permits: P,
     frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,
 ) -> Body {

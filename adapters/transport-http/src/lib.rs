@@ -1,15 +1,15 @@
-//! MCP and plain JSON-RPC over HTTP/1.1, at exactly `POST /api/v1/mcp`, for callers with a token.
+//! MCP and plain JSON-RPC over HTTP/1.1 at `POST /api/v1/mcp`, for callers with a token.
 //!
-//! rmcp implements the protocol; this crate limits, checks and authenticates requests before it. A
-//! proxy in front terminates TLS.
+//! rmcp implements the protocol. This crate limits, validates and authenticates requests before it.
+//! A reverse proxy terminates TLS.
 
 mod authentication;
 mod connections;
 mod error_response;
+mod forwarded;
 mod handler;
 mod health;
 mod origin_check;
-mod proxy;
 mod rate_limit;
 mod request_body;
 mod timeout_stream;
@@ -31,32 +31,32 @@ use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
 use tokio_util::task::TaskTracker;
 
-pub use proxy::{ForwardedBy, Network, ProxyTrust};
+pub use forwarded::{ForwardedBy, ProxyNetwork, ProxyTrust};
 
-use handler::Protocol;
+use handler::ProtocolHandler;
 use origin_check::OriginCheck;
 use rate_limit::{LoginLimits, TokenLimits};
 use request_body::BodyReader;
 
-/// The one path that calls are sent to.
+/// Path of the MCP endpoint.
 pub const PATH: &str = "/api/v1/mcp";
 
 #[derive(Clone)]
 pub struct Config {
-    /// Port 0 takes a free one, see [`Http::address`].
+    /// Port 0 selects a free port; see [`Http::address`].
     pub listen: SocketAddr,
-    /// Set if a proxy in front terminates TLS and forwards the client's address.
+    /// Set if a reverse proxy terminates TLS and forwards the client's address.
     pub behind_proxy: Option<ProxyTrust>,
-    /// Allowed Host headers besides those of the loopback: `name`, or `name:port` for one port.
+    /// Allowed Host headers besides loopback names: `name`, or `name:port` for one port.
     pub hosts: Vec<String>,
-    /// Allowed origins besides those of this machine: `https://name` with the default port,
+    /// Allowed origins besides loopback ones: `https://name` with the default port,
     /// `https://name:port`, `https://name:*`.
     pub origins: Vec<String>,
     pub limits: Limits,
     pub authenticator: Arc<dyn Authenticator>,
     /// True while the storage is usable, for `/readyz`.
     pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// The text of `/metrics`, for administrators only.
+    /// Renders `/metrics`, for administrators only.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub counters: Arc<TrafficCounters>,
 }
@@ -67,45 +67,45 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Each limit has a default that suits a team.
+/// Limits of the server. The defaults suit a team.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections in total. One more is closed at once.
+    /// Maximum open connections. Further ones are closed at once.
     pub connections: usize,
-    /// Connections from one address; not counted for trusted proxies.
+    /// Maximum open connections of one address; trusted proxies are exempt.
     pub connections_per_address: usize,
-    /// From the first byte of a request, or from the start of a connection, to the end of headers.
+    /// Time from the first byte of a request, or from connecting, to the end of its headers.
     pub header_time: Duration,
-    /// A request line with its headers, in bytes.
+    /// Maximum bytes of a request line with its headers.
     pub header_bytes: usize,
     pub header_fields: usize,
-    /// How long a connection may stay open between two requests.
+    /// Maximum time between two requests of a connection.
     pub idle: Duration,
-    /// A request's body, in bytes.
+    /// Maximum bytes of a request body.
     pub body: usize,
-    /// From the end of the headers to the end of the body.
+    /// Time from the end of the headers to the end of the body.
     pub body_time: Duration,
-    /// All bodies in memory, in bytes. At least as many as of one body.
+    /// Maximum bytes of all bodies in memory; at least one body is always allowed.
     pub bodies: usize,
-    /// How long a peer may read nothing of a response.
+    /// Time after which a peer that reads nothing of a response is disconnected.
     pub unread: Duration,
-    /// From the end of the body to the start of the response.
+    /// Time from the end of the body to the start of the response.
     pub request_time: Duration,
-    /// Requests that run in parallel.
+    /// Maximum requests that run in parallel.
     pub in_flight: usize,
-    /// Those of one token.
+    /// Maximum requests of one token that run in parallel.
     pub in_flight_per_token: usize,
-    /// Requests that wait to run. One more is refused.
+    /// Maximum requests that wait to run. Further ones are rejected.
     pub queue: usize,
-    /// Open subscriptions of one token.
+    /// Maximum open subscriptions of one token.
     pub listens_per_token: usize,
-    /// Requests of one token.
+    /// Rate of requests of one token.
     pub requests: Option<Rate>,
-    /// Failed logins from one address.
+    /// Rate of failed logins from one address.
     pub failed_logins: Option<Rate>,
-    /// Look-ups of unknown tokens, from all addresses together.
+    /// Rate of look-ups of unknown tokens, from all addresses together.
     pub look_ups: Option<Rate>,
-    /// How long accepted requests may run after the shutdown began. Closing takes one more second.
+    /// Time for accepted requests after the shutdown began. Closing takes one more second.
     pub drain: Duration,
 }
 
@@ -135,14 +135,14 @@ impl Default for Limits {
     }
 }
 
-/// A burst, and then one more in each period. Both are not zero.
+/// Allows `burst` requests at once and one more in each period. Both must not be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub every: Duration,
     pub burst: u32,
 }
 
-/// Adds one to a gauge until it is dropped.
+/// Increments a gauge and decrements it on drop.
 struct GaugeGuard(Arc<TrafficCounters>, fn(&TrafficCounters) -> &AtomicU64);
 
 impl GaugeGuard {
@@ -158,7 +158,7 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// A server that has its port and does not answer yet.
+/// HTTP server that is bound to its port and not serving yet.
 #[derive(Debug)]
 pub struct Http {
     listener: TcpListener,
@@ -169,13 +169,12 @@ pub struct Http {
 }
 
 impl Http {
-    /// Validates the configuration and takes the port.
+    /// Validates the configuration and binds the port.
     pub fn bind(config: Config) -> io::Result<Self> {
         if !config.listen.ip().to_canonical().is_loopback() && config.behind_proxy.is_none() {
             let message = format!(
-                "{} can be reached from other machines, and tokens would cross the network \
-                 unencrypted: listen on 127.0.0.1, or put a proxy with TLS in front and say so \
-                 (--behind-proxy)",
+                "{}: tokens would cross the network unencrypted; listen on 127.0.0.1, or use a TLS \
+                 proxy and --behind-proxy",
                 config.listen
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -192,16 +191,16 @@ impl Http {
         self.listener.local_addr()
     }
 
-    /// Serves another handler, for the conformance tests, whose fixtures are not an application's.
+    /// Serves another handler; the conformance tests have their own fixtures.
     pub async fn serve_handler(self, handler: impl ServerHandler + Clone) -> io::Result<()> {
-        let protocol = Protocol::of(handler, &self.config.limits);
+        let protocol = ProtocolHandler::with_handler(handler, &self.config.limits);
         self.serve_protocol(protocol).await
     }
 
-    async fn serve_protocol(self, protocol: Protocol) -> io::Result<()> {
+    async fn serve_protocol(self, protocol: ProtocolHandler) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let limits = &self.config.limits;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             protocol,
             logins: LoginLimits::new(limits),
             tokens: TokenLimits::new(limits),
@@ -209,16 +208,16 @@ impl Http {
             config: self.config,
             origin_check: self.origin_check,
             shutdown: self.shutdown,
-            work: TaskTracker::new(),
+            running_requests: TaskTracker::new(),
         });
         let router = Router::new()
-            .route(PATH, any(handler::answer))
-            .route("/livez", get(health::alive))
-            .route("/readyz", get(health::ready))
-            .route("/metrics", get(health::metrics))
-            .fallback(health::nothing_here)
+            .route(PATH, any(handler::serve_mcp))
+            .route("/livez", get(health::serve_liveness))
+            .route("/readyz", get(health::serve_readiness))
+            .route("/metrics", get(health::serve_metrics))
+            .fallback(health::serve_not_found)
             .with_state(shared.clone());
-        connections::run(listener, router, &shared).await;
+        connections::serve_connections(listener, router, &shared).await;
         Ok(())
     }
 }
@@ -226,30 +225,30 @@ impl Http {
 #[async_trait]
 impl Transport for Http {
     fn start(&mut self) -> io::Result<Option<SocketAddr>> {
-        self.shutdown = Shutdown::by_signals(false)?;
+        self.shutdown = Shutdown::on_signals(false)?;
         self.address().map(Some)
     }
 
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
-        let protocol = Protocol::new(service, &self.config.limits);
+        let protocol = ProtocolHandler::new(service, &self.config.limits);
         self.serve_protocol(protocol).await
     }
 }
 
-struct Shared {
+struct ServerState {
     config: Config,
     origin_check: OriginCheck,
     logins: LoginLimits,
     tokens: TokenLimits,
     bodies: BodyReader,
-    protocol: Protocol,
+    protocol: ProtocolHandler,
     shutdown: Shutdown,
-    /// Running requests, with or without a waiting client.
-    work: TaskTracker,
+    /// Running requests, also those whose client has disconnected.
+    running_requests: TaskTracker,
 }
 
-impl Shared {
-    fn is_ending(&self) -> bool {
+impl ServerState {
+    fn is_shutting_down(&self) -> bool {
         self.shutdown.finish.is_cancelled()
     }
 }

@@ -1,4 +1,4 @@
-//! Request bodies, with limits on size, time and the memory of all together.
+//! Reads request bodies within limits on size, time and total memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::Limits;
 use crate::error_response::ErrorResponse;
 use crate::rate_limit::{PermitPair, acquire_both};
 
-/// Bodies up to this size, in bytes, need no budget: the number of connections limits them.
-const SMALL: u64 = 16 * 1024;
-/// Time limit for discarding the body of a refused request.
-const DISCARD_TIME: Duration = Duration::from_secs(1);
-/// Bytes of one permit of a budget.
-const STEP: usize = 1024;
-/// One token gets this fraction of the whole budget, and at least one body.
-const TOKEN_SHARE: usize = 4;
+/// Bodies up to this many bytes need no budget: the number of connections limits them.
+const UNBUDGETED_BYTES: u64 = 16 * 1024;
+/// Time limit for discarding the body of a rejected request.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes per permit of a budget.
+const BYTES_PER_PERMIT: usize = 1024;
+/// One token gets this fraction of the total budget, but at least one body.
+const TOKEN_BUDGET_DIVISOR: usize = 4;
 
-fn budget(bytes: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(bytes.div_ceil(STEP).min(Semaphore::MAX_PERMITS)))
+fn byte_budget(bytes: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(bytes.div_ceil(BYTES_PER_PERMIT).min(Semaphore::MAX_PERMITS)))
 }
 
-/// The budget of one token, so that its slow bodies do not delay other tokens.
+/// Returns the budget of one token, so that its slow bodies do not delay other tokens.
 pub(crate) fn token_budget(limits: &Limits) -> Arc<Semaphore> {
-    budget(limits.body.max(limits.bodies / TOKEN_SHARE))
+    byte_budget(limits.body.max(limits.bodies / TOKEN_BUDGET_DIVISOR))
 }
 
 pub(crate) struct BodyReader {
@@ -41,54 +41,64 @@ pub(crate) struct BodyReader {
 
 impl BodyReader {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let budget = budget(limits.bodies.max(limits.body));
+        let budget = byte_budget(limits.bodies.max(limits.body));
         Self { max_bytes: limits.body, time: limits.body_time, budget }
     }
 
-    /// Reads a whole body and takes its part of the token's budget.
-    pub(crate) async fn read(
+    /// Reads a body and acquires its part of the token's budget and of the total budget.
+    pub(crate) async fn read_body(
         &self,
         body: Body,
-        share: &Arc<Semaphore>,
+        token_budget: &Arc<Semaphore>,
     ) -> Result<(Bytes, Option<PermitPair>), ErrorResponse> {
         let size = body.size_hint().upper().unwrap_or(self.max_bytes as u64);
         if size > self.max_bytes as u64 {
             return Err(self.too_large());
         }
-        let permit = if size > SMALL { Some(self.permit(size, share).await?) } else { None };
+        let permit = if size > UNBUDGETED_BYTES {
+            Some(self.acquire_budget(size, token_budget).await?)
+        } else {
+            None
+        };
         let reading = Limited::new(body, self.max_bytes).collect();
         match timeout(self.time, reading).await {
             Ok(Ok(read)) => Ok((read.to_bytes(), permit)),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_large()),
             Ok(Err(_)) => {
-                let message = "The body can't be read: its length or its chunks are wrong.";
-                Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message).closing())
+                let message = "body: its length or its chunks are invalid";
+                Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message)
+                    .closing_connection())
             }
             Err(_) => {
-                let message = "The body took too long.";
-                Err(ErrorResponse::invalid(StatusCode::REQUEST_TIMEOUT, message).closing())
+                let message = "body: took too long";
+                Err(ErrorResponse::invalid_request(StatusCode::REQUEST_TIMEOUT, message)
+                    .closing_connection())
             }
         }
     }
 
-    async fn permit(&self, size: u64, share: &Arc<Semaphore>) -> Result<PermitPair, ErrorResponse> {
-        let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
+    async fn acquire_budget(
+        &self,
+        size: u64,
+        token_budget: &Arc<Semaphore>,
+    ) -> Result<PermitPair, ErrorResponse> {
+        let steps = u32::try_from(size.div_ceil(BYTES_PER_PERMIT as u64)).unwrap_or(u32::MAX);
         let due = Instant::now() + self.time;
-        acquire_both(share, &self.budget, steps, due).await.ok_or_else(|| {
-            let message = "Too many large bodies are being read. Nothing was done; try again.";
-            ErrorResponse::busy(message).closing()
+        acquire_both(token_budget, &self.budget, steps, due).await.ok_or_else(|| {
+            let message = "Too many large bodies are being read. Nothing was changed; try again.";
+            ErrorResponse::busy(message).closing_connection()
         })
     }
 
     fn too_large(&self) -> ErrorResponse {
-        let message = format!("A body may have at most {} bytes.", self.max_bytes);
-        ErrorResponse::invalid(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
+        let message = format!("body: longer than {} bytes", self.max_bytes);
+        ErrorResponse::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message).closing_connection()
     }
 }
 
-/// Discards the body of a refused request. False if it is too long or too late: then the connection
-/// must be closed, or the rest would be taken for the next request.
-pub(crate) async fn discard(body: Body) -> bool {
-    let is_small = body.size_hint().upper().is_some_and(|size| size <= SMALL);
-    is_small && matches!(timeout(DISCARD_TIME, body.collect()).await, Ok(Ok(_)))
+/// Discards the body of a rejected request. False if it is too long or too slow: the connection
+/// must then be closed, or the rest would be parsed as the next request.
+pub(crate) async fn discard_body(body: Body) -> bool {
+    let is_small = body.size_hint().upper().is_some_and(|size| size <= UNBUDGETED_BYTES);
+    is_small && matches!(timeout(DISCARD_TIMEOUT, body.collect()).await, Ok(Ok(_)))
 }

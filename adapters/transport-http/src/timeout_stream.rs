@@ -1,7 +1,7 @@
-//! A socket with time limits for the headers of a request and for a peer that reads no response.
+//! Socket with time limits for request headers and for unread responses.
 //!
-//! hyper has one limit for both idle connections and slow headers, which is used for idle
-//! connections, and none for unread responses.
+//! hyper has one limit for both idle connections and slow headers, used here for idle connections,
+//! and none for unread responses.
 
 use std::io;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ pub(crate) struct TimeoutStream<S> {
     stream: S,
     /// True between the headers of a request and its response. Set by the handler.
     in_request: Arc<AtomicBool>,
-    header_time: Duration,
-    unread: Duration,
-    /// When headers in progress must be complete.
+    header_timeout: Duration,
+    unread_timeout: Duration,
+    /// Deadline of the headers in progress.
     headers_due: Option<Instant>,
-    reading: Timer,
-    /// When the peer must have read a part of the response.
-    taken_due: Option<Instant>,
-    writing: Timer,
+    read_timer: LazyTimer,
+    /// Time by which the peer must have read a part of the response.
+    write_due: Option<Instant>,
+    write_timer: LazyTimer,
 }
 
 impl<S> TimeoutStream<S> {
@@ -34,27 +34,27 @@ impl<S> TimeoutStream<S> {
         Self {
             stream,
             in_request,
-            header_time: limits.header_time,
-            unread: limits.unread,
+            header_timeout: limits.header_time,
+            unread_timeout: limits.unread,
             headers_due: Some(Instant::now() + limits.header_time),
-            reading: Timer::default(),
-            taken_due: None,
-            writing: Timer::default(),
+            read_timer: LazyTimer::default(),
+            write_due: None,
+            write_timer: LazyTimer::default(),
         }
     }
 
-    /// The outcome of a write, or the error that the peer reads nothing.
-    fn written<T>(
+    /// Returns the outcome of a write, or an error if the peer has read nothing for too long.
+    fn check_write<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.taken_due = None;
+            self.write_due = None;
             return written;
         }
-        let due = *self.taken_due.get_or_insert_with(|| Instant::now() + self.unread);
-        ready!(self.writing.poll(context, due));
+        let due = *self.write_due.get_or_insert_with(|| Instant::now() + self.unread_timeout);
+        ready!(self.write_timer.poll(context, due));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -73,15 +73,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
             return read;
         }
         if buffer.filled().len() > before && this.headers_due.is_none() {
-            this.headers_due = Some(Instant::now() + this.header_time);
+            this.headers_due = Some(Instant::now() + this.header_timeout);
         }
         let Some(due) = this.headers_due else { return read };
         if read.is_ready() {
-            // A peer that sends single bytes is late, too.
+            // Checked here too, so that sending single bytes does not extend the time.
             let late = Instant::now() >= due;
             return if late { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read };
         }
-        ready!(this.reading.poll(context, due));
+        ready!(this.read_timer.poll(context, due));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -94,7 +94,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.written(context, written)
+        this.check_write(context, written)
     }
 
     fn poll_write_vectored(
@@ -104,7 +104,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(context, bytes);
-        this.written(context, written)
+        this.check_write(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -120,11 +120,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     }
 }
 
-/// A timer that is created on first use.
+/// Timer that is created on first use, because most connections never need it.
 #[derive(Default)]
-struct Timer(Option<Pin<Box<Sleep>>>);
+struct LazyTimer(Option<Pin<Box<Sleep>>>);
 
-impl Timer {
+impl LazyTimer {
     fn poll(&mut self, context: &mut Context<'_>, due: Instant) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(due)));
         if sleep.deadline() != due {

@@ -1,4 +1,4 @@
-//! rmcp's `Transport` over lines: reads, queues, answers malformed lines, and drains at the end.
+//! Implements rmcp's `Transport` over lines: queues requests, rejects malformed lines, and drains.
 
 use std::borrow::Cow;
 use std::io;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reqlore_domain::error::ErrorKind;
-use reqlore_mcp::convert::code;
-use reqlore_mcp::server::Server;
+use reqlore_mcp::convert::error_code;
+use reqlore_mcp::jsonrpc;
+use reqlore_mcp::server::McpServer;
 use reqlore_mcp::shutdown::Shutdown;
-use reqlore_mcp::wire;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage,
@@ -25,154 +25,153 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::Limits;
-use crate::lines::{Lines, Read};
-use crate::order::{InFlight, Next, Queue, RunMode};
+use crate::line_reader::{LineReader, ReadStep};
+use crate::scheduler::{InFlight, NextStep, RequestQueue, RunMode};
 
-/// Bytes of unread responses above which no further request runs.
-const UNSENT: usize = 4 * 1024 * 1024;
-/// How long closing waits for a response that is being written.
-const CLOSE: Duration = Duration::from_secs(1);
+/// No further request runs while the client has not read more than this many bytes of responses.
+const MAX_UNSENT_BYTES: usize = 4 * 1024 * 1024;
+/// Time for a response that is being written when the connection closes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+type PendingWrite = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-pub(crate) struct Connection<R, W> {
-    lines: Lines<R>,
-    output: Arc<Output<W>>,
-    queue: Queue,
-    /// Knows which requests must run alone, and ends subscriptions.
-    server: Server,
+pub(crate) struct StdioConnection<R, W> {
+    lines: LineReader<R>,
+    output: Arc<ClientOutput<W>>,
+    queue: RequestQueue,
+    server: McpServer,
     limits: Limits,
     shutdown: Shutdown,
-    /// An error response being written. Kept here, because `receive` may be dropped and called
-    /// again in the middle of it.
-    pending: Option<Writing>,
-    malformed: usize,
-    /// Set once input has ended: the deadline of accepted requests.
-    ends: Option<Instant>,
+    /// Error response being written. Stored here, because rmcp may drop `receive` during the write
+    /// and call it again.
+    pending_write: Option<PendingWrite>,
+    malformed_lines: usize,
+    /// Deadline of accepted requests, set at the end of the input.
+    drain_deadline: Option<Instant>,
 }
 
-struct Output<W> {
-    write: Mutex<W>,
-    /// The client no longer reads responses.
-    gone: AtomicBool,
-    /// Bytes of responses not read yet.
-    unsent: AtomicUsize,
+struct ClientOutput<W> {
+    writer: Mutex<W>,
+    /// True if the client no longer reads responses.
+    is_closed: AtomicBool,
+    /// Bytes of responses that the client has not read.
+    unsent_bytes: AtomicUsize,
     in_flight: InFlight,
 }
 
-impl<W: AsyncWrite + Unpin> Output<W> {
+impl<W: AsyncWrite + Unpin> ClientOutput<W> {
     /// True if too many responses are unread to run another request.
     fn is_full(&self) -> bool {
-        self.unsent.load(Ordering::Relaxed) > UNSENT
+        self.unsent_bytes.load(Ordering::Relaxed) > MAX_UNSENT_BYTES
     }
 
-    async fn write(&self, line: &[u8]) -> io::Result<()> {
-        self.unsent.fetch_add(line.len(), Ordering::Relaxed);
-        let written = self.write_now(line).await;
-        self.unsent.fetch_sub(line.len(), Ordering::Relaxed);
+    async fn write_line(&self, line: &[u8]) -> io::Result<()> {
+        self.unsent_bytes.fetch_add(line.len(), Ordering::Relaxed);
+        let written = self.write_and_flush(line).await;
+        self.unsent_bytes.fetch_sub(line.len(), Ordering::Relaxed);
         self.in_flight.changed.notify_one();
         written
     }
 
-    async fn write_now(&self, line: &[u8]) -> io::Result<()> {
-        let mut write = self.write.lock().await;
-        let written = match write.write_all(line).await {
-            Ok(()) => write.flush().await,
+    async fn write_and_flush(&self, line: &[u8]) -> io::Result<()> {
+        let mut writer = self.writer.lock().await;
+        let written = match writer.write_all(line).await {
+            Ok(()) => writer.flush().await,
             failed => failed,
         };
         if written.is_err() {
-            self.gone.store(true, Ordering::Relaxed);
+            self.is_closed.store(true, Ordering::Relaxed);
         }
         written
     }
 }
 
-impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connection<R, W> {
+impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioConnection<R, W> {
     pub(crate) fn new(
-        read: R,
-        write: W,
+        reader: R,
+        writer: W,
         limits: Limits,
         shutdown: Shutdown,
-        server: Server,
+        server: McpServer,
     ) -> Self {
-        let output = Output {
-            write: Mutex::new(write),
-            gone: AtomicBool::new(false),
-            unsent: AtomicUsize::new(0),
+        let output = ClientOutput {
+            writer: Mutex::new(writer),
+            is_closed: AtomicBool::new(false),
+            unsent_bytes: AtomicUsize::new(0),
             in_flight: InFlight::default(),
         };
         Self {
-            lines: Lines::new(read, limits.line),
+            lines: LineReader::new(reader, limits.line),
             output: Arc::new(output),
-            queue: Queue::new(limits),
+            queue: RequestQueue::new(limits),
             server,
             limits,
             shutdown,
-            pending: None,
-            malformed: 0,
-            ends: None,
+            pending_write: None,
+            malformed_lines: 0,
+            drain_deadline: None,
         }
     }
 
-    /// The next message to deliver; `None` at the end. Cancel safe: everything read is in `self`.
-    async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+    /// Returns the next message to deliver; `None` at the end. Cancel safe: `self` keeps the input.
+    async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if self.is_late() {
-                self.give_up().await;
+            if self.is_past_deadline() {
+                self.abandon_requests().await;
             }
-            if self.pending.is_some() {
+            if self.pending_write.is_some() {
                 self.finish_writing().await.ok()?;
                 continue;
             }
-            let held_until = match self.queue.next(&self.output.in_flight, self.output.is_full()) {
-                Next::Deliver(message) => return Some(*message),
-                Next::Duplicate(id) => {
-                    let error =
-                        ErrorData::invalid_request("a request with this id is running", None);
-                    self.answer(wire::error_line(&id_value(&id), &error));
+            let step = self.queue.next_step(&self.output.in_flight, self.output.is_full());
+            let due = match step {
+                NextStep::Deliver(message) => return Some(*message),
+                NextStep::Duplicate(id) => {
+                    let reason = "id: a request with this id is running; use a new id";
+                    let error = ErrorData::invalid_request(reason, None);
+                    self.start_response(jsonrpc::error_line(&id_value(&id), &error));
                     continue;
                 }
-                Next::Empty | Next::Wait => None,
-                Next::WaitUntil(due) => Some(due),
+                NextStep::Empty | NextStep::Wait => None,
+                NextStep::WaitUntil(due) => Some(due),
             };
-            if self.is_over() {
+            if self.is_finished() {
                 return None;
             }
-            if let Some(message) = self.wait(held_until).await {
+            if let Some(message) = self.wait_for_event(due).await {
                 return Some(message);
             }
         }
     }
 
-    /// True if no client or, after the end of input, no request is left.
-    fn is_over(&self) -> bool {
-        let idle = self.queue.is_empty() && self.output.in_flight.is_empty();
-        (self.ends.is_some() && idle) || self.output.gone.load(Ordering::Relaxed)
+    /// True if the client is gone or, after the end of the input, every request is complete.
+    fn is_finished(&self) -> bool {
+        let is_idle = self.queue.is_empty() && self.output.in_flight.is_empty();
+        (self.drain_deadline.is_some() && is_idle) || self.output.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Stops reading. Subscriptions end with their last response and are not waited for.
-    fn end(&mut self) {
-        self.ends = Some(Instant::now() + self.limits.drain);
-        self.server.finish();
+    /// Stops reading, and starts the deadline. Subscriptions end with their last response.
+    fn begin_drain(&mut self) {
+        self.drain_deadline = Some(Instant::now() + self.limits.drain);
+        self.server.end_subscriptions();
     }
 
-    /// True after the deadline of accepted requests.
-    fn is_late(&self) -> bool {
-        self.ends.is_some_and(|ends| Instant::now() >= ends)
+    fn is_past_deadline(&self) -> bool {
+        self.drain_deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Answers accepted requests that never ran with an error, and asks rmcp to end, which gives
-    /// running ones two more seconds.
-    async fn give_up(&mut self) {
+    /// Rejects accepted requests that have not started, and asks rmcp to end. rmcp gives running
+    /// requests two more seconds. Never returns.
+    async fn abandon_requests(&mut self) {
         let error = ErrorData::new(
-            ErrorCode(code(ErrorKind::Busy)),
-            "The server is ending. This request was not run; nothing was changed.",
+            ErrorCode(error_code(ErrorKind::Busy)),
+            "The server is shutting down. The request was not run; nothing was changed.",
             None,
         );
-        while let Some(id) = self.queue.take_request() {
-            let line = wire::error_line(&id_value(&id), &error);
+        while let Some(id) = self.queue.pop_request() {
+            let line = jsonrpc::error_line(&id_value(&id), &error);
             let output = Arc::clone(&self.output);
-            tokio::spawn(async move { output.write(&line).await });
+            tokio::spawn(async move { output.write_line(&line).await });
         }
         self.shutdown.abort.cancel();
         std::future::pending::<()>().await;
@@ -180,120 +179,129 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
 
     /// Continues to write the pending response, unless the deadline comes first.
     async fn finish_writing(&mut self) -> io::Result<()> {
-        let late = until(self.ends);
-        let Some(writing) = &mut self.pending else { return Ok(()) };
+        let deadline = sleep_until_some(self.drain_deadline);
+        let Some(writing) = &mut self.pending_write else { return Ok(()) };
         tokio::select! {
             written = writing => {
-                self.pending = None;
+                self.pending_write = None;
                 written
             }
-            () = self.shutdown.finish.cancelled(), if self.ends.is_none() => {
-                self.end();
+            () = self.shutdown.finish.cancelled(), if self.drain_deadline.is_none() => {
+                self.begin_drain();
                 Ok(())
             }
-            () = late => Ok(()),
+            () = deadline => Ok(()),
         }
     }
 
-    /// Waits for an event. Returns a message that may overtake all others.
-    async fn wait(&mut self, held_until: Option<Instant>) -> Option<ClientJsonRpcMessage> {
-        let timer = until(held_until.into_iter().chain(self.ends).min());
-        let reading = self.ends.is_none() && self.queue.has_room();
-        let read = tokio::select! {
-            () = self.output.in_flight.changed.notified() => return None,
-            () = self.shutdown.finish.cancelled(), if self.ends.is_none() => Ok(Read::End),
-            () = timer => return None,
-            read = self.lines.read(), if reading => read,
+    /// Waits for an event or until `due`. Returns a notification that is not queued.
+    async fn wait_for_event(&mut self, due: Option<Instant>) -> Option<ClientJsonRpcMessage> {
+        let timer = match (due, self.drain_deadline) {
+            (Some(due), Some(deadline)) => Some(due.min(deadline)),
+            (due, deadline) => due.or(deadline),
         };
-        match read {
-            Ok(Read::Part) => None,
-            Ok(Read::Line) => self.accept(),
-            Ok(Read::TooLong) => {
-                let reason = format!("a line may have at most {} bytes", self.limits.line);
+        let is_draining = self.drain_deadline.is_some();
+        // A full queue stops reading, so that the client has to wait.
+        let can_read = !is_draining && self.queue.has_room();
+        let step = tokio::select! {
+            () = self.output.in_flight.changed.notified() => return None,
+            () = self.shutdown.finish.cancelled(), if !is_draining => Ok(ReadStep::End),
+            () = sleep_until_some(timer) => return None,
+            step = self.lines.read_step(), if can_read => step,
+        };
+        match step {
+            Ok(ReadStep::Part) => None,
+            Ok(ReadStep::Line) => self.accept_line(),
+            Ok(ReadStep::TooLong) => {
+                let reason = format!("line: longer than {} bytes", self.limits.line);
                 let error = ErrorData::invalid_request(reason, None);
-                self.refuse(Some(wire::error_line(&Value::Null, &error)));
+                self.reject_line(Some(jsonrpc::error_line(&Value::Null, &error)));
                 None
             }
-            Ok(Read::End) | Err(_) => {
-                self.end();
+            Ok(ReadStep::End) | Err(_) => {
+                self.begin_drain();
                 None
             }
         }
     }
 
-    /// Queues the line that was just read. Notifications do not wait.
-    fn accept(&mut self) -> Option<ClientJsonRpcMessage> {
-        let line = self.lines.line();
+    /// Queues the line that was just read. Returns a notification, which must not wait.
+    fn accept_line(&mut self) -> Option<ClientJsonRpcMessage> {
+        let line = self.lines.trimmed_line();
         if line.is_empty() {
             return None;
         }
         let bytes = line.len();
-        match wire::read(line) {
+        match jsonrpc::parse_message(line) {
             Ok(message) => {
-                self.malformed = 0;
+                self.malformed_lines = 0;
                 match &message {
                     JsonRpcMessage::Notification(notification) => {
-                        return self.notified(&notification.notification).then_some(message);
+                        let is_delivered = self.should_deliver(&notification.notification);
+                        return if is_delivered { Some(message) } else { None };
                     }
                     JsonRpcMessage::Request(request) => {
-                        let exclusive = self.server.is_exclusive(&request.request);
-                        self.queue.push(message, bytes, exclusive);
+                        let is_exclusive = self.server.is_exclusive(&request.request);
+                        self.queue.push(message, bytes, is_exclusive);
                     }
                     _ => self.queue.push(message, bytes, false),
                 }
             }
-            Err(malformed) => self.refuse(malformed.answer),
+            Err(malformed) => self.reject_line(malformed.response),
         }
         None
     }
 
-    /// True if rmcp must get this notification. A running write is not cancelled: it finishes and
-    /// is answered, so that the caller knows the outcome.
-    fn notified(&mut self, notification: &ClientNotification) -> bool {
+    /// True if rmcp must receive this notification. The cancellation of a running write is dropped:
+    /// the write finishes and gets its response, so that the client knows the outcome.
+    fn should_deliver(&mut self, notification: &ClientNotification) -> bool {
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;
         };
         let Some(id) = &cancelled.params.request_id else { return true };
-        if self.queue.cancel(id) {
+        if self.queue.cancel_waiting(id) {
             return false;
         }
-        match self.output.in_flight.mode(id) {
+        match self.output.in_flight.run_mode(id) {
             Some(RunMode::Exclusive) => false,
             Some(RunMode::Shared | RunMode::Subscription) => {
-                self.output.in_flight.completed(id);
+                self.output.in_flight.mark_completed(id);
                 true
             }
             None => true,
         }
     }
 
-    fn answer(&mut self, line: Vec<u8>) {
+    fn start_response(&mut self, line: Vec<u8>) {
         let output = Arc::clone(&self.output);
-        self.pending = Some(Box::pin(async move { output.write(&line).await }));
+        self.pending_write = Some(Box::pin(async move { output.write_line(&line).await }));
     }
 
-    fn refuse(&mut self, answer: Option<Vec<u8>>) {
-        if let Some(line) = answer {
-            self.answer(line);
+    fn reject_line(&mut self, error_line: Option<Vec<u8>>) {
+        if let Some(line) = error_line {
+            self.start_response(line);
         }
-        self.malformed += 1;
-        if self.malformed >= self.limits.malformed {
-            tracing::error!(lines = self.malformed, "too many malformed lines in a row; ending");
-            self.end();
+        self.malformed_lines += 1;
+        if self.malformed_lines >= self.limits.malformed {
+            tracing::error!(
+                lines = self.malformed_lines,
+                "connection closed: too many malformed lines in a row"
+            );
+            self.begin_drain();
         }
     }
 }
 
-/// Resolves at that time; never without one.
-async fn until(time: Option<Instant>) {
+/// Resolves at this time; never if there is none.
+async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
 
-/// The request that this notification confirms as a subscription.
-fn acknowledged(notification: &ServerNotification) -> Option<RequestId> {
+/// Returns the id of the request that this notification confirms as a subscription.
+fn acknowledged_subscription(notification: &ServerNotification) -> Option<RequestId> {
     match notification {
         ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged) => {
             acknowledged.extensions.get::<NotificationMetaObject>()?.subscription_id()
@@ -306,7 +314,7 @@ fn id_value(id: &RequestId) -> Value {
     serde_json::to_value(id).unwrap_or_default()
 }
 
-impl<R, W> Transport<RoleServer> for Connection<R, W>
+impl<R, W> Transport<RoleServer> for StdioConnection<R, W>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -325,17 +333,17 @@ where
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
-            let written = output.write(&line).await;
+            let written = output.write_line(&line).await;
             match &message {
-                JsonRpcMessage::Response(response) => output.in_flight.completed(&response.id),
+                JsonRpcMessage::Response(response) => output.in_flight.mark_completed(&response.id),
                 JsonRpcMessage::Error(error) => {
                     if let Some(id) = &error.id {
-                        output.in_flight.completed(id);
+                        output.in_flight.mark_completed(id);
                     }
                 }
                 JsonRpcMessage::Notification(notification) => {
-                    if let Some(id) = acknowledged(&notification.notification) {
-                        output.in_flight.subscribed(&id);
+                    if let Some(id) = acknowledged_subscription(&notification.notification) {
+                        output.in_flight.mark_subscribed(&id);
                     }
                 }
                 JsonRpcMessage::Request(_) => {}
@@ -345,13 +353,13 @@ where
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        self.next().await
+        self.next_message().await
     }
 
     async fn close(&mut self) -> io::Result<()> {
         // An unread response may hold the lock forever.
-        match tokio::time::timeout(CLOSE, self.output.write.lock()).await {
-            Ok(mut write) => write.shutdown().await,
+        match tokio::time::timeout(CLOSE_TIMEOUT, self.output.writer.lock()).await {
+            Ok(mut writer) => writer.shutdown().await,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }

@@ -1,11 +1,11 @@
-//! A strict transport over standard input and output: one JSON-RPC message a line.
+//! Strict transport over standard input and output: one JSON-RPC message per line.
 //!
-//! rmcp implements the protocol. End of input and SIGTERM both drain: accepted requests are
-//! answered within ten seconds, then the transport ends.
+//! rmcp implements the protocol. The end of input and SIGTERM both drain: accepted requests get
+//! their responses within ten seconds, then the transport ends.
 
 mod connection;
-mod lines;
-mod order;
+mod line_reader;
+mod scheduler;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
-use reqlore_mcp::server::{ConnectionService, Server};
+use reqlore_mcp::server::{ConnectionService, McpServer};
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
@@ -24,25 +24,25 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(target_os = "linux")]
 use tokio::{io::Interest, net::unix::pipe};
 
-use connection::Connection;
+use connection::StdioConnection;
 
 /// Limits of one connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Maximum bytes of a line.
     pub line: usize,
-    /// Maximum waiting messages; at the limit standard input is not read.
+    /// Maximum waiting messages. At the limit standard input is not read.
     pub queue: usize,
     /// Maximum bytes of waiting messages.
     pub queue_bytes: usize,
-    /// Maximum requests that run at once.
+    /// Maximum requests that run in parallel.
     pub in_flight: usize,
-    /// Malformed lines in a row after which the connection ends.
+    /// Maximum malformed lines in a row, after which the connection closes.
     pub malformed: usize,
-    /// How long a read waits for earlier ones before it runs in parallel.
+    /// Time that a read waits for earlier requests before it runs in parallel.
     pub grace: Duration,
-    /// Time for accepted requests after the end of input. rmcp adds two seconds and closing one:
-    /// ten in all.
+    /// Time for accepted requests after the end of input. rmcp adds two seconds and closing adds
+    /// one: ten in total.
     pub drain: Duration,
 }
 
@@ -60,10 +60,9 @@ impl Default for Limits {
     }
 }
 
-/// Serves one client over standard input and output.
+/// Transport for one client over standard input and output.
 #[derive(Debug)]
 pub struct Stdio {
-    /// The local user.
     pub caller: Caller,
     pub limits: Limits,
     /// Set by [`Transport::start`].
@@ -86,10 +85,10 @@ impl Stdio {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let server = Server::new(service, self.caller);
+        let server = McpServer::new(service, self.caller);
         let handler = ConnectionService(server.clone());
         let abort = self.shutdown.abort.clone();
-        let connection = Connection::new(read, write, self.limits, self.shutdown, server);
+        let connection = StdioConnection::new(read, write, self.limits, self.shutdown, server);
         let running = serve_directly_with_ct(handler, connection, Some(default_peer()), abort);
         running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }
@@ -98,8 +97,8 @@ impl Stdio {
 #[async_trait]
 impl Transport for Stdio {
     fn start(&mut self) -> io::Result<Option<SocketAddr>> {
-        widen_output();
-        self.shutdown = Shutdown::by_signals(true)?;
+        enlarge_output_pipe();
+        self.shutdown = Shutdown::on_signals(true)?;
         Ok(None)
     }
 
@@ -107,7 +106,7 @@ impl Transport for Stdio {
         let (read, write) = rmcp::transport::stdio_pipes();
         let finish = self.shutdown.finish.clone();
         let reader = tokio::spawn(async move {
-            reader_gone().await;
+            client_closed().await;
             finish.cancel();
         });
         let ended = self.serve_on(read, write, service).await;
@@ -116,18 +115,18 @@ impl Transport for Stdio {
     }
 }
 
-/// Widens the pipe so that a large response needs one write instead of steps of 64 KiB that each
+/// Enlarges the pipe, so that a large response needs one write instead of steps of 64 KiB that each
 /// wait for the client.
-fn widen_output() {
+fn enlarge_output_pipe() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::pipe::fcntl_setpipe_size(io::stdout(), 1024 * 1024) {
-        tracing::debug!(%error, "standard output was not widened");
+        tracing::debug!(%error, "enlarging the pipe of standard output failed");
     }
 }
 
-/// Resolves when the client closed its end, even if nothing is being written. Never resolves where
-/// the system does not report it; then the next write fails.
-async fn reader_gone() {
+/// Resolves when the client closes its end, also while nothing is being written. Never resolves on
+/// systems that do not report it; there the next write fails.
+async fn client_closed() {
     #[cfg(target_os = "linux")]
     if let Ok(output) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1")
         && output.ready(Interest::ERROR).await.is_ok()
@@ -137,8 +136,8 @@ async fn reader_gone() {
     std::future::pending::<()>().await;
 }
 
-/// The assumed client before a handshake: the first revision with structured results, so that plain
-/// `tools/call` lines work.
+/// Returns the client assumed before a handshake. Its revision is the first one with structured
+/// results, so that plain `tools/call` lines work.
 fn default_peer() -> InitializeRequestParams {
     let client = Implementation::new("unknown", "0");
     InitializeRequestParams::new(ClientCapabilities::default(), client)

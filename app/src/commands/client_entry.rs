@@ -1,4 +1,4 @@
-//! A client's entry for this server, parsed independently of the client that wrote it.
+//! Parses a client's entry for this server, in the format of any client.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use crate::client_environment::NAME;
 use crate::settings::{self, FILE_VARIABLE, Flags};
 
 pub(super) const NPX: &str = "npx";
-/// Spellings of a variable in a value: `${env:NAME}`, `{env:NAME}`, `${NAME}`.
-const VARIABLES: [&str; 3] = ["${env:", "{env:", "${"];
-/// A variable that the client asks its user for.
-const INPUT: &str = "${input:";
+/// Beginnings of a variable in a value, before its name.
+const VARIABLE_PREFIXES: [&str; 3] = ["${env:", "{env:", "${"];
+/// Beginning of a variable whose value the client requests from its user.
+const INPUT_PREFIX: &str = "${input:";
 const SETTING_PREFIXES: [&str; 2] = ["REQLORE_", "REQLIX_"];
-/// Flags that `doctor` replaces when it starts an entry, so that no file of the user is touched.
-const REPLACED: [&str; 5] = ["--root", "--storage", "--config", "--transport", "--log"];
+/// Flags that `doctor` replaces when it starts an entry, so that it changes no file of the user.
+const REPLACED_FLAGS: [&str; 5] = ["--root", "--storage", "--config", "--transport", "--log"];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientEntry {
@@ -28,7 +28,7 @@ pub(super) enum ClientEntry {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenSource {
     Variable(String),
-    /// The client asks its user.
+    /// The client requests the token from its user.
     Input,
     None,
 }
@@ -59,22 +59,32 @@ impl CommandEntry {
             nested @ Value::Object(_) => (nested, nested.get("path")?),
             command => (value, command),
         };
-        let words =
-            std::iter::once(command).chain(entry.get("args").filter(|args| args.is_array()));
-        let mut words = words.flat_map(|word| match word {
-            Value::Array(words) => words.iter().map(text).collect(),
-            Value::String(program) => vec![program.clone()],
-            _ => Vec::new(),
-        });
-        let program = words.next()?;
-        let maps = ["env", "environment"].iter().filter_map(|key| entry.get(*key)?.as_object());
-        let variables = maps.flatten().map(|(name, value)| (name.clone(), text(value))).collect();
-        Some(Self { program, arguments: words.collect(), variables })
+        let mut words = Vec::new();
+        match command {
+            Value::Array(items) => words.extend(items.iter().map(text_of)),
+            Value::String(program) => words.push(program.clone()),
+            _ => {}
+        }
+        if let Some(Value::Array(items)) = entry.get("args") {
+            words.extend(items.iter().map(text_of));
+        }
+        if words.is_empty() {
+            return None;
+        }
+        let program = words.remove(0);
+        let mut variables = Vec::new();
+        for key in ["env", "environment"] {
+            if let Some(Value::Object(map)) = entry.get(key) {
+                variables.extend(map.iter().map(|(name, value)| (name.clone(), text_of(value))));
+            }
+        }
+        Some(Self { program, arguments: words, variables })
     }
 
-    /// The package and its arguments of `npx -y reqlore…`.
+    /// The package, possibly with a version, and its arguments in `npx -y reqlore@1.2 …`.
     pub(super) fn npx_package(&self) -> Option<(&str, &[String])> {
         match &*self.arguments {
+            // Without `-y`, npx asks before it installs and the client waits.
             [yes, package, rest @ ..] if yes == "-y" && is_package(package) => {
                 (self.program == NPX).then_some((package, rest))
             }
@@ -82,8 +92,8 @@ impl CommandEntry {
         }
     }
 
-    /// The arguments for Reqlore after a program of that name or `npx -y reqlore`.
-    pub(super) fn own_arguments(&self) -> Option<&[String]> {
+    /// The arguments for Reqlore; `None` if the command does not name Reqlore.
+    pub(super) fn reqlore_arguments(&self) -> Option<&[String]> {
         if Path::new(&self.program).file_stem()? == NAME {
             return Some(&self.arguments);
         }
@@ -92,33 +102,44 @@ impl CommandEntry {
 
     /// The variables that are not settings of this server.
     pub(super) fn foreign_variables(&self) -> Vec<&str> {
-        let is_setting = |name: &str| SETTING_PREFIXES.iter().any(|p| name.starts_with(p));
-        let names = self.variables.iter().map(|(name, _)| name.as_str());
-        names.filter(|name| !is_setting(name)).collect()
+        let mut foreign = Vec::new();
+        for (name, _) in &self.variables {
+            if !SETTING_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                foreign.push(name.as_str());
+            }
+        }
+        foreign
     }
 
     pub(super) fn names_root(&self) -> bool {
-        let is_root = |argument: &String| argument == "--root" || argument.starts_with("--root=");
-        self.arguments.iter().any(is_root)
-            || self.variables.iter().any(|(name, _)| name == "REQLORE_ROOT")
+        // The root may also come from a variable of the entry.
+        let has_flag = self
+            .arguments
+            .iter()
+            .any(|argument| argument == "--root" || argument.starts_with("--root="));
+        has_flag || self.variables.iter().any(|(name, _)| name == "REQLORE_ROOT")
     }
 
-    /// The settings of a stdio server with these arguments and the entry's variables, or the error.
-    pub(super) fn flags(&self, arguments: &[String]) -> Result<Flags, String> {
-        let words = [NAME.to_owned()].into_iter().chain(arguments.iter().cloned());
-        let cli = Cli::try_parse_from(words.chain(self.variables_as_flags(arguments)));
-        let cli = cli.map_err(|error| {
+    /// The settings of a stdio server with these arguments and the entry's variables. The error
+    /// is the reason why such a server would not start.
+    pub(super) fn parse_flags(&self, arguments: &[String]) -> Result<Flags, String> {
+        let mut words = vec![NAME.to_owned()];
+        words.extend(arguments.iter().cloned());
+        words.extend(self.variables_as_flags(arguments));
+        let cli = Cli::try_parse_from(words).map_err(|error| {
             let text = error.to_string();
+            // The other lines show the usage of the command line.
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
         })?;
         if cli.print_config {
-            return Err("--print-config does not serve".to_owned());
+            return Err("--print-config starts no server".to_owned());
         }
         if !matches!(cli.command, None | Some(Command::Configured(ConfiguredCommand::Serve))) {
-            return Err("they name another command than `serve`".to_owned());
+            return Err("another command than `serve`".to_owned());
         }
+        // The client talks to the server over its standard streams.
         if cli.settings.transport.as_deref().is_some_and(|transport| transport != "stdio") {
-            return Err("a client that starts a server needs --transport stdio".to_owned());
+            return Err("a server that a client starts needs --transport stdio".to_owned());
         }
         match &cli.settings.root {
             Some(root) if !root.to_string_lossy().contains("${") && !root.is_dir() => {
@@ -130,17 +151,9 @@ impl CommandEntry {
 
     /// Variables as flags, except those that a flag overrides.
     fn variables_as_flags(&self, arguments: &[String]) -> Vec<String> {
-        let flag = |name: &str| {
-            if name == FILE_VARIABLE {
-                return Some("--config");
-            }
-            let setting = settings::all_settings().find(|setting| setting.variable == Some(name));
-            // This flag has no value, and does not decide where documents are.
-            setting?.flag.filter(|flag| *flag != "--read-only")
-        };
         let mut flags = Vec::new();
         for (name, value) in &self.variables {
-            if let Some(flag) = flag(name)
+            if let Some(flag) = flag_of_variable(name)
                 && !arguments.iter().any(|argument| argument.starts_with(flag))
             {
                 flags.push(format!("{flag}={value}"));
@@ -150,18 +163,27 @@ impl CommandEntry {
     }
 }
 
-/// True for our package of npm, possibly with a version.
+fn flag_of_variable(name: &str) -> Option<&'static str> {
+    if name == FILE_VARIABLE {
+        return Some("--config");
+    }
+    let setting = settings::all_settings().find(|setting| setting.variable == Some(name))?;
+    // This flag takes no value, and does not decide where documents are.
+    setting.flag.filter(|flag| *flag != "--read-only")
+}
+
+/// True for the npm package of Reqlore, possibly with a version.
 pub(super) fn is_package(word: &str) -> bool {
     word.split('@').next() == Some(NAME)
 }
 
-/// The arguments without those in [`REPLACED`].
-pub(super) fn isolated(arguments: &[String]) -> Vec<String> {
+/// The arguments without [`REPLACED_FLAGS`] and their values.
+pub(super) fn without_replaced_flags(arguments: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let flag = word.split('=').next().unwrap_or_default();
-        if !REPLACED.contains(&flag) {
+        if !REPLACED_FLAGS.contains(&flag) {
             kept.push(word.clone());
         } else if flag == word {
             words.next();
@@ -174,29 +196,34 @@ pub(super) fn is_disabled(value: &Value) -> bool {
     value["disabled"] == true || value["enabled"] == false
 }
 
-/// The first key of another type than the client reads, as a message.
-pub(super) fn wrong_type(value: &Value, wanted: &Map<String, Value>) -> Option<String> {
-    let is_same = |a: &Value, b: &Value| std::mem::discriminant(a) == std::mem::discriminant(b);
-    let (key, wanted) =
-        wanted.iter().find(|(key, wanted)| value.get(key).is_some_and(|v| !is_same(v, wanted)))?;
-    Some(format!("`{key}` has another type than it should, for example {wanted}"))
+/// The message for the first key whose type differs from the expected one.
+pub(super) fn wrong_type_message(value: &Value, expected: &Map<String, Value>) -> Option<String> {
+    for (key, expected) in expected {
+        if let Some(actual) = value.get(key)
+            && std::mem::discriminant(actual) != std::mem::discriminant(expected)
+        {
+            return Some(format!("`{key}` has the wrong type; expected a value like {expected}"));
+        }
+    }
+    None
 }
 
-pub(super) fn all_texts(value: &Value) -> Vec<&str> {
+pub(super) fn collect_strings(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
-        Value::Array(items) => items.iter().flat_map(all_texts).collect(),
-        Value::Object(items) => items.values().flat_map(all_texts).collect(),
+        Value::Array(items) => items.iter().flat_map(collect_strings).collect(),
+        Value::Object(items) => items.values().flat_map(collect_strings).collect(),
         _ => Vec::new(),
     }
 }
 
 fn token_source(entry: &Map<String, Value>) -> TokenSource {
-    if let Some(name) = entry.get("bearer_token_env_var").and_then(Value::as_str) {
-        return TokenSource::Variable(name.to_owned());
+    if let Some(Value::String(name)) = entry.get("bearer_token_env_var") {
+        return TokenSource::Variable(name.clone());
     }
-    for text in entry.get("headers").map(all_texts).unwrap_or_default() {
-        if text.contains(INPUT) {
+    let Some(headers) = entry.get("headers") else { return TokenSource::None };
+    for text in collect_strings(headers) {
+        if text.contains(INPUT_PREFIX) {
             return TokenSource::Input;
         }
         if let Some(name) = variable_in(text) {
@@ -206,22 +233,29 @@ fn token_source(entry: &Map<String, Value>) -> TokenSource {
     TokenSource::None
 }
 
+/// The name of the first variable in a value.
 fn variable_in(text: &str) -> Option<String> {
-    if let Some((_, rest)) = VARIABLES.iter().find_map(|begin| text.split_once(begin)) {
-        return rest.split(['}', ':']).next().map(str::to_owned);
+    for prefix in VARIABLE_PREFIXES {
+        if let Some((_, rest)) = text.split_once(prefix) {
+            // A default value may follow the name after a colon.
+            return rest.split(['}', ':']).next().map(str::to_owned);
+        }
     }
     let (_, rest) = text.split_once('$')?;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-    Some(rest[..end].to_owned()).filter(|name| !name.is_empty())
+    if end == 0 { None } else { Some(rest[..end].to_owned()) }
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use reqlore_client_config::{Client, Server};
+    use reqlore_client_config::{Client, ServerSpec};
     use serde_json::json;
 
     use super::*;
@@ -236,12 +270,13 @@ mod tests {
         let (url, token_variable) = ("https://a/mcp".to_owned(), "REQLORE_TOKEN".to_owned());
         for client in Client::ALL {
             let arguments = command.arguments.clone();
-            let server = Server::Command { program: NAME.to_owned(), arguments };
+            let server = ServerSpec::Command { program: NAME.to_owned(), arguments };
             match ClientEntry::parse(&Value::Object(client.entry(&server).unwrap().set)) {
                 ClientEntry::Command(parsed) => assert_eq!(parsed, command, "{client}"),
                 other => panic!("{client}: {other:?}"),
             }
-            let server = Server::Url { url: url.clone(), token_variable: token_variable.clone() };
+            let server =
+                ServerSpec::Url { url: url.clone(), token_variable: token_variable.clone() };
             let Ok(entry) = client.entry(&server) else { continue };
             match ClientEntry::parse(&Value::Object(entry.set)) {
                 ClientEntry::Url { url, token: TokenSource::Variable(name) } => {
@@ -278,7 +313,7 @@ mod tests {
     #[test]
     fn flags_rejects_arguments_that_do_not_serve() {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let check = |text: &str| CommandEntry::default().flags(&words(text)).map(|_| ());
+        let check = |text: &str| CommandEntry::default().parse_flags(&words(text)).map(|_| ());
         for good in ["", "serve", "--root ${workspaceFolder}", "--storage sqlite --read-only"] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
@@ -287,11 +322,13 @@ mod tests {
             ("user add eve --role administrator", "another command"),
             ("--transport http", "--transport stdio"),
             ("--root /no/such/folder", "is not a folder"),
-            ("--print-config", "does not serve"),
+            ("--print-config", "starts no server"),
         ] {
             assert!(check(bad).is_err_and(|error| error.contains(why)), "{bad}");
         }
-        let kept = isolated(&words("serve --root x --read-only --storage=sled:y --toolsets a"));
+        let kept = without_replaced_flags(&words(
+            "serve --root x --read-only --storage=sled:y --toolsets a",
+        ));
         assert_eq!(kept, words("serve --read-only --toolsets a"));
     }
 }

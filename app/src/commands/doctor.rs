@@ -1,7 +1,7 @@
-//! `reqlore doctor`: checks everything a working assistant needs, with the next step per finding.
+//! `reqlore doctor`: checks everything an assistant needs, with the next step for each problem.
 //!
-//! It changes nothing, and the files of a project, which may be a cloned repository, can't make it
-//! start another program or send a token.
+//! It changes nothing. Project files may come from a cloned repository, so they can't make it start
+//! another program or send a token.
 
 mod clients;
 mod git;
@@ -13,55 +13,65 @@ use std::path::Path;
 
 use reqlore_client_config::{Client, edit::block};
 
-use super::untrusted_text::{AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read};
+use super::untrusted_text::{
+    AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read_file,
+};
 use super::{print, print_json};
-use crate::client_environment::{NAME, VERSION, own_program, program_on_path, surroundings};
+use crate::client_environment::{NAME, VERSION, client_environment, own_program, program_on_path};
 use crate::config::Config;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::{FILE, Flags};
 use crate::{composition, telemetry};
-use report::{Area, AreaReport, Report};
+use report::{AreaReport, DoctorReport, ReportArea};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Print the findings as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Also ask servers at addresses that the project's own files name, with the token
+    /// Also contact servers that the project's files name, and send them the token
     ///
-    /// A repository may name any server. Without this only servers in your own files are asked.
+    /// A repository may name any server. By default, only servers in your own files are contacted.
     #[arg(long)]
     with_token: bool,
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
-    let mut report = Report::default();
-    let environment = surroundings(flags);
-    let config = check_settings(flags, report.area(Area::Settings));
-    let config_root = config.as_ref().map(|config| config.root.clone());
-    let root = config_root.or_else(|| environment.as_ref().ok().map(|env| env.project.clone()));
-    let requirements = config.as_ref().and_then(|config| config.requirements_directory.clone());
-    let storage = config.as_ref().map(|config| config.storage.clone());
-    check_program(report.area(Area::Program));
+    let mut report = DoctorReport::default();
+    let environment = client_environment(flags);
+    let config = check_settings(flags, report.area(ReportArea::Settings));
+    // Later checks use the folder even if the settings are invalid.
+    let root = match (&config, &environment) {
+        (Some(config), _) => Some(config.root.clone()),
+        (None, Ok(environment)) => Some(environment.project.clone()),
+        (None, Err(_)) => None,
+    };
+    let mut requirements = None;
+    let mut storage = None;
+    check_program(report.area(ReportArea::Program));
     if let Some(config) = config {
+        requirements.clone_from(&config.requirements_directory);
+        storage = Some(config.storage.clone());
         storage::check_all(config, &mut report);
     } else {
-        for area in [Area::Storage, Area::Search] {
-            report.area(area).note("not checked, because the settings are wrong", "");
+        for area in [ReportArea::Storage, ReportArea::Search] {
+            report.area(area).note("not checked, because the settings are invalid", "");
         }
     }
     let mut has_claude = false;
     match environment {
         Ok(environment) => {
             has_claude = Client::ClaudeCode.is_present(&environment);
-            let area = report.area(Area::Clients);
-            clients::check(&environment, storage.as_ref(), options.with_token, area);
+            let area = report.area(ReportArea::Clients);
+            clients::check_clients(&environment, storage.as_ref(), options.with_token, area);
         }
-        Err(failure) => report.area(Area::Clients).warning("not checked", failure.message),
+        Err(failure) => {
+            report.area(ReportArea::Clients).warning("not checked", failure.message);
+        }
     }
     if let Some(root) = root {
-        git::check(&root, requirements.as_deref(), report.area(Area::Git));
-        check_agents_md(&root, has_claude, report.area(Area::Instructions));
+        git::check_git(&root, requirements.as_deref(), report.area(ReportArea::Git));
+        check_agents_md(&root, has_claude, report.area(ReportArea::Instructions));
     }
     if options.json {
         print_json(&report.as_json())?;
@@ -75,17 +85,16 @@ fn check_settings(flags: &Flags, mut report: AreaReport<'_>) -> Option<Config> {
     let config = match resolve_config(flags) {
         Ok(config) => config,
         Err(failure) => {
-            let next = "fix that; `reqlore --print-config` shows each setting, its value and its \
-                        source";
+            let next = "correct it; `reqlore --print-config` shows each setting with its source";
             report.problem(failure.message, next);
             return None;
         }
     };
     let source = match &config.file {
-        Some(file) => format!("{} is used", file.display()),
-        None => format!("there is no {FILE}; flags, environment and defaults are used"),
+        Some(file) => format!("settings from {}", file.display()),
+        None => format!("no {FILE}, so settings come from flags, environment and defaults"),
     };
-    report.ok(format!("the root is {}; {source}", config.root.display()));
+    report.ok(format!("root {}; {source}", config.root.display()));
     Some(config)
 }
 
@@ -98,46 +107,45 @@ fn resolve_config(flags: &Flags) -> Result<Config, CommandError> {
 }
 
 fn check_program(mut report: AreaReport<'_>) {
-    let own = own_program().unwrap_or_default();
-    report.ok(format!("{NAME} {VERSION}, {}", own.display()));
-    let Some(named) = program_on_path(NAME) else {
-        let folder = own.parent().unwrap_or(Path::new("")).display();
+    let own_path = own_program().unwrap_or_default();
+    report.ok(format!("{NAME} {VERSION}, {}", own_path.display()));
+    let Some(path) = program_on_path(NAME) else {
+        let folder = own_path.parent().unwrap_or(Path::new("")).display();
         return report.warning(
-            format!("no {NAME} on PATH: clients that start it by its name don't find it"),
-            format!("add {folder} to PATH, or install it with `npm install --global {NAME}`"),
+            format!("{NAME} is not on PATH, so clients can't start it by name"),
+            format!("add {folder} to PATH"),
         );
     };
-    if named.canonicalize().is_ok_and(|named| named == own) {
-        return report.ok(format!("`{NAME}` on PATH is this program"));
+    if path.canonicalize().is_ok_and(|path| path == own_path) {
+        return report.ok(format!("`{NAME}` on PATH is this binary"));
     }
-    let named = named.display();
+    let path = path.display();
     report.note(
-        format!("`{NAME}` on PATH is {named}, not this program; it was not started"),
-        format!("clients start that one; `{named} --version` shows its version"),
+        format!("`{NAME}` on PATH is {path}, not this binary; it was not started"),
+        format!("clients start {path}; run it with --version to compare"),
     );
 }
 
 fn check_agents_md(root: &Path, has_claude: bool, mut report: AreaReport<'_>) {
-    let next = "`reqlore init` adds a few lines to it that tell an assistant when to call the \
-                server";
-    let text = match read(&root.join(AGENTS_MD), MAX_AGENTS_MD_BYTES) {
+    let next = "run `reqlore init`; it adds instructions on when to call the server";
+    let text = match read_file(&root.join(AGENTS_MD), MAX_AGENTS_MD_BYTES) {
         Ok(Some(text)) => text,
-        Ok(None) => return report.note(format!("the project's root has no {AGENTS_MD}"), next),
+        Ok(None) => return report.note(format!("no {AGENTS_MD} in the project's root"), next),
         Err(error) => {
-            let next = "make it a file that you can read, as text";
+            let next = "make it a readable text file";
             return report.warning(format!("{AGENTS_MD}: {error}"), next);
         }
     };
-    match block::find(&text) {
+    match block::find_block(&text) {
         Ok(Some(_)) => {
-            report.ok("it mentions Reqlore");
+            report.ok("has the Reqlore block");
             if has_claude && let Some([message, next]) = agents_md_ignored_by_claude(root) {
                 report.warning(message, next);
             }
         }
-        Ok(None) => report.note("it does not mention Reqlore", next),
+        Ok(None) => report.note("has no Reqlore block", next),
         Err(error) => report.warning(
-            format!("its block for Reqlore is broken: {error}"),
+            format!("the Reqlore block is broken: {error}"),
             "correct the markers by hand, then run `reqlore init`",
         ),
     }

@@ -1,7 +1,7 @@
-//! `reqlore init`: configures the assistants on this machine, and takes it back.
+//! `reqlore init`: configures the AI assistants on this machine, and removes that configuration.
 //!
-//! It edits other programs' files: each change is shown first, needs consent, and is logged, so
-//! that `--remove` restores the bytes.
+//! It edits other programs' files. So each change is shown, confirmed and logged, and `--remove`
+//! restores the bytes.
 
 mod plan;
 mod remove;
@@ -14,195 +14,208 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use reqlore_client_config::{Client, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 
 use super::demo::SNIPPET;
 use super::{print, print_json};
-use crate::client_environment::surroundings;
+use crate::client_environment::client_environment;
 use crate::config::state;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
-use plan::{Change, Outcome, Plan, Scaffold};
+use plan::{ChangeOutcome, ChangePlan, FileChange, Scaffold};
 use report::Confirmation;
 use server_entry::ServerEntry;
 use undo_log::{ChangeKind, LogFile, UndoLog};
 
-/// In the state folder.
+/// The undo log, in the state folder.
 const LOG_FILE: &str = "init.json";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Configure this client, once or several times [default: those that are found here]
+    /// Configure this client; can be repeated [default: all clients found on this machine]
     #[arg(long, value_name = "NAME", value_parser = parse_client)]
     client: Vec<Client>,
-    /// The project's files, shared by all who work on it, or your own, for all projects
-    /// [default: the project's, where the client has one]
+    /// Edit the project's files, shared with the team, or your own, for all projects
+    /// [default: project if the client supports it]
     #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
-    scope: Option<Scope>,
-    /// The address of a server over HTTP, for --transport http
+    scope: Option<ConfigScope>,
+    /// Address of the HTTP server, for --transport http
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// The variable of the client's environment that holds the token, for --transport http
+    /// Environment variable of the client that holds the token, for --transport http
     #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN", requires = "url")]
     token_variable: String,
-    /// Create the first files of a kind, where there are none
+    /// Create the first files of these kinds, if there are none
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     create: Vec<Scaffold>,
-    /// Leave AGENTS.md as it is
+    /// Do not edit AGENTS.md
     #[arg(long)]
     no_agents_md: bool,
     #[command(flatten)]
-    how: How,
-    /// Print what was found and done as JSON
+    mode: ChangeMode,
+    /// Print clients and changes as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The handling of changes; without a flag each needs an answer.
-#[expect(clippy::struct_excessive_bools, reason = "flags, of which there is one at most")]
+/// Handling of the changes. Without a flag, init asks before each one.
+#[expect(clippy::struct_excessive_bools, reason = "mutually exclusive flags")]
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
-pub(crate) struct How {
+pub(crate) struct ChangeMode {
     /// Write without asking
     #[arg(long)]
     yes: bool,
-    /// Show what would change, and write nothing
+    /// Show the changes without writing them
     #[arg(long)]
     dry_run: bool,
     /// Exit with code 1 if anything would change
     #[arg(long)]
     check: bool,
-    /// Take out what was put in, without asking
+    /// Remove everything that init wrote, without asking
     #[arg(long)]
     remove: bool,
 }
 
 fn parse_client(name: &str) -> Result<Client, String> {
-    Client::named(name).ok_or_else(|| format!("there are {}", client_names()))
+    Client::from_name(name).ok_or_else(|| format!("expected one of {}", client_names()))
 }
 
 fn client_names() -> String {
     Client::ALL.map(Client::name).join(", ")
 }
 
-fn scope_parser() -> impl TypedValueParser<Value = Scope> {
-    let names = PossibleValuesParser::new(Scope::ALL.map(Scope::name));
-    names.try_map(|name| Scope::named(&name).ok_or("it is project or user"))
+fn scope_parser() -> impl TypedValueParser<Value = ConfigScope> {
+    let names = PossibleValuesParser::new(ConfigScope::ALL.map(ConfigScope::name));
+    names.try_map(|name| ConfigScope::from_name(&name).ok_or("expected project or user"))
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
-    let around = surroundings(flags)?;
+    let environment = client_environment(flags)?;
     // Neither the log nor a client's file can contain other names.
-    if around.project.to_str().is_none() {
+    if environment.project.to_str().is_none() {
         return Err(CommandError::refused(format!(
-            "the name of {} is not UTF-8, which clients' files can't contain; rename the folder",
-            around.project.display()
+            "{}: the path is not UTF-8, so clients' files can't contain it; rename the folder",
+            environment.project.display()
         )));
     }
-    let is_present = |client: &Client| client.is_present(&around);
-    let present: Vec<Client> = Client::ALL.into_iter().filter(is_present).collect();
-    let clients = match &*options.client {
-        [] => present.clone(),
-        named => Client::ALL.into_iter().filter(|client| named.contains(client)).collect(),
-    };
-    let path = state(&around.home).join(LOG_FILE);
-    let log_file = LogFile { path: &path, home: &around.home };
-    let log = if options.how.dry_run || options.how.check {
+    let mut present = Vec::new();
+    let mut clients = Vec::new();
+    for client in Client::ALL {
+        let is_present = client.is_present(&environment);
+        if is_present {
+            present.push(client);
+        }
+        let is_named = options.client.contains(&client);
+        if is_named || options.client.is_empty() && is_present {
+            clients.push(client);
+        }
+    }
+    let path = state(&environment.home).join(LOG_FILE);
+    let log_file = LogFile { path: &path, home: &environment.home };
+    // A preview needs no log. A write does: without it, the edit could not be undone.
+    let log = if options.mode.dry_run || options.mode.check {
         UndoLog::default()
     } else {
         log_file.open().map_err(CommandError::refused)?
     };
-    let plan = if options.how.remove {
-        remove::plan(options, &clients, &log, &around)
+    let plan = if options.mode.remove {
+        remove::plan_removal(options, &clients, &log, &environment)
     } else {
-        let server = ServerEntry::from_flags(flags, options, &around)?;
+        let server = ServerEntry::from_flags(flags, options, &environment)?;
         check_create(flags, options)?;
-        check_project(options, &around)?;
+        check_project(options, &environment)?;
         if clients.is_empty() && options.create.is_empty() {
             if options.json {
-                print_json(&report::as_json(&Plan::new(&around), &[], &[]))?;
+                // Scripts get an object even if the command fails.
+                print_json(&report::as_json(&ChangePlan::new(&environment), &[], &[]))?;
             }
-            return Err(no_client());
+            return Err(no_client_error());
         }
-        Plan::configure(&server, flags, options, &clients, &around)?
+        ChangePlan::configure(&server, flags, options, &clients, &environment)?
     };
-    Run { options, log: &log, log_file, plan, done: vec![] }.execute(&present)
+    InitRun { options, log: &log, log_file, plan, written: vec![] }.execute(&present)
 }
 
-/// Files in a home folder are for all projects.
-fn check_project(options: &Options, around: &Surroundings) -> Result<(), CommandError> {
-    let home = around.home.canonicalize().unwrap_or_else(|_| around.home.clone());
-    let is_project = around.project != home && around.project.parent().is_some();
-    if is_project || options.scope == Some(Scope::User) && options.create.is_empty() {
+/// Rejects a home folder as the project: files in it apply to all projects.
+fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(), CommandError> {
+    if options.scope == Some(ConfigScope::User) && options.create.is_empty() {
+        return Ok(());
+    }
+    // The project's path is resolved, so the home folder must be too.
+    let home = environment.home.canonicalize().unwrap_or_else(|_| environment.home.clone());
+    if environment.project != home && environment.project.parent().is_some() {
         return Ok(());
     }
     Err(CommandError::refused(format!(
-        "{} is not a project; go into one, name it with --root, or use --scope user",
-        around.project.display()
+        "{} is not a project folder; change into one, pass it with --root, or use --scope user",
+        environment.project.display()
     )))
 }
 
 fn check_create(flags: &Flags, options: &Options) -> Result<(), CommandError> {
     let is_files = flags.storage.as_deref().is_none_or(|storage| storage == "fs");
-    let is_here = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
-    if options.create.is_empty() || is_files && is_here {
+    let is_stdio = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
+    if options.create.is_empty() || is_files && is_stdio {
         return Ok(());
     }
     Err(CommandError::usage(
-        "--create makes files in the project, for --storage fs; with another storage or over HTTP \
-         the documents are elsewhere, so leave it out",
+        "--create is for --storage fs and --transport stdio, whose documents are in the project; \
+         leave it out",
     ))
 }
 
-fn no_client() -> CommandError {
+fn no_client_error() -> CommandError {
     CommandError::refused(format!(
-        "no supported client was found. Name one with --client: {}.\n\nAny other MCP client needs \
-         this in its configuration:\n\n  {SNIPPET}\n",
+        "no supported client found; name one with --client: {}.\n\nAny other MCP client needs \
+         this configuration:\n\n  {SNIPPET}\n",
         client_names()
     ))
 }
 
-struct Run<'a> {
+struct InitRun<'a> {
     options: &'a Options,
     log: &'a UndoLog,
     log_file: LogFile<'a>,
-    plan: Plan<'a>,
+    plan: ChangePlan<'a>,
     /// The files that were written.
-    done: Vec<PathBuf>,
+    written: Vec<PathBuf>,
 }
 
-impl Run<'_> {
+impl InitRun<'_> {
     fn execute(&mut self, present: &[Client]) -> Result<u8, CommandError> {
-        let How { yes, remove, dry_run, check } = self.options.how;
-        let is_to_ask = !(yes || remove || dry_run || check);
-        let is_asked = is_to_ask && !self.options.json && io::stdin().is_terminal();
-        // Warnings come before questions, but after differences that need no answer.
-        if is_asked {
+        let ChangeMode { yes, remove, dry_run, check } = self.options.mode;
+        let needs_answers = !(yes || remove || dry_run || check);
+        let can_ask = !self.options.json && io::stdin().is_terminal();
+        // Warnings come before questions, but after diffs that need no answer.
+        if needs_answers && can_ask {
             self.print_warnings();
             let mut confirmation = Confirmation::new(io::stdin().lock());
-            self.write(|change| confirmation.is_given(&report::question(change)))?;
+            self.write_changes(|change| confirmation.confirm(&report::question_subject(change)))?;
         } else if yes || remove {
-            self.write(|_| true)?;
+            self.write_changes(|_| true)?;
         } else {
-            self.print(&self.preview())?;
+            self.print_text(&self.preview_text())?;
         }
         if self.options.json {
-            print_json(&report::as_json(&self.plan, present, &self.done))?;
+            print_json(&report::as_json(&self.plan, present, &self.written))?;
         }
-        if !is_asked {
+        if !(needs_answers && can_ask) {
             self.print_warnings();
         }
-        let changes = &self.plan.changes;
-        let is_open =
-            changes.iter().any(|change| change.is_write() && !self.done.contains(&change.path));
-        let is_refused =
-            !self.plan.unsupported.is_empty() || changes.iter().any(Change::is_refused);
-        let is_unasked = is_open && is_to_ask && !is_asked;
-        if is_unasked {
-            eprintln!("reqlore: nothing was written; use --yes to write all of it");
+        let mut is_refused = !self.plan.unsupported.is_empty();
+        let mut has_pending = false;
+        for change in &self.plan.changes {
+            is_refused |= change.is_refused();
+            has_pending |= change.is_write() && !self.written.contains(&change.path);
         }
-        let is_stale = check && is_open;
-        Ok(if is_refused || is_unasked || is_stale { REFUSED } else { OK })
+        let is_unanswered = has_pending && needs_answers && !can_ask;
+        if is_unanswered {
+            eprintln!("reqlore: nothing was written; pass --yes to write these changes");
+        }
+        // Changes that the user declined do not fail the command.
+        let is_stale = check && has_pending;
+        Ok(if is_refused || is_unanswered || is_stale { REFUSED } else { OK })
     }
 
     fn print_warnings(&self) {
@@ -211,74 +224,91 @@ impl Run<'_> {
         }
     }
 
-    fn print(&self, text: &str) -> Result<u8, CommandError> {
+    fn print_text(&self, text: &str) -> Result<u8, CommandError> {
         if self.options.json { Ok(OK) } else { print(text) }
     }
 
-    fn preview(&self) -> String {
+    fn preview_text(&self) -> String {
         let mut text = String::new();
         for change in &self.plan.changes {
             text += &match &change.outcome {
-                _ if self.options.how.check => report::check_line(change),
-                Outcome::Write { .. } => report::difference(change),
-                Outcome::Refused(reason) => report::refusal(change, reason),
-                Outcome::Unchanged => String::new(),
+                _ if self.options.mode.check => report::check_line(change),
+                ChangeOutcome::Write { .. } => report::diff_with_heading(change),
+                ChangeOutcome::Refused(reason) => report::refusal_line(change, reason),
+                ChangeOutcome::Unchanged => String::new(),
             };
         }
-        text += &report::unsupported(&self.plan);
+        text += &report::unsupported_lines(&self.plan);
         if text.is_empty() { "Nothing to change.\n".to_owned() } else { text }
     }
 
-    /// Shows each change, and writes it if it is wanted.
-    fn write(&mut self, mut is_wanted: impl FnMut(&Change) -> bool) -> Result<(), CommandError> {
-        let is_removal = self.options.how.remove;
+    /// Shows each change, and writes it if `is_wanted` accepts it.
+    fn write_changes(
+        &mut self,
+        mut is_wanted: impl FnMut(&FileChange) -> bool,
+    ) -> Result<(), CommandError> {
+        let is_removal = self.options.mode.remove;
+        // Moved out of the plan, because writing and printing borrow `self`.
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();
             if is_write {
-                self.print(&report::difference(change))?;
+                self.print_text(&report::diff_with_heading(change))?;
             }
             let entry = self.log.files.get(&change.target);
             // An entry whose edit is gone is removed from the log.
-            let is_taken = !change.is_refused() && (is_write || entry.is_some());
-            let written = if is_removal && is_taken {
-                self.log_file.take(change, entry)
+            let needs_removal = !change.is_refused() && (is_write || entry.is_some());
+            let result = if is_removal && needs_removal {
+                self.log_file.remove_change(change, entry)
             } else if !is_removal && is_write && is_wanted(change) {
-                self.log_file.put(change, &self.plan.around.project)
+                self.log_file.write_change(change, &self.plan.environment.project)
             } else {
                 continue;
             };
-            match written {
-                Err(reason) => change.outcome = Outcome::Refused(reason),
-                Ok(()) if is_write => self.done.push(change.path.clone()),
+            match result {
+                // One file that can't be written does not stop the rest.
+                Err(reason) => change.outcome = ChangeOutcome::Refused(reason),
+                Ok(()) if is_write => self.written.push(change.path.clone()),
                 Ok(()) => {}
             }
         }
         self.plan.changes = changes;
-        self.print(&self.results()).map(|_| ())
+        self.print_text(&self.results_text())?;
+        Ok(())
     }
 
-    fn results(&self) -> String {
-        let is_removal = self.options.how.remove;
+    fn results_text(&self) -> String {
+        let is_removal = self.options.mode.remove;
         let mut text = String::new();
-        // A client may have two files.
+        // A set, because a client may have two files.
         let mut clients = BTreeSet::new();
         for change in &self.plan.changes {
-            let is_done = self.done.contains(&change.path);
-            text += &report::result_line(change, is_done, is_removal);
-            if is_done && change.what == ChangeKind::Entry {
+            let is_written = self.written.contains(&change.path);
+            text += &report::result_line(change, is_written, is_removal);
+            if is_written && change.kind == ChangeKind::Entry {
                 clients.extend(change.clients.iter().copied());
             }
         }
-        text += &report::unsupported(&self.plan);
+        text += &report::unsupported_lines(&self.plan);
         if text.is_empty() {
-            text += "Nothing written by init is here.\n";
+            text += "Nothing to remove.\n";
         }
         if clients.is_empty() {
             return text;
         }
-        let titles = clients.into_iter().map(Client::title).collect::<Vec<_>>().join(", ");
-        let next = if is_removal { " gone." } else { ". To undo it: reqlore init --remove" };
-        format!("{text}\nRestart {titles} to see it{next}\n")
+        let undo = if is_removal { "" } else { " To undo it, run reqlore init --remove." };
+        format!("{text}\nRestart {} to apply the change.{undo}\n", join_titles(&clients))
     }
+}
+
+/// `A`, `A and B` or `A, B and C`.
+fn join_titles(clients: &BTreeSet<Client>) -> String {
+    let mut text = String::new();
+    for (index, client) in clients.iter().enumerate() {
+        if index > 0 {
+            text += if index + 1 == clients.len() { " and " } else { ", " };
+        }
+        text += client.title();
+    }
+    text
 }

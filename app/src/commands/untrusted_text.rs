@@ -1,81 +1,105 @@
-//! Text from other people's files, made safe to read and to print.
+//! Reads and prints text from files that may come from a cloned repository.
 //!
-//! It may come from a cloned repository and may contain secrets of other servers.
+//! Such text may contain terminal controls, and secrets of other servers.
 
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
-/// The text of a regular file; `None` if there is no file. The error does not name the file.
-pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<String>, String> {
-    let unreadable = |error: std::io::Error| format!("it can't be read: {error}");
-    let metadata = match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata.map_err(unreadable)?,
+/// The text of a regular file. `None` if it does not exist. The error does not name the file.
+pub(crate) fn read_file(path: &Path, max_bytes: u64) -> Result<Option<String>, String> {
+    let bytes = match read_bytes(path, max_bytes) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            return Err("not a regular file; move it away".into());
+        }
+        Err(error) => return Err(format!("can't be read: {error}")),
     };
-    if !metadata.is_file() {
-        return Err("it is not a regular file; move it away".into());
+    if bytes.len() as u64 > max_bytes {
+        return Err(format!("larger than {} MB", max_bytes >> 20));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err("not UTF-8 text; save it as UTF-8".into()),
+    }
+}
+
+/// At most one byte more than `max_bytes`. `InvalidInput` if the path is not a regular file.
+fn read_bytes(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    // Opening a pipe would block.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(max_bytes + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > max_bytes {
-        return Err(format!("it is larger than {} MB", max_bytes >> 20));
-    }
-    String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8 text; save it as UTF-8".into())
+    // One byte more shows that the file is too large.
+    File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 pub(crate) const AGENTS_MD: &str = "AGENTS.md";
 pub(crate) const MAX_AGENTS_MD_BYTES: u64 = 4 << 20;
 
-/// Why Claude Code does not read the project's AGENTS.md, and the fix.
+/// The problem and its fix if Claude Code ignores the project's AGENTS.md.
 pub(crate) fn agents_md_ignored_by_claude(project: &Path) -> Option<[&'static str; 2]> {
-    // Claude Code reads AGENTS.md only where there is no CLAUDE.md.
-    let text = read(&project.join("CLAUDE.md"), MAX_AGENTS_MD_BYTES).ok()??;
-    (!text.contains("AGENTS.md")).then_some([
-        "Claude Code reads CLAUDE.md here and not AGENTS.md",
-        "a line `@AGENTS.md` in CLAUDE.md brings the other in",
+    // Claude Code reads AGENTS.md only if there is no CLAUDE.md.
+    let text = read_file(&project.join("CLAUDE.md"), MAX_AGENTS_MD_BYTES).ok()??;
+    if text.contains(AGENTS_MD) {
+        return None;
+    }
+    Some([
+        "Claude Code reads CLAUDE.md instead of AGENTS.md",
+        "add a line `@AGENTS.md` to CLAUDE.md",
     ])
 }
 
 /// True for characters that a terminal interprets: control characters and changes of direction.
 pub(crate) fn is_terminal_control(c: char) -> bool {
-    let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
-    c.is_control() || turns.iter().any(|turns| turns.contains(&c))
+    c.is_control()
+        || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Text with lines, without terminal controls and byte order marks.
+/// Text with its lines, without terminal controls and byte order marks.
 pub(crate) fn printable(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\u{feff}', "");
-    let is_plain = |c: char| !is_terminal_control(c) || c == '\n' || c == '\t';
-    text.chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
+    let mut clean = String::with_capacity(text.len());
+    // A lone CR would let text overwrite the start of its line.
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '\u{feff}' => {}
+            '\n' | '\t' => clean.push(c),
+            _ if is_terminal_control(c) => clean.push('\u{fffd}'),
+            _ => clean.push(c),
+        }
+    }
+    clean
 }
 
-/// A word as a POSIX shell reads it.
+/// A word quoted for a POSIX shell.
 pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@=".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
+    let is_plain = word.chars().all(|c| c.is_alphanumeric() || "-_./:@=".contains(c));
+    if is_plain && !word.is_empty() {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Shorter strings are not secrets, in bytes.
+/// Shorter strings are not secrets.
 const MIN_SECRET_BYTES: usize = 16;
 
 /// Replaces each quoted string that may be a secret and that `is_foreign` accepts. Paths, addresses
 /// and variables stay.
 pub(crate) fn mask_secrets(text: &str, is_foreign: impl Fn(&str) -> bool) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut masked = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let mut rest = line;
         while let Some((before, quote, string, after)) = split_at_quoted(rest) {
             let string = if may_be_secret(string) && is_foreign(string) { "…" } else { string };
-            shown.extend([before, quote, string, quote]);
+            masked.extend([before, quote, string, quote]);
             rest = after;
         }
-        shown.push_str(rest);
+        masked.push_str(rest);
     }
-    shown
+    masked
 }
 
 /// The first quoted string of a line: text before it, quote, content, text after it.
@@ -93,6 +117,7 @@ fn split_at_quoted(line: &str) -> Option<(&str, &str, &str, &str)> {
 }
 
 fn may_be_secret(string: &str) -> bool {
+    // Of `Bearer TOKEN` only the last word may be secret.
     let value = string.rsplit(' ').next().unwrap_or(string);
     let is_path = ["/", "./", "../", "~", "@"].iter().any(|begin| string.starts_with(begin));
     value.len() >= MIN_SECRET_BYTES && !is_path && !string.contains("${") && !value.contains("://")

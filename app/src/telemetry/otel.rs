@@ -1,8 +1,8 @@
-//! Spans for an OpenTelemetry collector, over OTLP by HTTP.
+//! Exports spans to an OpenTelemetry collector over OTLP/HTTP.
 //!
-//! The environment names the collector, in the variables of OpenTelemetry's specification, from
-//! which its library also reads headers, timeouts and sampling. The protocol is plain HTTP: TLS is
-//! the work of a collector on this machine. Secrets are removed, as from every log line.
+//! The environment variables of the OpenTelemetry specification configure it: the library reads the
+//! endpoint, headers, timeouts and sampling from them. Only plain HTTP is supported; a collector on
+//! this machine adds TLS. Secrets are redacted, as in log lines.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,69 +23,74 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::exit::CommandError;
 
-const NAME: &str = "reqlore";
-const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/// For the last spans at the end of the process.
+const SERVICE_NAME: &str = "reqlore";
+const ENDPOINT_VARIABLES: [&str; 2] =
+    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// Time limit for the last spans at the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sends spans in batches from its own thread; the last ones when it is dropped.
-pub(super) struct Exporter(SdkTracerProvider);
+/// Sends spans in batches from a separate thread, and the last ones on drop.
+pub(super) struct SpanExport(SdkTracerProvider);
 
-impl Exporter {
-    /// `None` if no collector is named.
+impl SpanExport {
+    /// Returns `None` if the environment has no endpoint.
     #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
-    pub(super) fn start() -> Result<Option<Self>, CommandError> {
-        let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        if !ENDPOINTS.into_iter().any(is_named) {
+    pub(super) fn from_environment() -> Result<Option<Self>, CommandError> {
+        let mut is_configured = false;
+        for variable in ENDPOINT_VARIABLES {
+            is_configured |= std::env::var_os(variable).is_some_and(|value| !value.is_empty());
+        }
+        if !is_configured {
             return Ok(None);
         }
         let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
         let exporter = builder.with_protocol(Protocol::HttpBinary).build().map_err(|error| {
-            let [traces, all] = ENDPOINTS;
+            let [traces, all] = ENDPOINT_VARIABLES;
             CommandError::usage(format!("OpenTelemetry: {error}; correct {traces} or {all}"))
         })?;
-        Ok(Some(Self::to(exporter)))
+        Ok(Some(Self::with_exporter(exporter)))
     }
 
-    fn to(exporter: impl SpanExporter + 'static) -> Self {
+    fn with_exporter(exporter: impl SpanExporter + 'static) -> Self {
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = Resource::builder().with_service_name(NAME).with_attribute(version).build();
+        let resource =
+            Resource::builder().with_service_name(SERVICE_NAME).with_attribute(version).build();
         let provider = SdkTracerProvider::builder().with_resource(resource);
-        Self(provider.with_batch_exporter(Redacted(exporter)).build())
+        Self(provider.with_batch_exporter(RedactingExporter(exporter)).build())
     }
 
-    /// The product's own spans from level info on, independent of the log's level.
-    pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    /// Exports the product's own spans of level info and above, independent of the log level.
+    pub(super) fn tracing_layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
         let layer: OpenTelemetryLayer<S, Tracer> =
-            tracing_opentelemetry::layer().with_tracer(self.0.tracer(NAME));
-        layer.with_filter(Targets::new().with_target(NAME, LevelFilter::INFO))
+            tracing_opentelemetry::layer().with_tracer(self.0.tracer(SERVICE_NAME));
+        layer.with_filter(Targets::new().with_target(SERVICE_NAME, LevelFilter::INFO))
     }
 }
 
-impl Drop for Exporter {
+impl Drop for SpanExport {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
-            tracing::warn!(%error, "the last spans may not have reached the collector");
+            tracing::warn!(%error, "OpenTelemetry: the last spans may be lost");
         }
     }
 }
 
-/// Removes secrets from exported spans.
+/// Redacts secrets in exported spans.
 #[derive(Debug)]
-struct Redacted<E>(E);
+struct RedactingExporter<E>(E);
 
-impl<E: SpanExporter> SpanExporter for Redacted<E> {
+impl<E: SpanExporter> SpanExporter for RedactingExporter<E> {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
-            clean(&mut span.attributes);
+            redact_attributes(&mut span.attributes);
             for event in &mut span.events.events {
                 if let Cow::Owned(name) = redact(&event.name) {
                     event.name = name.into();
                 }
-                clean(&mut event.attributes);
+                redact_attributes(&mut event.attributes);
             }
             if let Status::Error { description } = &mut span.status
                 && let Cow::Owned(text) = redact(description)
@@ -109,17 +114,17 @@ impl<E: SpanExporter> SpanExporter for Redacted<E> {
     }
 }
 
-fn clean(attributes: &mut [KeyValue]) {
+fn redact_attributes(attributes: &mut [KeyValue]) {
     for attribute in attributes {
         match &mut attribute.value {
-            Value::String(text) => hide(text),
-            Value::Array(Array::String(texts)) => texts.iter_mut().for_each(hide),
+            Value::String(text) => redact_value(text),
+            Value::Array(Array::String(texts)) => texts.iter_mut().for_each(redact_value),
             _ => {}
         }
     }
 }
 
-fn hide(text: &mut StringValue) {
+fn redact_value(text: &mut StringValue) {
     if let Cow::Owned(clean) = redact(text.as_str()) {
         *text = clean.into();
     }
@@ -134,9 +139,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+    struct CapturedSpans(Arc<Mutex<Vec<SpanData>>>);
 
-    impl SpanExporter for Kept {
+    impl SpanExporter for CapturedSpans {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             self.0.lock().unwrap().extend(batch);
             Ok(())
@@ -145,11 +150,11 @@ mod tests {
 
     // S5: 5.3
     #[test]
-    fn a_call_becomes_a_span_without_secrets() {
+    fn call_span_is_exported_without_secrets() {
         let secret = "Bearer 0123456789abcdef";
-        let kept = Kept::default();
-        let exporter = Exporter::to(kept.clone());
-        let subscriber = tracing_subscriber::registry().with(exporter.layer());
+        let captured = CapturedSpans::default();
+        let exporter = SpanExport::with_exporter(captured.clone());
+        let subscriber = tracing_subscriber::registry().with(exporter.tracing_layer());
         tracing::subscriber::with_default(subscriber, || {
             let span =
                 tracing::info_span!(target: "reqlore::x", "call", tool = "list", uri = secret);
@@ -157,10 +162,10 @@ mod tests {
             tracing::info_span!(target: "hyper", "other").in_scope(|| ());
         });
         drop(exporter);
-        let spans = kept.0.lock().unwrap();
+        let spans = captured.0.lock().unwrap();
         assert_eq!((spans.len(), spans[0].name.as_ref()), (1, "call"), "{spans:?}");
-        let told = format!("{spans:?}");
-        assert!(told.contains("list") && told.matches("Bearer ****").count() >= 3, "{told}");
-        assert!(!told.contains("0123456789abcdef"), "{told}");
+        let text = format!("{spans:?}");
+        assert!(text.contains("list") && text.matches("Bearer ****").count() >= 3, "{text}");
+        assert!(!text.contains("0123456789abcdef"), "{text}");
     }
 }

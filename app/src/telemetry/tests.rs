@@ -1,4 +1,4 @@
-//! Events in, lines out.
+//! Log lines of events, spans and panics.
 
 use std::io::Seek;
 use std::panic::AssertUnwindSafe;
@@ -11,19 +11,19 @@ use super::*;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 const TOKEN: &str = "reqlore_pat_Ab3dEf6hIj9l_0123456789abcdefghijklmnopqrstuv_A1b2C3";
 
-/// The text that is logged while `act` runs.
-fn logged(format: LogFormat, filter: &str, act: impl FnOnce()) -> String {
+/// Returns the text that is logged while `action` runs.
+fn logged(format: LogFormat, filter: &str, action: impl FnOnce()) -> String {
     let mut file = tempfile::tempfile().unwrap();
     let lines = log_lines(format, false, Arc::new(file.try_clone().unwrap()));
     let lines = lines.with_filter(targets(filter).ok().unwrap());
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), act);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), action);
     file.rewind().unwrap();
     std::io::read_to_string(file).unwrap()
 }
 
-/// The one line that is logged as JSON, without its time.
-fn json_of(act: impl FnOnce()) -> Value {
-    let mut line: Value = serde_json::from_str(&logged(LogFormat::Json, "info", act)).unwrap();
+/// Returns the only line that is logged as JSON, without its time.
+fn json_of(action: impl FnOnce()) -> Value {
+    let mut line: Value = serde_json::from_str(&logged(LogFormat::Json, "info", action)).unwrap();
     let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
     assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
     line
@@ -32,16 +32,16 @@ fn json_of(act: impl FnOnce()) -> Value {
 // S5: 5.1, 5.2
 #[test]
 fn line_has_time_level_target_call_id_and_fields() {
-    let act = || {
+    let action = || {
         let span = tracing::info_span!("call", tool = "list_epics", id = %"c0ffee");
         span.in_scope(|| tracing::warn!(target: "x", tries = 3, why = "so so", "it is slow"));
     };
-    let text = logged(LogFormat::Text, "info", act);
+    let text = logged(LogFormat::Text, "info", action);
     let line = "Z  WARN call{tool=list_epics id=c0ffee}: x: it is slow tries=3 why=\"so so\"\n";
     assert!(text.ends_with(line), "{text}");
     let fields = json!({ "tries": 3, "why": "so so", "tool": "list_epics" });
     assert_eq!(
-        json_of(act),
+        json_of(action),
         json!({
             "severity": "WARN", "target": "x", "id": "c0ffee", "message": "it is slow",
             "fields": fields,
@@ -50,7 +50,7 @@ fn line_has_time_level_target_call_id_and_fields() {
 }
 
 #[test]
-fn inner_field_hides_outer_one_and_later_ones_are_seen() {
+fn inner_span_field_hides_outer_and_later_fields_appear() {
     let line = json_of(|| {
         let outer = tracing::info_span!("a", id = "outer", user = tracing::field::Empty);
         let _outer = outer.enter();
@@ -61,8 +61,8 @@ fn inner_field_hides_outer_one_and_later_ones_are_seen() {
     assert_eq!((&line["id"], &line["fields"]["user"]), (&json!("inner"), &json!("ann")));
 }
 
-/// Logs the text at every place: message, field, span, later field, Debug, error, panic.
-fn tell(text: &str) {
+/// Logs the text in every part of a line: message, field, span, later field, `Debug` and error.
+fn log_everywhere(text: &str) {
     let span = tracing::info_span!("call", uri = text, later = tracing::field::Empty);
     span.record("later", text);
     let error = Error::new(ErrorKind::Internal, text);
@@ -72,14 +72,14 @@ fn tell(text: &str) {
 
 // S5: 5.3
 #[test]
-fn secret_is_hidden_at_every_place() {
+fn secret_is_redacted_in_every_part_of_a_line() {
     for secret in [
         TOKEN.to_owned(),
         format!("Authorization: Bearer {SECRET}"),
         format!("postgres://me:{SECRET}@db/x"),
     ] {
         for format in [LogFormat::Text, LogFormat::Json] {
-            let lines = logged(format, "trace", || tell(&secret));
+            let lines = logged(format, "trace", || log_everywhere(&secret));
             assert_eq!(lines.matches("****").count(), 6, "{lines}");
             for part in SECRET.as_bytes().windows(8) {
                 assert!(!lines.contains(std::str::from_utf8(part).unwrap()), "{lines}");
@@ -89,17 +89,17 @@ fn secret_is_hidden_at_every_place() {
 }
 
 #[test]
-fn control_characters_neither_end_a_line_nor_command_a_terminal() {
+fn control_characters_are_escaped() {
     let strange = "one\ntwo\r\n\u{1b}[2J\u{85}\u{2028}three\" severity=\"INFO\" \\";
-    let text = logged(LogFormat::Text, "trace", || tell(strange));
+    let text = logged(LogFormat::Text, "trace", || log_everywhere(strange));
     assert_eq!(text.chars().filter(|c| c.is_control()).count(), 1, "{text:?}");
     assert!(text.contains(r#" field="one\ntwo\r\n\u{1b}[2J\u{85}\u{2028}three\" "#), "{text:?}");
-    let line = json_of(|| tell(strange));
+    let line = json_of(|| log_everywhere(strange));
     assert_eq!(line["fields"]["uri"], strange);
 }
 
 #[test]
-fn long_text_is_cut_after_its_secrets_are_hidden() {
+fn long_text_is_cut_after_redaction() {
     let long = format!("{}{TOKEN}", "é ".repeat(22 * 1024 - 10));
     let line = logged(LogFormat::Text, "info", || tracing::info!("{long}"));
     assert!(line.len() < 70 * 1024 && line.contains('…'), "{}", line.len());
@@ -108,7 +108,7 @@ fn long_text_is_cut_after_its_secrets_are_hidden() {
 
 // S5: 5.7
 #[test]
-fn panic_is_one_line_with_its_place_and_a_backtrace() {
+fn panic_is_one_line_with_location_and_backtrace() {
     fn faulty() {
         panic!("no {TOKEN}\nfor you");
     }
@@ -144,16 +144,16 @@ fn backtrace_of_an_internal_error_shows_its_origin() {
 }
 
 #[test]
-fn levels_are_checked_and_rmcp_is_quiet() {
+fn invalid_level_is_rejected_and_rmcp_logs_only_errors() {
     for wrong in ["loud", "info,loud"] {
         assert!(targets(wrong).err().unwrap().message.contains("use error, warn"), "{wrong}");
     }
-    let act = || {
+    let action = || {
         tracing::info!(target: "rmcp::service", "chatter");
         tracing::error!(target: "rmcp::service", "trouble");
         tracing::debug!(target: "x", "detail");
     };
     for (filter, lines) in [("info", 1), ("debug,rmcp=info", 3), ("off", 0)] {
-        assert_eq!(logged(LogFormat::Text, filter, act).lines().count(), lines, "{filter}");
+        assert_eq!(logged(LogFormat::Text, filter, action).lines().count(), lines, "{filter}");
     }
 }

@@ -56,7 +56,7 @@ async fn invalid_edit_reports_line_until_fixed() {
     }
     testing.write(DocumentId::docsets(), &b"docsets:\n\xff"[..]).await;
     let (_, message) = list().await.unwrap_err();
-    assert!(message.contains("not UTF-8 text from line 2"), "{message}");
+    assert!(message.contains("line 2 is not UTF-8 text"), "{message}");
     testing.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
     let fixed = list().await.unwrap();
     assert!(fixed.contains("vue") && !fixed.contains("react"), "{fixed}");

@@ -301,7 +301,7 @@ async fn audit_verify_names_first_broken_row() {
     let mut changed = rows.clone();
     changed[1_200].text = changed[1_200].text.replace("bob", "eve").into();
     assert!(changed[1_200].text.contains("eve"));
-    let expected = "row 1201 is not what was written, or the one before it is not";
+    let expected = "row 1201 or the row before it was changed";
     assert_eq!(broken(changed).await, (1_200, expected.to_owned()));
     let mut missing = rows.clone();
     missing.remove(700);

@@ -1,20 +1,21 @@
-//! Valid and broken chains.
+//! Verification of valid and broken chains.
 
 use super::*;
 
-fn entry(action: &str) -> AuditEvent {
+fn event(action: &str) -> AuditEvent {
     let at = Timestamp::new(1_700_000_000, 0);
     AuditEvent { user: "ada".to_owned(), ..AuditEvent::refused(action, OK, String::new(), at) }
 }
 
-fn chain(actions: &[&str]) -> Vec<AuditRow> {
+fn build_chain(actions: &[&str]) -> Vec<AuditRow> {
     let mut head = ChainHead::default();
-    let row = |action: &&str| {
-        let row = AuditRow::after(head, entry(action));
+    let mut rows = Vec::new();
+    for action in actions {
+        let row = AuditRow::after(head, event(action));
         head = row.head();
-        row
-    };
-    actions.iter().map(row).collect()
+        rows.push(row);
+    }
+    rows
 }
 
 fn verify(rows: &[AuditRow]) -> Result<(u64, ChainHead), ChainError> {
@@ -24,38 +25,39 @@ fn verify(rows: &[AuditRow]) -> Result<(u64, ChainHead), ChainError> {
 }
 
 #[test]
-fn a_whole_chain_is_told_with_its_newest_row() {
-    let rows = chain(&["a", "b", "c"]);
+fn valid_chain_returns_its_length_and_newest_row() {
+    let rows = build_chain(&["a", "b", "c"]);
     assert_eq!(verify(&rows), Ok((3, rows[2].head())));
     assert_eq!(verify(&[]), Ok((0, ChainHead::default())));
     assert_eq!(rows[1].entry().unwrap().action, "b");
 }
 
 #[test]
-fn every_change_shows() {
-    for place in 0..3 {
-        let mut rows = chain(&["a", "b", "c"]);
-        rows[place].text = rows[place].text.replace("ada", "eve").into();
-        let number = place as u64 + 1;
+fn changed_or_removed_row_breaks_the_chain() {
+    for at in 0..3 {
+        let mut rows = build_chain(&["a", "b", "c"]);
+        rows[at].text = rows[at].text.replace("ada", "eve").into();
+        let number = at as u64 + 1;
         assert_eq!(verify(&rows), Err(ChainError::Changed { number }));
         // A new seal breaks the next row.
-        if place < 2 {
-            let before = if place == 0 { RowHash::FIRST } else { rows[place - 1].hash };
-            rows[place].hash = seal(before, number, &rows[place].text);
+        if at < 2 {
+            let previous = if at == 0 { RowHash::FIRST } else { rows[at - 1].hash };
+            rows[at].hash = seal_row(previous, number, &rows[at].text);
             assert_eq!(verify(&rows), Err(ChainError::Changed { number: number + 1 }));
         }
     }
-    let rows = chain(&["a", "b", "c"]);
-    for (left, number) in [([0, 2].as_slice(), 2), (&[0, 2, 1], 2), (&[1, 2], 1)] {
-        let left: Vec<AuditRow> = left.iter().map(|place: &usize| rows[*place].clone()).collect();
-        assert_eq!(verify(&left), Err(ChainError::Missing { number }));
+    let rows = build_chain(&["a", "b", "c"]);
+    for (remaining, number) in [([0, 2].as_slice(), 2), (&[0, 2, 1], 2), (&[1, 2], 1)] {
+        let remaining: Vec<AuditRow> =
+            remaining.iter().map(|at: &usize| rows[*at].clone()).collect();
+        assert_eq!(verify(&remaining), Err(ChainError::Missing { number }));
     }
 }
 
 #[test]
-fn a_beginning_that_a_row_names_as_too_old_is_not_missed() {
-    let mut rows = chain(&["a", "b", "c"]);
-    let pruned = AuditEvent { reason: "2".to_owned(), ..entry(PRUNED) };
+fn pruned_rows_are_not_missing_if_a_row_records_it() {
+    let mut rows = build_chain(&["a", "b", "c"]);
+    let pruned = AuditEvent { reason: "2".to_owned(), ..event(PRUNED) };
     rows.push(AuditRow::after(rows[2].head(), pruned));
     assert_eq!(verify(&rows[2..]).unwrap().0, 2);
     assert_eq!(verify(&rows[3..]), Err(ChainError::Missing { number: 3 }));
@@ -63,14 +65,14 @@ fn a_beginning_that_a_row_names_as_too_old_is_not_missed() {
 
 // S5: 5.3
 #[test]
-fn what_callers_wrote_is_kept_without_secrets_and_bounded() {
+fn audit_row_is_redacted_and_truncated() {
     let secret = "0123456789abcdefghijklmnopqrstuv";
     let token = format!("reqlore_pat_AbCdEf012345_{secret}_000000");
-    let mut entry = entry("get_item");
-    entry.reason = format!("with {token}, and Bearer {secret}.");
-    entry.correlation_id.clone_from(&token);
-    entry.targets = vec![AuditTarget::read(token), AuditTarget::read("\u{e4}".repeat(400))];
-    let row = AuditRow::after(ChainHead::default(), entry);
+    let mut event = event("get_item");
+    event.reason = format!("with {token}, and Bearer {secret}.");
+    event.correlation_id.clone_from(&token);
+    event.targets = vec![AuditTarget::read(token), AuditTarget::read("\u{e4}".repeat(400))];
+    let row = AuditRow::after(ChainHead::default(), event);
     assert!(!row.text.contains(&secret[..8]), "{}", row.text);
     assert!(row.text.contains("reqlore_pat_AbCdEf012345_****, and Bearer ****"), "{}", row.text);
     assert!(row.text.len() < 1_300);

@@ -1,11 +1,11 @@
-//! Writes items to files: new items, edits, tombstones, links that follow a renumbering.
+//! Renders items as files: new items, edits, tombstones, and links that follow a renumbered item.
 //!
-//! An edit changes only the given keys and `updated_at`. A missing `status` reads as the default,
-//! so setting the default changes nothing. The first edit adds `created_at`, which would be lost.
+//! An edit changes only the given keys and `updated_at`. Setting the default of a missing key
+//! changes nothing. The first edit also adds `created_at`, because the modification time is lost.
 
 use std::collections::BTreeSet;
 
-use super::fields::by_name;
+use super::fields::find_by_name;
 use super::{
     ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType, RequirementType,
     Status,
@@ -15,15 +15,15 @@ use crate::front_matter::{self, FieldValue, KeyEdit};
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode};
 
-/// A link's target as a file names it.
+/// The target of a link as stored in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkTarget {
     pub reference: Reference,
-    /// The suffix of the document's name, `3f9a1c` in `REQ-001-3f9a1c`. `None` for `REQ-500`.
+    /// The suffix of the document name: `3f9a1c` in `REQ-001-3f9a1c`, `None` in `REQ-500`.
     pub mark: Option<String>,
 }
 
-/// Keys that come last.
+/// Keys at the end of the front matter. A new key of any other name is inserted before them.
 const LAST_KEYS: [&str; 7] = [
     "creator_username",
     "created_at",
@@ -39,12 +39,14 @@ const LAST_KEYS: [&str; 7] = [
 pub struct NewItem<'a> {
     pub kind: ItemKind,
     pub uid: &'a str,
-    /// Criteria have none.
+    /// `None` for acceptance criteria.
     pub title: Option<&'a str>,
     pub description: &'a str,
-    /// `None` is the default of a new item, as with the next two.
+    /// `None` for the kind's default.
     pub status: Option<Status>,
+    /// `None` for the default.
     pub priority: Option<Priority>,
+    /// `None` for the default.
     pub requirement_type: Option<RequirementType>,
     pub parent: Option<&'a LinkTarget>,
     pub assignee: Option<&'a str>,
@@ -54,41 +56,44 @@ pub struct NewItem<'a> {
 }
 
 impl NewItem<'_> {
-    /// The text of its file.
+    /// Renders the item's file.
     pub fn text(&self) -> Result<String, String> {
         let kind = self.kind;
-        let mut sets = KeyEdits::default();
-        sets.text("title", self.title.map(one_line).as_deref());
-        let status = self.status.or_else(|| kind.statuses().first().copied());
-        sets.text("status", status.filter(|_| !kind.statuses().is_empty()).map(Status::name));
+        let mut edits = KeyEdits::default();
+        edits.set_text("title", self.title.map(one_line).as_deref());
+        if let Some(default) = kind.statuses().first() {
+            edits.set_text("status", Some(self.status.unwrap_or(*default).name()));
+        }
         if kind.has_priority() {
-            sets.add("priority", number(self.priority.unwrap_or(Priority::DEFAULT)));
+            edits.set("priority", priority_value(self.priority.unwrap_or(Priority::DEFAULT)));
         }
         if kind == ItemKind::Requirement {
-            let of = self.requirement_type.unwrap_or(RequirementType::Functional);
-            sets.text("type_name", Some(of.name()));
+            let requirement_type = self.requirement_type.unwrap_or(RequirementType::Functional);
+            edits.set_text("type_name", Some(requirement_type.name()));
         }
         if let Some(parent) = self.parent {
-            sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
+            edits.set_text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
         }
-        sets.text("assignee_username", self.assignee.filter(|name| !name.is_empty()));
-        let tags = each_once(self.tags);
+        edits.set_text("assignee_username", self.assignee.filter(|name| !name.is_empty()));
+        // Empty optional keys are left out, so that new files stay short.
+        let tags = unique_tags(self.tags);
         if !tags.is_empty() {
-            sets.add("tags", FieldValue::List(tags));
+            edits.set("tags", FieldValue::List(tags));
         }
-        sets.text("creator_username", Some(self.creator));
-        sets.add("created_at", FieldValue::Time(self.at));
-        sets.add("updated_at", FieldValue::Time(self.at));
-        sets.text("uid", Some(self.uid));
-        if let Some((reference, Some(mark))) = self.parent.map(|to| (to.reference, &to.mark)) {
-            sets.add("linked", marks(&[(reference, mark.clone())]));
+        edits.set_text("creator_username", Some(self.creator));
+        edits.set("created_at", FieldValue::Time(self.at));
+        edits.set("updated_at", FieldValue::Time(self.at));
+        // The uid identifies the item after a rename of its file.
+        edits.set_text("uid", Some(self.uid));
+        if let Some(LinkTarget { reference, mark: Some(suffix) }) = self.parent {
+            edits.set("linked", suffix_map(&[(*reference, suffix.clone())]));
         }
-        let head = front_matter::edit("", &sets.0, &LAST_KEYS)?;
-        Ok(front_matter::with_body(&head, self.description))
+        let front_matter = front_matter::edit("", &edits.0, &LAST_KEYS)?;
+        Ok(front_matter::with_body(&front_matter, self.description))
     }
 }
 
-/// New values; `None` keeps the old one.
+/// New values of an item; `None` keeps the current value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemEdit {
     pub title: Option<String>,
@@ -100,277 +105,315 @@ pub struct ItemEdit {
     /// `Some(None)` removes the assignee.
     pub assignee: Option<Option<String>>,
     pub tags: Option<Vec<String>>,
-    /// All outgoing relationships.
+    /// Replaces all outgoing relationships.
     pub relationships: Option<Vec<Relationship>>,
-    /// The documents of new relationships' targets.
+    /// The documents of targets that `relationships` adds.
     pub linked: Vec<LinkTarget>,
 }
 
-/// The text of an edited item; `None` if nothing changes. Sets `updated_at`, and a missing
-/// `created_at`.
+/// Applies an edit to an item's file and sets `updated_at`. `None` if nothing changes.
 pub fn edit_item(
     item: &ItemMeta,
     text: &str,
     edit: &ItemEdit,
     at: Timestamp,
 ) -> Result<Option<String>, String> {
-    let file = ItemFile::read(text);
-    let mut sets = file.fields(item, edit);
-    let touches_links =
+    let file = ItemFile::parse(text);
+    // Collects all edits first: an edit without effect must not touch the file.
+    let mut edits = file.edit_fields(item, edit);
+    let changes_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.linked.is_empty();
-    if touches_links {
-        links(item, &file, edit, None, &mut sets);
+    if changes_links {
+        edit_links(item, &file, edit, None, &mut edits);
     }
-    let described = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
-    let described = described.filter(|description| *description != ItemMeta::description(text));
-    if sets.0.is_empty() && described.is_none() {
+    let mut description = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
+    if description == Some(ItemMeta::description(text)) {
+        description = None;
+    }
+    if edits.0.is_empty() && description.is_none() {
         return Ok(None);
     }
-    if !touches_links {
-        // A link may have been edited by hand, so its suffix may be obsolete.
-        links(item, &file, edit, None, &mut sets);
+    if !changes_links {
+        // Removes suffixes of links that were removed by hand.
+        edit_links(item, &file, edit, None, &mut edits);
     }
-    if file.node("created_at").and_then(YamlNode::text).is_none() {
-        sets.add("created_at", FieldValue::Time(item.created_at));
+    if file.find_key("created_at").and_then(YamlNode::text).is_none() {
+        edits.set("created_at", FieldValue::Time(item.created_at));
     }
-    sets.add("updated_at", FieldValue::Time(at));
-    let edited = front_matter::edit(text, &sets.0, &LAST_KEYS)?;
-    Ok(Some(match described {
-        Some(description) => front_matter::with_body(&edited, description),
-        None => edited,
-    }))
+    // Last, because the time alone is not a change.
+    edits.set("updated_at", FieldValue::Time(at));
+    let edited = front_matter::edit(text, &edits.0, &LAST_KEYS)?;
+    match description {
+        Some(description) => Ok(Some(front_matter::with_body(&edited, description))),
+        None => Ok(Some(edited)),
+    }
 }
 
-/// The tombstone of an item: its text with time and user of the deletion. Front matter that can't
-/// be edited stays in the body below a new one.
+/// Renders the tombstone of an item: its text with time and user of the deletion. Front matter that
+/// cannot be edited becomes part of the body, below new front matter.
 pub fn tombstone_text(item: &ItemMeta, text: &str, at: Timestamp, by: &str) -> String {
-    let mut sets = KeyEdits::default();
-    sets.add("deleted_at", FieldValue::Time(at));
-    sets.text("deleted_username", Some(by));
-    if let Ok(edited) = front_matter::edit(text, &sets.0, &LAST_KEYS) {
+    let mut deletion = KeyEdits::default();
+    deletion.set("deleted_at", FieldValue::Time(at));
+    deletion.set_text("deleted_username", Some(by));
+    if let Ok(edited) = front_matter::edit(text, &deletion.0, &LAST_KEYS) {
         return edited;
     }
-    let mut own = KeyEdits::default();
+    let mut edits = KeyEdits::default();
     if item.kind != ItemKind::AcceptanceCriteria {
-        own.text("title", Some(&item.title));
+        edits.set_text("title", Some(&item.title));
     }
-    own.text("uid", item.uid.as_deref());
-    own.0.extend(sets.0);
-    format!("{}\n{text}", front_matter::new(&own.0))
+    edits.set_text("uid", item.uid.as_deref());
+    // The old front matter is now text, so the new one needs all keys of a tombstone.
+    edits.0.extend(deletion.0);
+    format!("{}\n{text}", front_matter::render_front_matter(&edits.0))
 }
 
-/// The text of an item whose links follow a document to another reference or suffix. `None` if no
-/// link leads to it.
+/// Redirects an item's links from a document to its new reference or suffix. `None` if the item
+/// does not link to the document.
 pub fn replace_links(
     item: &ItemMeta,
     text: &str,
     from: &LinkTarget,
     to: &LinkTarget,
 ) -> Result<Option<String>, String> {
-    let meant = mark_of(&item.linked, from.reference) == from.mark.as_deref();
-    let mut new = ItemEdit::default();
-    if item.parent == Some(from.reference) {
-        new.parent = Some(to.clone());
-    }
-    if item.relationships.iter().any(|related| related.target == from.reference) {
-        let moved = |related: &Relationship| Relationship {
-            target: if related.target == from.reference { to.reference } else { related.target },
-            ..*related
-        };
-        new.relationships = Some(item.relationships.iter().map(moved).collect());
-        new.linked = vec![to.clone()];
-    }
-    let mut sets = KeyEdits::default();
-    // If only the suffix changes, the key stays.
-    if let Some(parent) = new.parent.as_ref().filter(|to| to.reference != from.reference) {
-        sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
-    }
-    let renumbered = Some((from.reference, to.reference));
-    links(item, &ItemFile::read(text), &new, renumbered, &mut sets);
-    if !meant || sets.0.is_empty() {
+    // Another document with the same reference is not renumbered.
+    if suffix_of(&item.linked, from.reference) != from.mark.as_deref() {
         return Ok(None);
     }
-    front_matter::edit(text, &sets.0, &LAST_KEYS).map(Some)
+    let mut edit = ItemEdit::default();
+    let mut edits = KeyEdits::default();
+    if item.parent == Some(from.reference) {
+        edit.parent = Some(to.clone());
+        // If only the suffix changes, the key keeps its spelling.
+        if to.reference != from.reference {
+            edits.set_text(to.reference.kind.name(), Some(&to.reference.to_string()));
+        }
+    }
+    let mut relationships = item.relationships.clone();
+    for relationship in &mut relationships {
+        if relationship.target == from.reference {
+            relationship.target = to.reference;
+            edit.linked = vec![to.clone()];
+        }
+    }
+    if !edit.linked.is_empty() {
+        edit.relationships = Some(relationships);
+    }
+    let renumbered = Some((from.reference, to.reference));
+    edit_links(item, &ItemFile::parse(text), &edit, renumbered, &mut edits);
+    if edits.0.is_empty() {
+        return Ok(None);
+    }
+    front_matter::edit(text, &edits.0, &LAST_KEYS).map(Some)
 }
 
-/// Edits the keys of relationships and suffixes. `renumbered` is a target's old and new reference.
-fn links(
+/// Edits the keys of relationships and file suffixes. `renumbered` is a target's old and new
+/// reference.
+fn edit_links(
     item: &ItemMeta,
     file: &ItemFile,
     edit: &ItemEdit,
     renumbered: Option<(Reference, Reference)>,
-    sets: &mut KeyEdits,
+    edits: &mut KeyEdits,
 ) {
     let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
     for kind in RelationshipType::ALL {
-        let of = |all: &[Relationship]| -> BTreeSet<Reference> {
-            all.iter().filter(|related| related.kind == kind).map(|to| to.target).collect()
-        };
-        let new = of(relationships);
-        if new != of(&item.relationships) {
-            let targets = file.targets(kind, &new, renumbered);
-            let value = Some(targets).filter(|targets| !targets.is_empty()).map(FieldValue::List);
-            sets.0.push(KeyEdit { key: kind.name(), value });
+        let new = targets_of(relationships, kind);
+        // Compares sets, so that a hand-written order is not a change.
+        if new != targets_of(&item.relationships, kind) {
+            edits.set_list(kind.name(), file.relationship_targets(kind, &new, renumbered));
         }
     }
     let parent = edit.parent.as_ref().map(|parent| parent.reference).or(item.parent);
-    let is_linked = |to: &Reference| {
-        Some(*to) == parent || relationships.iter().any(|related| related.target == *to)
-    };
     let mut linked = item.linked.clone();
-    for to in edit.parent.iter().chain(&edit.linked) {
-        if mark_of(&linked, to.reference) != to.mark.as_deref() {
-            linked.retain(|(known, _)| *known != to.reference);
-            linked.extend(to.mark.clone().map(|mark| (to.reference, mark)));
+    for target in edit.parent.iter().chain(&edit.linked) {
+        if suffix_of(&linked, target.reference) != target.mark.as_deref() {
+            linked.retain(|(reference, _)| *reference != target.reference);
+            if let Some(suffix) = &target.mark {
+                linked.push((target.reference, suffix.clone()));
+            }
         }
     }
-    linked.retain(|(to, _)| is_linked(to));
+    // A suffix without a link would be stale after the next renumbering.
+    linked.retain(|(reference, _)| {
+        Some(*reference) == parent || relationships.iter().any(|to| to.target == *reference)
+    });
     if linked != item.linked {
-        let value = Some(&linked).filter(|linked| !linked.is_empty()).map(|linked| marks(linked));
-        sets.0.push(KeyEdit { key: "linked", value });
+        let value = if linked.is_empty() { None } else { Some(suffix_map(&linked)) };
+        edits.0.push(KeyEdit { key: "linked", value });
     }
 }
 
-fn mark_of(linked: &[(Reference, String)], reference: Reference) -> Option<&str> {
-    linked.iter().find(|(known, _)| *known == reference).map(|(_, mark)| mark.as_str())
+fn targets_of(relationships: &[Relationship], kind: RelationshipType) -> BTreeSet<Reference> {
+    relationships.iter().filter(|to| to.kind == kind).map(|to| to.target).collect()
 }
 
-fn marks(linked: &[(Reference, String)]) -> FieldValue {
-    FieldValue::Map(linked.iter().map(|(to, mark)| (to.to_string(), mark.clone())).collect())
+fn suffix_of(linked: &[(Reference, String)], target: Reference) -> Option<&str> {
+    let (_, suffix) = linked.iter().find(|(reference, _)| *reference == target)?;
+    Some(suffix)
 }
 
-fn number(priority: Priority) -> FieldValue {
+fn suffix_map(linked: &[(Reference, String)]) -> FieldValue {
+    FieldValue::Map(linked.iter().map(|(to, suffix)| (to.to_string(), suffix.clone())).collect())
+}
+
+fn priority_value(priority: Priority) -> FieldValue {
     FieldValue::Number(priority.number().into())
 }
 
-fn each_once(texts: &[String]) -> Vec<String> {
-    let mut once: Vec<String> = Vec::new();
-    for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
-        if once.iter().all(|known| known != text) {
-            once.push(text.to_owned());
+fn unique_tags(tags: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for tag in tags {
+        let tag = tag.trim();
+        if !tag.is_empty() && !unique.iter().any(|other| other == tag) {
+            unique.push(tag.to_owned());
         }
     }
-    once
+    unique
 }
 
 #[derive(Default)]
 struct KeyEdits(Vec<KeyEdit<'static>>);
 
 impl KeyEdits {
-    fn add(&mut self, key: &'static str, value: FieldValue) {
+    fn set(&mut self, key: &'static str, value: FieldValue) {
         self.0.push(KeyEdit { key, value: Some(value) });
     }
 
-    fn text(&mut self, key: &'static str, text: Option<&str>) {
-        self.0.extend(text.map(|text| KeyEdit { key, value: Some(FieldValue::from(text)) }));
+    /// `None` leaves the key unchanged.
+    fn set_text(&mut self, key: &'static str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.set(key, FieldValue::from(text));
+        }
+    }
+
+    /// An empty list removes the key.
+    fn set_list(&mut self, key: &'static str, texts: Vec<String>) {
+        let value = if texts.is_empty() { None } else { Some(FieldValue::List(texts)) };
+        self.0.push(KeyEdit { key, value });
     }
 }
 
-/// The file's own keys, without the defaults of an item.
+/// The front matter of an item's file, without default values.
 struct ItemFile(Vec<YamlEntry>);
 
 impl ItemFile {
-    /// Invalid front matter has no keys; its edit will be refused.
-    fn read(text: &str) -> Self {
-        let map = front_matter::read(front_matter::split(text));
-        Self(map.map(|map| map.entries).unwrap_or_default())
+    /// Invalid front matter has no keys; [`front_matter::edit`] will reject its edit.
+    fn parse(text: &str) -> Self {
+        let front_matter = front_matter::read(front_matter::split(text));
+        Self(front_matter.map(|front_matter| front_matter.entries).unwrap_or_default())
     }
 
-    /// The keys that an edit changes, except links.
-    fn fields(&self, item: &ItemMeta, edit: &ItemEdit) -> KeyEdits {
-        let mut sets = KeyEdits::default();
+    /// Returns the edits of all keys except links.
+    fn edit_fields(&self, item: &ItemMeta, edit: &ItemEdit) -> KeyEdits {
+        let mut edits = KeyEdits::default();
         let title = edit.title.as_deref().map(one_line);
-        sets.text("title", title.filter(|title| *title != item.title).as_deref());
-        let read = |text: &str| by_name(item.kind.statuses(), Status::name, text);
-        let status = self.changed("status", read, item.status, edit.status);
-        sets.text("status", status.map(Status::name));
-        let priority = self.changed("priority", Priority::parse, item.priority, edit.priority);
+        edits.set_text("title", title.filter(|title| *title != item.title).as_deref());
+        let status = self.changed_value(
+            "status",
+            |text| find_by_name(item.kind.statuses(), Status::name, text),
+            item.status,
+            edit.status,
+        );
+        edits.set_text("status", status.map(Status::name));
+        let priority =
+            self.changed_value("priority", Priority::parse, item.priority, edit.priority);
         if let Some(priority) = priority {
-            sets.add("priority", number(priority));
+            edits.set("priority", priority_value(priority));
         }
-        let read = |text: &str| by_name(&RequirementType::ALL, RequirementType::name, text);
-        let new_type =
-            self.changed("type_name", read, item.requirement_type, edit.requirement_type);
-        sets.text("type_name", new_type.map(RequirementType::name));
-        let parent = edit.parent.as_ref().map(|parent| parent.reference);
-        if let Some(parent) = parent.filter(|parent| item.parent != Some(*parent)) {
-            sets.text(parent.kind.name(), Some(&parent.to_string()));
+        let requirement_type = self.changed_value(
+            "type_name",
+            |text| find_by_name(&RequirementType::ALL, RequirementType::name, text),
+            item.requirement_type,
+            edit.requirement_type,
+        );
+        edits.set_text("type_name", requirement_type.map(RequirementType::name));
+        if let Some(parent) = &edit.parent
+            && item.parent != Some(parent.reference)
+        {
+            edits.set_text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
         }
         if let Some(assignee) = &edit.assignee {
             let assignee = assignee.as_deref().map(str::trim).filter(|name| !name.is_empty());
             if assignee != item.assignee.as_deref() {
-                sets.0.push(KeyEdit {
-                    key: "assignee_username",
-                    value: assignee.map(FieldValue::from),
-                });
+                let value = assignee.map(FieldValue::from);
+                edits.0.push(KeyEdit { key: "assignee_username", value });
             }
         }
-        if let Some(tags) = edit.tags.as_deref().map(each_once).filter(|tags| *tags != item.tags) {
-            self.tags(tags, &mut sets);
+        if let Some(tags) = &edit.tags {
+            let tags = unique_tags(tags);
+            if tags != item.tags {
+                self.edit_tags(tags, &mut edits);
+            }
         }
-        sets
+        edits
     }
 
-    fn node(&self, key: &str) -> Option<&YamlNode> {
-        yaml::find(&self.0, key)
+    fn find_key(&self, key: &str) -> Option<&YamlNode> {
+        yaml::find_key(&self.0, key)
     }
 
-    /// A new value that is not the file's. `default` is the value of a missing key.
-    fn changed<T: PartialEq>(
+    /// Returns `new` unless the file has this value. `default` is the value of a missing key.
+    fn changed_value<T: PartialEq>(
         &self,
         key: &str,
-        read: impl Fn(&str) -> Option<T>,
+        parse: impl Fn(&str) -> Option<T>,
         default: Option<T>,
         new: Option<T>,
     ) -> Option<T> {
-        let old = match self.node(key).and_then(YamlNode::text) {
-            Some(text) => read(text),
+        // An invalid value also reads as the default, but the file does not have it.
+        let old = match self.find_key(key).and_then(YamlNode::text) {
+            // The file's own spelling is compared by value: `high` equals 2.
+            Some(text) => parse(text),
             None => default,
         };
         new.filter(|new| old.as_ref() != Some(new))
     }
 
-    /// The new value of a relationship's key. Kept targets keep their spelling and place. Invalid
-    /// references stay for the author to correct.
-    fn targets(
+    /// The new list of a relationship's key. Existing targets keep their spelling and order.
+    /// Invalid references stay, because only the author can correct them.
+    fn relationship_targets(
         &self,
         kind: RelationshipType,
         new: &BTreeSet<Reference>,
         renumbered: Option<(Reference, Reference)>,
     ) -> Vec<String> {
-        let mut named = Vec::new();
+        let mut listed = Vec::new();
         let mut texts = Vec::new();
-        let items = self.node(kind.name()).map(YamlNode::items).unwrap_or_default();
+        let items = self.find_key(kind.name()).map(YamlNode::items).unwrap_or_default();
         for text in items.iter().filter_map(YamlNode::text) {
-            let target = Reference::parse(text);
-            let Some(target) = target.filter(|to| to.kind == ItemKind::Requirement) else {
-                texts.push(text.to_owned());
-                continue;
+            let target = match Reference::parse(text) {
+                Some(target) if target.kind == ItemKind::Requirement => target,
+                _ => {
+                    texts.push(text.to_owned());
+                    continue;
+                }
             };
-            let moved = renumbered.filter(|(from, _)| *from == target).map(|(_, to)| to);
-            let next = moved.unwrap_or(target);
-            if new.contains(&next) && !named.contains(&next) {
-                texts.push(moved.map_or_else(|| text.to_owned(), |to| to.to_string()));
-                named.push(next);
+            let (target, spelling) = match renumbered {
+                Some((from, to)) if from == target => (to, to.to_string()),
+                _ => (target, text.to_owned()),
+            };
+            if new.contains(&target) && !listed.contains(&target) {
+                texts.push(spelling);
+                listed.push(target);
             }
         }
         for target in new {
-            if !named.contains(target) {
+            if !listed.contains(target) {
                 texts.push(target.to_string());
-                named.push(*target);
             }
         }
         texts
     }
 
-    /// Tags are kept under `tags`, or under `labels` in a file that has only those.
-    fn tags(&self, tags: Vec<String>, sets: &mut KeyEdits) {
-        let value = Some(tags).filter(|tags| !tags.is_empty()).map(FieldValue::List);
-        let has_both = self.node("tags").is_some() && self.node("labels").is_some();
-        if has_both {
-            sets.0.push(KeyEdit { key: "labels", value: None });
+    /// Edits `tags`, or `labels` in a file that has only `labels`. Parsing merges the two keys, so
+    /// a file with both keeps only `tags`.
+    fn edit_tags(&self, tags: Vec<String>, edits: &mut KeyEdits) {
+        let has_labels = self.find_key("labels").is_some();
+        let has_tags = self.find_key("tags").is_some();
+        if has_labels && has_tags {
+            edits.0.push(KeyEdit { key: "labels", value: None });
         }
-        let key = if self.node("labels").is_some() && !has_both { "labels" } else { "tags" };
-        sets.0.push(KeyEdit { key, value });
+        edits.set_list(if has_labels && !has_tags { "labels" } else { "tags" }, tags);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded_types::{check_length, check_text, inline_schema, named_enum, string_type};
 
 named_enum! {
-    /// The state of an item. Which ones a kind has is [`super::ItemKind::statuses`].
+    /// The status of an item. [`super::ItemKind::statuses`] lists those of each kind.
     #[derive(Hash, Serialize, Deserialize)]
     Status {
         Backlog = "Backlog",
@@ -19,10 +19,10 @@ named_enum! {
 }
 
 impl Status {
-    /// Of epics and user stories, a new one's first.
+    /// Statuses of epics and user stories; the first is the default.
     pub const OF_WORK: [Self; 5] =
         [Self::Backlog, Self::Draft, Self::InProgress, Self::Done, Self::Cancelled];
-    /// Of requirements, a new one's first.
+    /// Statuses of requirements; the first is the default.
     pub const OF_REQUIREMENTS: [Self; 3] = [Self::Draft, Self::Active, Self::Obsolete];
 }
 
@@ -31,19 +31,22 @@ impl Status {
 pub struct Priority(u8);
 
 impl Priority {
-    /// The default.
     pub const DEFAULT: Self = Self(3);
 
-    /// `None` for anything but 1 to 4.
+    /// `None` unless the number is from 1 to 4.
     pub fn new(number: usize) -> Option<Self> {
-        u8::try_from(number).ok().filter(|number| (1..=4).contains(number)).map(Self)
+        match u8::try_from(number) {
+            Ok(number @ 1..=4) => Some(Self(number)),
+            _ => None,
+        }
     }
 
-    /// Reads a number or a name.
+    /// Parses a number or a name.
     pub fn parse(text: &str) -> Option<Self> {
-        let all = [1, 2, 3, 4].map(Self);
-        let number = text.parse().ok().and_then(Self::new);
-        number.or_else(|| by_name(&all, Self::name, text))
+        match text.parse() {
+            Ok(number) => Self::new(number),
+            Err(_) => find_by_name(&[1, 2, 3, 4].map(Self), Self::name, text),
+        }
     }
 
     pub fn number(self) -> u8 {
@@ -70,20 +73,20 @@ named_enum! {
 impl RequirementType {
     pub fn description(self) -> &'static str {
         match self {
-            Self::Functional => "What the system does: a behaviour that a user can see",
+            Self::Functional => "A behavior of the system that a user can observe",
             Self::NonFunctional => {
-                "How well the system does it: speed, safety, availability, ease of use"
+                "A quality of the system: performance, security, availability, usability"
             }
-            Self::BusinessRule => "A policy of the business that holds whatever the system is",
-            Self::Interface => "How the system meets people, devices and other systems",
-            Self::Data => "What is kept, in which form, how long and how well guarded",
+            Self::BusinessRule => "A business policy that applies regardless of the system",
+            Self::Interface => "An interaction with users, devices or other systems",
+            Self::Data => "Data to store, with its format, retention and protection",
         }
     }
 }
 
 named_enum! {
-    /// The relation of one requirement to another. Its name is the argument's value, and the key in
-    /// the source's file.
+    /// The relation of one requirement to another. Its name is an argument value and the key in the
+    /// file of the source.
     #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
     RelationshipType {
         DependsOn = "depends_on",
@@ -102,60 +105,61 @@ impl RelationshipType {
 
     pub fn description(self) -> &'static str {
         match self {
-            Self::DependsOn => "The source can't be met before the target is",
-            Self::Blocks => "As long as the source is open, the target can't go on",
+            Self::DependsOn => "The source cannot be met before the target is met",
+            Self::Blocks => "The target cannot proceed while the source is open",
             Self::RelatesTo => "A change to one may affect the other",
-            Self::ConflictsWith => "Both can't be met as they are",
-            Self::DerivesFrom => "The source spells out a part of the target",
+            Self::ConflictsWith => "The two cannot both be met as written",
+            Self::DerivesFrom => "The source refines a part of the target",
         }
     }
 }
 
-/// The value of this name, in any case and with any of ` `, `-` and `_` between words.
-pub fn by_name<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, given: &str) -> Option<T> {
-    let plain = |text: &str| -> String {
-        let letters = text.chars().filter(|c| !matches!(c, ' ' | '-' | '_'));
-        letters.flat_map(char::to_lowercase).collect()
-    };
-    let given = plain(given);
-    all.iter().copied().find(|value| plain(name(*value)) == given)
+/// Finds a value by its name. Ignores case and the separators ` `, `-` and `_`.
+pub fn find_by_name<T: Copy>(values: &[T], name: fn(T) -> &'static str, given: &str) -> Option<T> {
+    let given = normalize_name(given);
+    values.iter().copied().find(|value| normalize_name(name(*value)) == given)
+}
+
+fn normalize_name(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, ' ' | '-' | '_'));
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 const MAX_TAGS: usize = 50;
-const MAX_TITLE: usize = 500;
-const MAX_NAME: usize = 100;
-/// In characters.
+const MAX_TITLE_CHARS: usize = 500;
+const MAX_NAME_CHARS: usize = 100;
+/// Maximum length of a description, in characters.
 pub const MAX_DESCRIPTION: usize = 50_000;
 
 string_type!(
     /// A title: 1 to 500 characters on one line, not blank.
     Title,
-    |text| parse_line(text, MAX_TITLE),
-    { "type": "string", "maxLength": MAX_TITLE, "pattern": r"\S" }
+    |text| parse_line(text, MAX_TITLE_CHARS),
+    { "type": "string", "maxLength": MAX_TITLE_CHARS, "pattern": r"\S" }
 );
 
 string_type!(
-    /// A user's name, or an empty text for no user: at most 100 characters on one line.
+    /// A user name of at most 100 characters on one line. An empty one removes the assignee.
     Assignee,
     parse_assignee,
-    { "type": "string", "maxLength": MAX_NAME }
+    { "type": "string", "maxLength": MAX_NAME_CHARS }
 );
 
 string_type!(
     /// A tag: 1 to 100 characters on one line, not blank.
     Tag,
-    |text| parse_line(text, MAX_NAME),
-    { "type": "string", "maxLength": MAX_NAME, "pattern": r"\S" }
+    |text| parse_line(text, MAX_NAME_CHARS),
+    { "type": "string", "maxLength": MAX_NAME_CHARS, "pattern": r"\S" }
 );
 
 string_type!(
-    /// A description: at most 50,000 characters of markdown without NUL. It may be empty.
+    /// A description: at most 50,000 characters of Markdown without NUL. It may be empty.
     Description,
     parse_description,
     { "type": "string", "maxLength": MAX_DESCRIPTION }
 );
 
-/// The tags of one item: at most 50. A duplicate is stored once.
+/// The tags of one item: at most 50, which may contain duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<Tag>")]
 pub struct Tags(Vec<String>);
@@ -176,13 +180,14 @@ fn check_one_line(text: &str) -> Result<(), String> {
 }
 
 fn parse_assignee(text: &str) -> Result<String, String> {
-    check_length(text, MAX_NAME)?;
+    check_length(text, MAX_NAME_CHARS)?;
     check_one_line(text)?;
     Ok(text.trim().to_owned())
 }
 
 fn parse_description(text: &str) -> Result<String, String> {
     check_length(text, MAX_DESCRIPTION)?;
+    // NUL ends strings in some tools that read the files.
     if text.contains('\0') {
         return Err("a NUL character is not allowed; remove it".to_owned());
     }
@@ -190,7 +195,6 @@ fn parse_description(text: &str) -> Result<String, String> {
 }
 
 impl Assignee {
-    /// `None` for no user.
     pub fn name(&self) -> Option<&str> {
         Some(self.as_str()).filter(|name| !name.is_empty())
     }
@@ -207,8 +211,12 @@ impl TryFrom<Vec<Tag>> for Tags {
 
     fn try_from(given: Vec<Tag>) -> Result<Self, String> {
         if given.len() > MAX_TAGS {
-            return Err(format!("at most {MAX_TAGS} tags are allowed, these are {}", given.len()));
+            let count = given.len();
+            return Err(format!(
+                "at most {MAX_TAGS} tags are allowed, this has {count}; drop some"
+            ));
         }
+        // Duplicates are removed when the item is rendered.
         Ok(Self(given.into_iter().map(Tag::into_string).collect()))
     }
 }
@@ -218,29 +226,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_write_names_in_many_ways() {
+    fn value_is_found_by_name_in_any_spelling() {
         for given in ["In Progress", "in progress", "in_progress", "IN-PROGRESS"] {
-            let found = by_name(&Status::OF_WORK, Status::name, given);
+            let found = find_by_name(&Status::OF_WORK, Status::name, given);
             assert_eq!(found, Some(Status::InProgress), "{given}");
         }
-        assert_eq!(by_name(&Status::OF_REQUIREMENTS, Status::name, "Done"), None);
-        let types = by_name(&RequirementType::ALL, RequirementType::name, "non functional");
+        assert_eq!(find_by_name(&Status::OF_REQUIREMENTS, Status::name, "Done"), None);
+        let types = find_by_name(&RequirementType::ALL, RequirementType::name, "non functional");
         assert_eq!(types, Some(RequirementType::NonFunctional));
     }
 
     #[test]
-    fn a_priority_is_one_to_four() {
+    fn priority_outside_one_to_four_is_rejected() {
         assert_eq!(Priority::new(1).map(Priority::name), Some("Critical"));
         assert_eq!(Priority::new(4).map(Priority::name), Some("Low"));
         assert_eq!((Priority::new(0), Priority::new(5), Priority::new(257)), (None, None, None));
     }
 
     #[test]
-    fn titles_stay_on_one_line_and_within_their_length() {
+    fn title_with_line_break_or_too_long_is_rejected() {
         for good in ["x", "  x ", &"é".repeat(500)] {
             assert!(Title::try_from(good.to_owned()).is_ok(), "{good}");
         }
-        for (bad, says) in [
+        for (bad, reason) in [
             ("", "1 to 500"),
             (" ", "blank"),
             ("a\nb", "one line"),
@@ -248,23 +256,28 @@ mod tests {
             (&*"é".repeat(501), "this has 501"),
         ] {
             let error = Title::try_from(bad.to_owned()).unwrap_err();
-            assert!(error.contains(says), "{bad:?}: {error}");
+            assert!(error.contains(reason), "{bad:?}: {error}");
         }
     }
 
-    #[test]
-    fn nobody_is_an_empty_name() {
-        let name = |text: &str| Assignee::try_from(text.to_owned());
-        assert_eq!(name("").unwrap().name(), None);
-        assert_eq!(name(" ann ").unwrap().name(), Some("ann"));
-        assert!(name("a\tb").is_err() && name(&"x".repeat(101)).is_err());
+    fn parse_assignee(text: &str) -> Result<Assignee, String> {
+        Assignee::try_from(text.to_owned())
     }
 
     #[test]
-    fn a_description_may_be_empty_and_long() {
-        let text = |length| Description::try_from("🦀".repeat(length));
-        assert!(text(0).is_ok() && text(MAX_DESCRIPTION).is_ok());
-        assert!(text(MAX_DESCRIPTION + 1).unwrap_err().contains("this has 50001"));
+    fn assignee_empty_means_no_user() {
+        assert_eq!(parse_assignee("").unwrap().name(), None);
+        assert_eq!(parse_assignee(" ann ").unwrap().name(), Some("ann"));
+        assert!(parse_assignee("a\tb").is_err() && parse_assignee(&"x".repeat(101)).is_err());
+    }
+
+    #[test]
+    fn description_may_be_empty_or_of_maximum_length() {
+        for length in [0, MAX_DESCRIPTION] {
+            assert!(Description::try_from("🦀".repeat(length)).is_ok(), "{length}");
+        }
+        let error = Description::try_from("🦀".repeat(MAX_DESCRIPTION + 1)).unwrap_err();
+        assert!(error.contains("this has 50001"), "{error}");
         assert!(Description::try_from("a\0".to_owned()).is_err());
     }
 }

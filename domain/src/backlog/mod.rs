@@ -1,15 +1,16 @@
-//! The backlog: epics, user stories, requirements and acceptance criteria, each a markdown file
+//! The backlog: epics, user stories, requirements and acceptance criteria, each a Markdown file
 //! with front matter.
 //!
-//! Parsing is tolerant: a file with only a title is an item, and missing keys have the defaults of
-//! a new item. The reference comes from the file's name, so a copied file can't claim another
-//! one's.
+//! Parsing is tolerant: a file with only a title is an item, and missing keys get the defaults of a
+//! new item. The reference comes from the file's name, so a copied file cannot claim the reference
+//! of its original.
 
 mod edit;
 pub mod fields;
 mod parse;
 pub mod reference;
 
+use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 
 use serde::{Deserialize, Serialize};
@@ -34,31 +35,37 @@ impl ItemKind {
     pub const ALL: [Self; 4] =
         [Self::Epic, Self::UserStory, Self::Requirement, Self::AcceptanceCriteria];
 
-    fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Epic => ("EP", "epic", "Epic"),
-            Self::UserStory => ("US", "user_story", "User story"),
-            Self::Requirement => ("REQ", "requirement", "Requirement"),
-            Self::AcceptanceCriteria => ("AC", "acceptance_criteria", "Acceptance criteria"),
-        }
-    }
-
-    /// The prefix of references.
+    /// The prefix of references: `REQ` in `REQ-048`.
     pub fn prefix(self) -> &'static str {
-        self.names().0
+        match self {
+            Self::Epic => "EP",
+            Self::UserStory => "US",
+            Self::Requirement => "REQ",
+            Self::AcceptanceCriteria => "AC",
+        }
     }
 
     /// The name in arguments, keys and results. Never changes.
     pub fn name(self) -> &'static str {
-        self.names().1
+        match self {
+            Self::Epic => "epic",
+            Self::UserStory => "user_story",
+            Self::Requirement => "requirement",
+            Self::AcceptanceCriteria => "acceptance_criteria",
+        }
     }
 
     /// The name in sentences.
     pub fn noun(self) -> &'static str {
-        self.names().2
+        match self {
+            Self::Epic => "Epic",
+            Self::UserStory => "User story",
+            Self::Requirement => "Requirement",
+            Self::AcceptanceCriteria => "Acceptance criteria",
+        }
     }
 
-    /// The parent's kind. A file names its parent under the key [`ItemKind::name`].
+    /// The parent's kind. Its [`ItemKind::name`] is the key that holds the parent's reference.
     pub fn parent(self) -> Option<Self> {
         match self {
             Self::Epic => None,
@@ -67,7 +74,7 @@ impl ItemKind {
         }
     }
 
-    /// The valid states, a new item's first; criteria have none.
+    /// The valid statuses; the first is the default. Acceptance criteria have none.
     pub fn statuses(self) -> &'static [Status] {
         match self {
             Self::Epic | Self::UserStory => &Status::OF_WORK,
@@ -76,56 +83,58 @@ impl ItemKind {
         }
     }
 
-    /// False for criteria.
     pub fn has_priority(self) -> bool {
         self != Self::AcceptanceCriteria
     }
 }
 
-/// The metadata of an item, which lists show.
+/// The metadata of an item, enough to show it in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemMeta {
     pub kind: ItemKind,
     /// `None` if the file's name is not a reference of this kind.
     pub reference: Option<Reference>,
-    /// Never changes; `None` in files made by hand.
+    /// Never changes; `None` in files written by hand.
     pub uid: Option<String>,
-    /// On one line. The title of criteria is the first line of their description.
+    /// On one line. The title of acceptance criteria is the first line of their description.
     pub title: String,
-    /// `None` if it is long, so that most lists read no document.
+    /// `None` for a long description, which only the document holds.
     pub description: Option<String>,
     pub status: Option<Status>,
     pub priority: Option<Priority>,
-    /// Of requirements.
+    /// `None` except for requirements.
     pub requirement_type: Option<RequirementType>,
-    /// The epic of a story, the story of a requirement or of criteria.
+    /// The epic of a user story; the user story of a requirement or acceptance criteria.
     pub parent: Option<Reference>,
-    /// Outgoing relationships of a requirement.
+    /// Outgoing relationships; empty except for requirements.
     pub relationships: Vec<Relationship>,
-    /// The references and entity ids in title and description, each once.
+    /// References and entity ids in title and description, without duplicates.
     pub mentions: Vec<String>,
     pub creator: Option<String>,
     pub assignee: Option<String>,
-    /// Whole seconds, like the next. The file's modification time if the file names none.
+    /// In whole seconds; the file's modification time if the key is missing.
     pub created_at: Timestamp,
+    /// In whole seconds; the file's modification time if the key is missing.
     pub updated_at: Timestamp,
     pub tags: Vec<String>,
-    /// The file suffix of link targets, which identifies one of several items of a reference.
+    /// File suffixes of link targets. A suffix identifies one of several items that have the same
+    /// reference.
     pub linked: Vec<(Reference, String)>,
     /// Present in a tombstone.
     pub deleted: Option<Deletion>,
 }
 
-/// A link from a requirement to another.
+/// A link from one requirement to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Relationship {
     pub kind: RelationshipType,
     pub target: Reference,
 }
 
+/// The time and user of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
-    /// Whole seconds.
+    /// In whole seconds.
     pub at: Timestamp,
     pub by: Option<String>,
 }
@@ -134,30 +143,45 @@ pub struct Deletion {
 pub const MENTIONS: &str = "mentions";
 
 impl ItemMeta {
-    /// Relations and targets of its links. A deleted item has none.
-    pub fn links(&self) -> impl Iterator<Item = (&str, String)> {
-        let live = self.deleted.is_none();
-        let parent = self.parent.map(|parent| (parent.kind.name(), parent.to_string()));
-        let related = self.relationships.iter();
-        let related = related.map(|related| (related.kind.name(), related.target.to_string()));
-        let mentions = self.mentions.iter().map(|mention| (MENTIONS, mention.clone()));
-        parent.into_iter().chain(related).chain(mentions).filter(move |_| live)
+    /// Relations and targets of all outgoing links: parent, relationships, mentions. Empty for a
+    /// deleted item.
+    pub fn links(&self) -> Vec<(&str, String)> {
+        let mut links = Vec::new();
+        // A tombstone keeps its front matter, but its links no longer exist.
+        if self.deleted.is_some() {
+            return links;
+        }
+        if let Some(parent) = self.parent {
+            links.push((parent.kind.name(), parent.to_string()));
+        }
+        for relationship in &self.relationships {
+            links.push((relationship.kind.name(), relationship.target.to_string()));
+        }
+        for mention in &self.mentions {
+            links.push((MENTIONS, mention.clone()));
+        }
+        links
     }
 
-    /// The reference as printed, else the file's name.
-    pub fn display_name<'a>(&self, name: &'a str) -> std::borrow::Cow<'a, str> {
-        self.reference.map_or(name.into(), |reference| reference.to_string().into())
+    /// The reference, or the document's name for an item without one.
+    pub fn display_name<'a>(&self, document_name: &'a str) -> Cow<'a, str> {
+        match self.reference {
+            Some(reference) => Cow::Owned(reference.to_string()),
+            None => Cow::Borrowed(document_name),
+        }
     }
 }
 
-/// The order of lists: by priority, the newest first, the higher number first.
+/// The order of lists: by priority, then the newest first, then the highest number first.
 pub fn compare_items(a: &ItemMeta, b: &ItemMeta) -> Ordering {
-    let key = |item: &ItemMeta| {
-        let priority = item.priority.map_or(u8::MAX, Priority::number);
-        let number = item.reference.map(|reference| reference.number);
-        (priority, Reverse(item.created_at), Reverse(number))
-    };
-    key(a).cmp(&key(b))
+    sort_key(a).cmp(&sort_key(b))
+}
+
+fn sort_key(item: &ItemMeta) -> (u8, Reverse<Timestamp>, Reverse<Option<u32>>) {
+    // Acceptance criteria have no priority and come last.
+    let priority = item.priority.map_or(u8::MAX, Priority::number);
+    let number = item.reference.map(|reference| reference.number);
+    (priority, Reverse(item.created_at), Reverse(number))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Parses files into items, and reports what they contain beside valid values.
+//! Parses files into items and reports invalid values.
 
-use super::fields::by_name;
+use super::fields::find_by_name;
 use super::{
     Deletion, ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType,
     RequirementType, Status,
@@ -8,20 +8,20 @@ use super::{
 use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
-use crate::knowledge::{names_entity, tags};
+use crate::knowledge::{names_entity, parse_tags};
 use crate::sections;
 use crate::timestamp::Timestamp;
-use crate::yaml::{self, YamlEntry, YamlNode, shown};
+use crate::yaml::{self, YamlEntry, YamlNode, quote_excerpt};
 
-/// Longer descriptions are not kept with the item's metadata, in bytes.
-const INLINE_DESCRIPTION: usize = 1024;
-/// Maximum length of a title that is taken from the description, in characters.
-const BORROWED_TITLE: usize = 120;
+/// Maximum length of a description in an item's metadata.
+const MAX_INLINE_DESCRIPTION_BYTES: usize = 1024;
+/// Maximum length of a title that is derived from the description.
+const MAX_DERIVED_TITLE_CHARS: usize = 120;
 const MAX_MENTIONS: usize = 200;
 
 impl ItemMeta {
-    /// Reads an item from a document's name and text. An invalid value is reported, the first one
-    /// only, and replaced by its default. `modified` replaces missing times.
+    /// Parses an item from the name and text of its document. An invalid value is replaced by its
+    /// default; only the first one is reported. `modified` replaces missing times.
     pub fn read(
         kind: ItemKind,
         name: &str,
@@ -29,23 +29,25 @@ impl ItemMeta {
         modified: Timestamp,
     ) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
-        let (entries, fault) = match front_matter::read(parts) {
-            Ok(map) => (map.entries, map.duplicate),
-            // A single invalid line must not separate an item from its parent.
-            Err(error) => (front_matter::salvage(parts), Some(error)),
+        let (entries, mut diagnostic) = match front_matter::read(parts) {
+            Ok(front_matter) => (front_matter.entries, front_matter.duplicate),
+            // An invalid line must not separate an item from its parent.
+            Err(error) => (front_matter::salvage_lines(parts), Some(error)),
         };
-        let fault = fault.map(|fault| Diagnostic { column: None, ..fault });
-        let mut reader = ItemParser { kind, parts, entries, fault };
-        let item = reader.item(name, modified.whole());
-        (item, reader.fault)
+        if let Some(diagnostic) = &mut diagnostic {
+            diagnostic.column = None;
+        }
+        let mut parser = ItemParser { kind, parts, entries, diagnostic };
+        let item = parser.parse_item(name, modified.whole());
+        (item, parser.diagnostic)
     }
 
-    /// An item of which only the name is known.
+    /// The item of an unreadable document: only its name is known.
     pub fn placeholder(kind: ItemKind, name: &str, modified: Timestamp) -> Self {
         Self { description: None, ..Self::read(kind, name, "", modified).0 }
     }
 
-    /// See [`front_matter::body`].
+    /// The description in a document's text.
     pub fn description(text: &str) -> &str {
         front_matter::body(text)
     }
@@ -55,218 +57,247 @@ struct ItemParser<'a> {
     kind: ItemKind,
     parts: DocumentParts<'a>,
     entries: Vec<YamlEntry>,
-    fault: Option<Diagnostic>,
+    diagnostic: Option<Diagnostic>,
 }
 
 impl ItemParser<'_> {
-    fn item(&mut self, name: &str, modified: Timestamp) -> ItemMeta {
+    fn parse_item(&mut self, name: &str, modified: Timestamp) -> ItemMeta {
         let kind = self.kind;
         let body = self.parts.body.trim_matches(['\r', '\n']);
-        let reference = self.reference(name);
-        let title = self.title(body, name);
-        let status = self.status();
-        let priority = self.priority();
-        let requirement_type = self.requirement_type();
-        let parent = kind.parent().and_then(|parent| self.parent(parent));
-        let deleted =
-            self.time("deleted_at").map(|at| Deletion { at, by: self.text("deleted_username") });
+        let reference = self.parse_reference(name);
+        let title = self.parse_title(body, name);
+        let status = self.parse_status();
+        let priority = self.parse_priority();
+        let requirement_type = self.parse_requirement_type();
+        let parent = kind.parent().and_then(|parent| self.parse_parent(parent));
+        let deleted = self
+            .parse_time("deleted_at")
+            .map(|at| Deletion { at, by: self.scalar("deleted_username") });
         ItemMeta {
             kind,
             reference,
-            uid: self.text("uid"),
+            uid: self.scalar("uid"),
             status,
             priority,
             requirement_type,
             parent,
-            relationships: self.relationships(),
-            description: (body.len() <= INLINE_DESCRIPTION).then(|| body.to_owned()),
-            mentions: mentions(&format!("{title}\n{body}"), reference),
+            relationships: self.parse_relationships(),
+            // Most lists then need no document, and metadata stays small.
+            description: (body.len() <= MAX_INLINE_DESCRIPTION_BYTES).then(|| body.to_owned()),
+            // After parsing the title, which may come from the body.
+            mentions: find_mentions(&format!("{title}\n{body}"), reference),
             title,
-            creator: self.text("creator_username"),
-            assignee: self.text("assignee_username"),
-            created_at: self.time("created_at").unwrap_or(modified),
-            updated_at: self.time("updated_at").unwrap_or(modified),
-            tags: tags(&self.entries),
-            linked: self.linked(),
+            creator: self.scalar("creator_username"),
+            assignee: self.scalar("assignee_username"),
+            created_at: self.parse_time("created_at").unwrap_or(modified),
+            updated_at: self.parse_time("updated_at").unwrap_or(modified),
+            tags: parse_tags(&self.entries),
+            linked: self.link_suffixes(),
             deleted,
         }
     }
 
-    fn reference(&mut self, name: &str) -> Option<Reference> {
-        let found = Reference::of_name(name).filter(|found| found.kind == self.kind);
-        if found.is_none() {
+    fn parse_reference(&mut self, name: &str) -> Option<Reference> {
+        let reference = Reference::of_name(name).filter(|found| found.kind == self.kind);
+        if reference.is_none() {
             let prefix = self.kind.prefix();
-            let reason = format!(
-                "the file's name gives no reference; call it like {prefix}-012.md, with a number \
-                 that no other file here has"
+            let message = format!(
+                "the file name contains no reference; rename the file, for example to \
+                 {prefix}-012.md, with an unused number"
             );
-            self.report(None, reason);
+            self.report(None, message);
         }
-        found
+        reference
     }
 
-    fn title(&mut self, body: &str, name: &str) -> String {
-        if let Some(title) = self.text("title") {
+    fn parse_title(&mut self, body: &str, name: &str) -> String {
+        if let Some(title) = self.scalar("title") {
             return one_line(&title);
         }
-        let first = || body.lines().find(|line| !line.trim().is_empty());
-        let borrowed = sections::title(body).or_else(first);
         if self.kind != ItemKind::AcceptanceCriteria {
-            let reason = "`title` is missing; add one to the front matter";
-            self.report(None, reason.to_owned());
+            let message = "`title` is missing; add one to the front matter";
+            self.report(None, message.to_owned());
         }
-        borrowed.map_or_else(|| name.to_owned(), |title| shortened(&one_line(title)))
+        let heading = sections::first_heading(body);
+        match heading.or_else(|| body.lines().find(|line| !line.trim().is_empty())) {
+            Some(title) => truncate_title(&one_line(title)),
+            None => name.to_owned(),
+        }
     }
 
-    fn status(&mut self) -> Option<Status> {
-        let all = self.kind.statuses();
-        let new = all.first().copied();
-        self.one_of("status", all, Status::name).or(new)
+    fn parse_status(&mut self) -> Option<Status> {
+        let statuses = self.kind.statuses();
+        let default = *statuses.first()?;
+        Some(self.parse_named("status", statuses, Status::name).unwrap_or(default))
     }
 
-    fn requirement_type(&mut self) -> Option<RequirementType> {
-        let is_one = self.kind == ItemKind::Requirement;
-        let all = if is_one { &RequirementType::ALL[..] } else { &[] };
-        let found = self.one_of("type_name", all, RequirementType::name);
-        found.or_else(|| is_one.then_some(RequirementType::Functional))
+    fn parse_requirement_type(&mut self) -> Option<RequirementType> {
+        if self.kind != ItemKind::Requirement {
+            return None;
+        }
+        let given = self.parse_named("type_name", &RequirementType::ALL, RequirementType::name);
+        Some(given.unwrap_or(RequirementType::Functional))
     }
 
-    fn priority(&mut self) -> Option<Priority> {
+    fn parse_priority(&mut self) -> Option<Priority> {
+        // The key is ignored, as any other unknown key.
         if !self.kind.has_priority() {
             return None;
         }
-        let Some((line, text)) = self.value("priority") else { return Some(Priority::DEFAULT) };
-        let found = Priority::parse(&text);
-        if found.is_none() {
-            let reason = format!("the priority {} is none of 1, 2, 3 and 4", shown(&text));
-            self.report(line, reason);
+        let Some((line, text)) = self.scalar_with_line("priority") else {
+            return Some(Priority::DEFAULT);
+        };
+        let priority = Priority::parse(&text);
+        if priority.is_none() {
+            let message = format!("priority {} is not 1, 2, 3 or 4; use one", quote_excerpt(&text));
+            self.report(line, message);
         }
-        found.or(Some(Priority::DEFAULT))
+        Some(priority.unwrap_or(Priority::DEFAULT))
     }
 
-    fn parent(&mut self, parent: ItemKind) -> Option<Reference> {
-        let (line, text) = self.value(parent.name())?;
-        let found = Reference::parse(&text).filter(|found| found.kind == parent);
-        if found.is_none() {
-            let (key, prefix) = (parent.name(), parent.prefix());
-            let reason = format!("{key} is {}, and no reference like {prefix}-012", shown(&text));
-            self.report(line, reason);
+    fn parse_parent(&mut self, kind: ItemKind) -> Option<Reference> {
+        let (line, text) = self.scalar_with_line(kind.name())?;
+        let parent = Reference::parse(&text).filter(|parent| parent.kind == kind);
+        if parent.is_none() {
+            self.report(line, invalid_reference(kind.name(), &text, kind));
         }
-        found
+        parent
     }
 
-    fn relationships(&mut self) -> Vec<Relationship> {
-        let mut found: Vec<Relationship> = Vec::new();
+    fn parse_relationships(&mut self) -> Vec<Relationship> {
+        let mut relationships: Vec<Relationship> = Vec::new();
         if self.kind != ItemKind::Requirement {
-            return found;
+            return relationships;
         }
         for kind in RelationshipType::ALL {
-            let node = self.node(kind.name()).cloned();
-            for item in node.iter().flat_map(YamlNode::items) {
+            // Cloned, because `report` needs the parser.
+            let Some(node) = self.find_key(kind.name()).cloned() else { continue };
+            for item in node.items() {
                 let Some(text) = item.text() else { continue };
-                let target = Reference::parse(text);
-                let target = target.filter(|target| target.kind == ItemKind::Requirement);
-                let Some(target) = target else {
-                    let (key, text) = (kind.name(), shown(text));
-                    let reason = format!("{key} names {text}, and no reference like REQ-012");
-                    self.report(item.at.line, reason);
-                    continue;
-                };
-                let relationship = Relationship { kind, target };
-                if !found.contains(&relationship) {
-                    found.push(relationship);
+                match Reference::parse(text) {
+                    Some(target) if target.kind == ItemKind::Requirement => {
+                        let relationship = Relationship { kind, target };
+                        if !relationships.contains(&relationship) {
+                            relationships.push(relationship);
+                        }
+                    }
+                    _ => {
+                        let message = invalid_reference(kind.name(), text, ItemKind::Requirement);
+                        self.report(item.position.line, message);
+                    }
                 }
             }
         }
-        found
+        relationships
     }
 
-    fn linked(&self) -> Vec<(Reference, String)> {
-        let entries = self.node("linked").map(YamlNode::entries).unwrap_or_default();
-        let linked = entries.iter().filter_map(|entry| {
-            Some((Reference::parse(&entry.key)?, entry.node.text()?.to_owned()))
-        });
-        linked.collect()
-    }
-
-    fn one_of<T: Copy>(&mut self, key: &str, all: &[T], name: fn(T) -> &'static str) -> Option<T> {
-        let (line, text) = self.value(key).filter(|_| !all.is_empty())?;
-        let found = by_name(all, name, &text);
-        if found.is_none() {
-            let names: Vec<&str> = all.iter().map(|value| name(*value)).collect();
-            let reason = format!("{key} {} is none of {}", shown(&text), names.join(", "));
-            self.report(line, reason);
+    fn link_suffixes(&self) -> Vec<(Reference, String)> {
+        let mut suffixes = Vec::new();
+        for entry in self.find_key("linked").map(YamlNode::entries).unwrap_or_default() {
+            if let (Some(target), Some(suffix)) = (Reference::parse(&entry.key), entry.node.text())
+            {
+                suffixes.push((target, suffix.to_owned()));
+            }
         }
-        found
+        suffixes
     }
 
-    fn time(&mut self, key: &str) -> Option<Timestamp> {
-        let (line, text) = self.value(key)?;
-        let found = Timestamp::parse(&text).map(Timestamp::whole);
-        if found.is_none() {
-            let reason = format!("{key} {} is no time like 2026-01-31T23:59:59Z", shown(&text));
-            self.report(line, reason);
+    fn parse_named<T: Copy>(
+        &mut self,
+        key: &str,
+        values: &[T],
+        name: fn(T) -> &'static str,
+    ) -> Option<T> {
+        let (line, text) = self.scalar_with_line(key)?;
+        let value = find_by_name(values, name, &text);
+        if value.is_none() {
+            let names: Vec<&str> = values.iter().map(|value| name(*value)).collect();
+            let text = quote_excerpt(&text);
+            self.report(line, format!("{key} {text} is invalid; use one of {}", names.join(", ")));
         }
-        found
+        value
     }
 
-    fn node(&self, key: &str) -> Option<&YamlNode> {
-        yaml::find(&self.entries, key)
+    /// Parses a time, in whole seconds.
+    fn parse_time(&mut self, key: &str) -> Option<Timestamp> {
+        let (line, text) = self.scalar_with_line(key)?;
+        let time = Timestamp::parse(&text);
+        if time.is_none() {
+            let text = quote_excerpt(&text);
+            let message = format!("{key} {text} is not a time; write it like 2026-01-31T23:59:59Z");
+            self.report(line, message);
+        }
+        time.map(Timestamp::whole)
     }
 
-    /// A scalar and its line.
-    fn value(&self, key: &str) -> Option<(usize, String)> {
-        let node = self.node(key)?;
-        Some((node.at.line, node.text()?.to_owned()))
+    fn find_key(&self, key: &str) -> Option<&YamlNode> {
+        yaml::find_key(&self.entries, key)
     }
 
-    fn text(&self, key: &str) -> Option<String> {
-        self.value(key).map(|(_, text)| text)
+    fn scalar_with_line(&self, key: &str) -> Option<(usize, String)> {
+        let node = self.find_key(key)?;
+        Some((node.position.line, node.text()?.to_owned()))
     }
 
-    /// Keeps the first report.
-    fn report(&mut self, line: impl Into<Option<usize>>, reason: String) {
-        self.fault.get_or_insert(Diagnostic::new(line, reason));
+    fn scalar(&self, key: &str) -> Option<String> {
+        self.scalar_with_line(key).map(|(_, text)| text)
+    }
+
+    /// Keeps the first problem only.
+    fn report(&mut self, line: impl Into<Option<usize>>, message: String) {
+        self.diagnostic.get_or_insert(Diagnostic::new(line, message));
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(BORROWED_TITLE) {
+fn invalid_reference(key: &str, text: &str, kind: ItemKind) -> String {
+    let (text, prefix) = (quote_excerpt(text), kind.prefix());
+    format!("{key} {text} is not a reference; write one like {prefix}-012")
+}
+
+fn truncate_title(text: &str) -> String {
+    match text.char_indices().nth(MAX_DERIVED_TITLE_CHARS) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
         None => text.to_owned(),
     }
 }
 
-/// The references and entity ids in a text, each once. References have their standard spelling.
-pub(super) fn mentions(text: &str, own: Option<Reference>) -> Vec<String> {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    let mut found: Vec<String> = Vec::new();
-    // Every reference has a hyphen, and most words have none.
-    for word in text.split(|c| !is_part(c)).filter(|word| word.contains('-')) {
+/// Finds references and entity ids in a text, without duplicates and without the item's own
+/// reference. References are normalized: `REQ-7` becomes `REQ-007`.
+pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
+    let mut mentions: Vec<String> = Vec::new();
+    for word in text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_') {
+        // References and entity ids contain a hyphen, most words do not.
+        if !word.contains('-') {
+            continue;
+        }
         let mention = match Reference::parse(word) {
             Some(reference) if Some(reference) == own => continue,
             Some(reference) => reference.to_string(),
             None if names_entity(word) => word.to_owned(),
             None => continue,
         };
-        if !found.contains(&mention) {
-            found.push(mention);
+        if !mentions.contains(&mention) {
+            mentions.push(mention);
         }
-        if found.len() == MAX_MENTIONS {
+        // Bounds the metadata of documents with generated lists.
+        if mentions.len() == MAX_MENTIONS {
             break;
         }
     }
-    found
+    mentions
 }
 
-/// Reports keys that have an argument's name where the file's key is missing. Any other unknown key
-/// is allowed.
+/// Reports keys that have the name of a tool argument, such as `assignee` instead of
+/// `assignee_username`. Other unknown keys are allowed.
 pub fn check_keys(kind: ItemKind, text: &str) -> Vec<Diagnostic> {
-    let Ok(map) = front_matter::read(front_matter::split(text)) else { return Vec::new() };
+    let Ok(front_matter) = front_matter::read(front_matter::split(text)) else {
+        return Vec::new();
+    };
     let parent = kind.parent().map_or("", ItemKind::name);
-    let mut found = Vec::new();
-    for entry in &map.entries {
-        let read = match entry.key.as_str() {
+    let mut diagnostics = Vec::new();
+    for entry in &front_matter.entries {
+        let correct_key = match entry.key.as_str() {
+            // Left: names of tool arguments. Right: keys of the file format.
             "assignee" => "assignee_username",
             "creator" => "creator_username",
             "type" if kind == ItemKind::Requirement => "type_name",
@@ -274,10 +305,12 @@ pub fn check_keys(kind: ItemKind, text: &str) -> Vec<Diagnostic> {
             "story" if parent == ItemKind::UserStory.name() => parent,
             _ => continue,
         };
-        if !read.is_empty() && yaml::find(&map.entries, read).is_none() {
-            let message = format!("{} is not read here; the key is {read}", entry.key);
-            found.push(Diagnostic::new(entry.key_at.line, message));
+        // Epics have no parent, so any key is allowed.
+        if correct_key.is_empty() || yaml::find_key(&front_matter.entries, correct_key).is_some() {
+            continue;
         }
+        let message = format!("{} has no effect here; rename it to {correct_key}", entry.key);
+        diagnostics.push(Diagnostic::new(entry.key_position.line, message));
     }
-    found
+    diagnostics
 }

@@ -1,7 +1,7 @@
 //! References of items, such as `REQ-048`.
 //!
-//! A reference is not a document's name: `REQ-048-3f9a1c.md` has the reference `REQ-048`, and after
-//! a merge of two branches two files may have the same reference.
+//! A reference is not a document name: `REQ-048-3f9a1c.md` has the reference `REQ-048`. After a
+//! merge of two branches, two files may have the same reference.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::document::{DocumentId, DocumentKind};
 /// The highest valid number.
 pub const MAX_NUMBER: u32 = 1_000_000_000;
 
-/// The reference of an item.
+/// The reference of an item. Displayed with at least three digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reference {
     pub kind: ItemKind,
@@ -30,36 +30,38 @@ pub enum ParsedReference {
 }
 
 impl Reference {
-    /// Parses `REQ-48` or `REQ-048` of any kind: capitals and ASCII digits only.
+    /// Parses `REQ-48` or `REQ-048` of any kind. Case-sensitive, ASCII digits only.
     pub fn parse(text: &str) -> Option<Self> {
-        ItemKind::ALL.into_iter().find_map(|kind| match Self::read(kind, text) {
-            ParsedReference::Reference(reference) => Some(reference),
-            _ => None,
-        })
+        for kind in ItemKind::ALL {
+            if let ParsedReference::Reference(reference) = Self::read(kind, text) {
+                return Some(reference);
+            }
+        }
+        None
     }
 
-    /// Parses a reference of this kind.
+    /// Parses a reference of one kind.
     pub fn read(kind: ItemKind, text: &str) -> ParsedReference {
         let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('-'));
-        match digits {
-            Some(digits) if is_number(digits) => match digits.parse() {
-                Ok(number) if number <= MAX_NUMBER => {
-                    ParsedReference::Reference(Self { kind, number })
-                }
-                _ => ParsedReference::TooLarge,
-            },
-            _ => ParsedReference::Malformed,
+        let Some(digits) = digits.filter(|digits| is_ascii_number(digits)) else {
+            return ParsedReference::Malformed;
+        };
+        match digits.parse() {
+            // Numbers that overflow `u32` are too large as well.
+            Ok(number) if number <= MAX_NUMBER => ParsedReference::Reference(Self { kind, number }),
+            _ => ParsedReference::TooLarge,
         }
     }
 
-    /// The reference at the start of a file's name, before another `-`.
+    /// The reference at the start of a document name, `REQ-048` in `REQ-048-3f9a1c`.
     pub fn of_name(name: &str) -> Option<Self> {
+        // A copy such as `REQ-048 copy` has no reference: its digits are invalid.
         let (prefix, rest) = name.split_once('-')?;
         let digits = rest.split_once('-').map_or(rest, |(digits, _)| digits);
         Self::parse(&name[..prefix.len() + 1 + digits.len()])
     }
 
-    /// The reference of a backlog document.
+    /// The reference of an item or a tombstone; `None` for any other document.
     pub fn of_document(id: &DocumentId) -> Option<Self> {
         let found = Self::of_name(&id.name);
         match id.kind {
@@ -69,18 +71,19 @@ impl Reference {
         }
     }
 
-    /// The document with this suffix.
-    pub fn document(self, mark: &str) -> DocumentId {
-        DocumentId { kind: DocumentKind::Item(self.kind), name: format!("{self}-{mark}") }
+    /// The id of the item's document with this file suffix.
+    pub fn document(self, suffix: &str) -> DocumentId {
+        DocumentId { kind: DocumentKind::Item(self.kind), name: format!("{self}-{suffix}") }
     }
 }
 
-/// The suffix of a document's name, which distinguishes items of the same reference.
+/// The suffix of a document name, `3f9a1c` in `REQ-048-3f9a1c`. It distinguishes items that have
+/// the same reference.
 pub fn mark_of(name: &str) -> Option<&str> {
-    name.splitn(3, '-').nth(2).filter(|mark| !mark.is_empty())
+    name.splitn(3, '-').nth(2).filter(|suffix| !suffix.is_empty())
 }
 
-fn is_number(digits: &str) -> bool {
+fn is_ascii_number(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -96,35 +99,40 @@ mod tests {
 
     const REQ: ItemKind = ItemKind::Requirement;
 
-    // S2: 1.5, 2.2; catalogue 39
+    fn parse_story(text: &str) -> ParsedReference {
+        Reference::read(ItemKind::UserStory, text)
+    }
+
+    fn story(number: u32) -> ParsedReference {
+        ParsedReference::Reference(Reference { kind: ItemKind::UserStory, number })
+    }
+
+    // S2: 1.5, 2.2
     #[test]
-    fn only_ascii_digits_behind_the_prefix_are_a_reference() {
-        let story = |text| Reference::read(ItemKind::UserStory, text);
-        let of =
-            |number| ParsedReference::Reference(Reference { kind: ItemKind::UserStory, number });
-        assert_eq!(story("US-047"), of(47));
-        assert_eq!(story("US-47"), of(47));
-        assert_eq!(story("US-000000000000000000000047"), of(47));
-        assert_eq!(story("US-1000000000"), of(MAX_NUMBER));
+    fn reference_without_ascii_digits_is_malformed() {
+        assert_eq!(parse_story("US-047"), story(47));
+        assert_eq!(parse_story("US-47"), story(47));
+        assert_eq!(parse_story("US-000000000000000000000047"), story(47));
+        assert_eq!(parse_story("US-1000000000"), story(MAX_NUMBER));
         for large in ["US-1000000001", "US-99999999999999999999"] {
-            assert_eq!(story(large), ParsedReference::TooLarge, "{large}");
+            assert_eq!(parse_story(large), ParsedReference::TooLarge, "{large}");
         }
-        let wrong = "USER-047|US-|US-ABC|047|us-1|US-1\n| US-1|US-1 |US-\u{661}|US-1 OR 1=1|US-+1|US--1|\
-                     US-1-2|US_1||REQ-001";
-        for wrong in wrong.split('|') {
-            assert_eq!(story(wrong), ParsedReference::Malformed, "{wrong:?}");
+        let malformed = "USER-047|US-|US-ABC|047|us-1|US-1\n| US-1|US-1 |US-\u{661}|US-1 OR 1=1|US-+1|\
+                         US--1|US-1-2|US_1||REQ-001";
+        for text in malformed.split('|') {
+            assert_eq!(parse_story(text), ParsedReference::Malformed, "{text:?}");
         }
     }
 
     #[test]
-    fn it_is_printed_with_at_least_three_digits() {
+    fn reference_displays_at_least_three_digits() {
         for (number, printed) in [(0, "REQ-000"), (48, "REQ-048"), (12_345, "REQ-12345")] {
             assert_eq!(Reference { kind: REQ, number }.to_string(), printed);
         }
     }
 
     #[test]
-    fn a_file_s_name_gives_the_reference() {
+    fn reference_is_taken_from_the_file_name() {
         for name in ["REQ-48", "REQ-048", "REQ-048-3f9a1c", "REQ-048-login-page"] {
             assert_eq!(
                 Reference::of_name(name),

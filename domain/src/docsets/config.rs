@@ -1,25 +1,28 @@
-//! Parses the configuration of the docsets. All problems are reported at once, each with its place.
+//! Parses the configuration of the docsets. All problems are reported at once, with their
+//! positions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::template::InstructionTemplate;
-use super::{Docset, DocsetConfig, MAX_BYTES, MINIMAL, check_name, check_version, nearest, shown};
+use super::{
+    ConfigFormat, Docset, DocsetConfig, MAX_BYTES, MINIMAL, check_name, check_version,
+    quote_excerpt, similar_word,
+};
 use crate::diagnostic::Diagnostic;
 use crate::yaml::{self, SourcePosition, YamlDialect, YamlEntry, YamlNode, YamlValue};
 
 const DOCS_ROOT: &str = ".knowledge/docs";
-/// Root of docsets with `sources`, whose tool puts the files there.
+/// Root of docsets with `sources`. The tool that downloads sources writes the files there.
 const SOURCES_ROOT: &str = ".knowledge/docsets";
-/// Maximum length of a title or description, in characters.
-const MAX_WORDS: usize = 2_000;
-/// Maximum length of a path, in characters.
-const MAX_PATH: usize = 1_000;
+/// Maximum length of a title or description.
+const MAX_TEXT_CHARS: usize = 2_000;
+const MAX_PATH_CHARS: usize = 1_000;
 const PROPERTIES: [&str; 3] = ["docs_root", "template", "docsets"];
-/// The properties of a docset, and those of the later format.
 const DOCSET_PROPERTIES: [&str; 5] =
     ["version", "aliases", "description", "template", "local_path"];
-const OTHER_PROPERTIES: [&str; 3] = ["id", "name", "sources"];
+/// Further properties of a docset, which are not suggested for an unknown one.
+const V2_PROPERTIES: [&str; 3] = ["id", "name", "sources"];
 
 const START: SourcePosition = SourcePosition { line: 1, column: 1, span: 0..0 };
 
@@ -27,330 +30,381 @@ impl DocsetConfig {
     /// Parses a configuration. `folder` is the absolute path, with forward slashes, of the folder
     /// that contains `.knowledge`. The diagnostics of an error are sorted by line and not empty.
     pub fn read(text: &str, folder: &str) -> Result<Self, Vec<Diagnostic>> {
-        let tree = parse(text).map_err(|error| vec![error])?;
-        let entries = tree.entries();
-        let folder = normalised(folder);
+        let root = parse_root(text).map_err(|diagnostic| vec![diagnostic])?;
+        let entries = root.entries();
+        let folder = normalize_path(folder);
+        // The default, which `docs_root` replaces.
         let docs_root = format!("{folder}{DOCS_ROOT}/");
-        let mut reader = Reader { folder, docs_root, ..Reader::default() };
-        reader.read_docs_root(entries);
-        reader.read_templates(entries);
-        reader.hint_unknown(entries, &PROPERTIES, &[]);
-        let docsets = reader.docsets(entries);
-        let names = reader.names(&docsets);
-        let Reader { docs_root, mut errors, mut hints, .. } = reader;
+        let mut parser = ConfigParser { folder, docs_root, ..ConfigParser::default() };
+        parser.parse_docs_root(entries);
+        parser.parse_templates(entries);
+        parser.warn_unknown(entries, &PROPERTIES, &[]);
+        let docsets = parser.parse_docsets(entries);
+        // After all docsets, because a conflict names both lines.
+        let names = parser.unique_names(&docsets);
+        let ConfigParser { docs_root, mut errors, mut warnings, .. } = parser;
         if !errors.is_empty() {
             errors.sort();
             return Err(errors);
         }
-        hints.sort();
-        let docsets = docsets.into_iter().map(|(docset, _)| docset).collect();
-        Ok(Self { docs_root, docsets, hints, names })
+        warnings.sort();
+        let docsets = docsets.into_iter().map(|parsed| parsed.docset).collect();
+        Ok(Self { docs_root, docsets, hints: warnings, names })
     }
 }
 
-fn parse(text: &str) -> Result<YamlNode, Diagnostic> {
+/// Parses a text whose root is a map or empty.
+fn parse_root(text: &str) -> Result<YamlNode, Diagnostic> {
     if text.len() > MAX_BYTES {
         let bytes = text.len();
         return Err(START.diagnostic(format!(
             "the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it"
         )));
     }
-    let tree = yaml::read(text, YamlDialect::Configuration);
-    let error = match tree.map(|tree| (tree.root, tree.duplicate)) {
-        Ok((root, None)) if matches!(root.value, YamlValue::Map(_) | YamlValue::Null) => {
-            return Ok(root);
-        }
-        Ok((root, None)) => root.at.diagnostic(properties_expected()),
-        Ok((_, Some(duplicate))) => duplicate,
+    let mut diagnostic = match yaml::parse_yaml(text, YamlDialect::Configuration) {
+        Ok(tree) => match (tree.duplicate, &tree.root.value) {
+            (Some(duplicate), _) => duplicate,
+            (None, YamlValue::Map(_) | YamlValue::Null) => return Ok(tree.root),
+            (None, _) => tree.root.position.diagnostic(properties_expected()),
+        },
         Err(error) => error,
     };
-    let line = error.line.and_then(|line| text.lines().nth(line - 1)).unwrap_or_default().trim();
-    if line.is_empty() || error.message.contains('\n') {
-        return Err(error);
+    let line = diagnostic.line.and_then(|line| text.lines().nth(line - 1)).unwrap_or_default();
+    // Messages with an example have several lines.
+    if !line.trim().is_empty() && !diagnostic.message.contains('\n') {
+        let line = quote_excerpt(line.trim());
+        diagnostic.message = format!("{} (in {line})", diagnostic.message);
     }
-    Err(Diagnostic { message: format!("{} (in {})", error.message, shown(line)), ..error })
+    Err(diagnostic)
 }
 
 fn properties_expected() -> String {
     format!("properties (`key: value`) are expected here, such as:\n{MINIMAL}")
 }
 
-/// A text of the configuration and its place.
+/// A text of the configuration and its position.
 #[derive(Clone, Copy)]
-struct Text<'a> {
+struct LocatedText<'a> {
     value: &'a str,
-    at: &'a SourcePosition,
+    position: &'a SourcePosition,
 }
 
-/// A docset with the texts of its name and aliases.
-type Placed<'a> = (Docset, Vec<Text<'a>>);
+struct ParsedDocset<'a> {
+    docset: Docset,
+    /// The name and the aliases.
+    names: Vec<LocatedText<'a>>,
+}
 
 #[derive(Default)]
-struct Reader {
-    /// The project's folder, with a slash at its end.
+struct ConfigParser {
+    /// The project's folder, with a trailing slash.
     folder: String,
     docs_root: String,
-    has_own_docs_root: bool,
-    /// The common template, and the same in the later format.
-    templates: [Option<Arc<InstructionTemplate>>; 2],
+    has_docs_root: bool,
+    /// The common template, parsed in both formats.
+    template_v1: Option<Arc<InstructionTemplate>>,
+    template_v2: Option<Arc<InstructionTemplate>>,
     errors: Vec<Diagnostic>,
-    hints: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
 }
 
-impl Reader {
-    fn error(&mut self, at: &SourcePosition, message: impl Into<String>) {
-        self.errors.push(at.diagnostic(message));
+impl ConfigParser {
+    fn report(&mut self, position: &SourcePosition, message: impl Into<String>) {
+        self.errors.push(position.diagnostic(message));
     }
 
-    fn refuse(&mut self, text: Text<'_>, property: &str, message: &str) {
-        self.error(text.at, format!("{property}: {message}"));
+    fn reject(&mut self, text: LocatedText<'_>, property: &str, message: &str) {
+        self.report(text.position, format!("{property}: {message}"));
     }
 
-    /// Reports anything but a text.
-    fn required<'a>(&mut self, node: &'a YamlNode) -> Option<Text<'a>> {
+    /// Reports any value that is not a text.
+    fn expect_text<'a>(&mut self, node: &'a YamlNode) -> Option<LocatedText<'a>> {
         if let YamlValue::Scalar(value) = &node.value {
-            return Some(Text { value, at: &node.at });
+            return Some(LocatedText { value, position: &node.position });
         }
-        self.error(&node.at, "a text is expected here; write one, or remove the key");
+        self.report(&node.position, "a text is expected here; write one, or remove the key");
         None
     }
 
-    /// The text of a property; null counts as absent.
-    fn text<'a>(&mut self, entries: &'a [YamlEntry], property: &str) -> Option<Text<'a>> {
-        let node = yaml::find(entries, property).filter(|node| node.value != YamlValue::Null)?;
-        self.required(node)
+    /// The text of a property; `None` if it is missing or null.
+    fn property<'a>(&mut self, entries: &'a [YamlEntry], key: &str) -> Option<LocatedText<'a>> {
+        let node = yaml::find_key(entries, key)?;
+        if node.value == YamlValue::Null { None } else { self.expect_text(node) }
     }
 
-    fn read_docs_root(&mut self, entries: &[YamlEntry]) {
-        let Some(text) = self.text(entries, "docs_root") else { return };
-        self.has_own_docs_root = true;
-        let root = match resolve(&self.folder, text.value) {
+    fn parse_docs_root(&mut self, entries: &[YamlEntry]) {
+        let Some(text) = self.property(entries, "docs_root") else { return };
+        self.has_docs_root = true;
+        let root = match resolve_path(&self.folder, text.value) {
             Ok(root) => root,
-            Err(message) => return self.refuse(text, "docs_root", &message),
+            Err(message) => return self.reject(text, "docs_root", &message),
         };
         if !root.starts_with(&self.folder) {
+            // A repository must not send an assistant to secrets of the machine.
             if belongs_to_system(&root) {
                 let message = format!(
                     "{} belongs to the system; name the folder of the documentation",
-                    shown(text.value)
+                    quote_excerpt(text.value)
                 );
-                return self.refuse(text, "docs_root", &message);
+                return self.reject(text, "docs_root", &message);
             }
-            // Anyone who clones the project should know that assistants leave it.
+            // A cloned project must not silently send assistants to other folders.
             let message = format!(
-                "docs_root leads out of the project: assistants are sent to {}; make sure that \
+                "docs_root is outside of the project: assistants will search {}; make sure that \
                  this is intended",
-                shown(&root)
+                quote_excerpt(&root)
             );
-            self.hints.push(text.at.diagnostic(message));
+            self.warnings.push(text.position.diagnostic(message));
         }
         self.docs_root = root;
     }
 
-    fn read_templates(&mut self, entries: &[YamlEntry]) {
-        let Some(text) = self.text(entries, "template") else { return };
-        let read = |is_later| InstructionTemplate::read(text.value, is_later).map(Arc::new);
-        match (read(false), read(true)) {
-            (Ok(single), Ok(doubled)) => self.templates = [Some(single), Some(doubled)],
-            (Err(message), _) | (_, Err(message)) => self.refuse(text, "template", &message),
+    fn parse_templates(&mut self, entries: &[YamlEntry]) {
+        let Some(text) = self.property(entries, "template") else { return };
+        // The formats of the docsets are not known yet.
+        let v1 = InstructionTemplate::parse(text.value, ConfigFormat::V1);
+        let v2 = InstructionTemplate::parse(text.value, ConfigFormat::V2);
+        match (v1, v2) {
+            (Ok(v1), Ok(v2)) => {
+                self.template_v1 = Some(Arc::new(v1));
+                self.template_v2 = Some(Arc::new(v2));
+            }
+            (Err(message), _) | (_, Err(message)) => self.reject(text, "template", &message),
         }
     }
 
-    fn hint_unknown(&mut self, entries: &[YamlEntry], known: &[&str], others: &[&str]) {
-        for YamlEntry { key, key_at, .. } in entries {
-            if known.contains(&&**key) || others.contains(&&**key) {
+    /// Warns about unknown properties that resemble a property in `suggested`.
+    fn warn_unknown(&mut self, entries: &[YamlEntry], suggested: &[&str], known: &[&str]) {
+        for YamlEntry { key, key_position, .. } in entries {
+            if suggested.contains(&key.as_str()) || known.contains(&key.as_str()) {
                 continue;
             }
-            if let Some(similar) = nearest(key, known.iter().copied()) {
-                let message = format!("unknown property {}; did you mean `{similar}`?", shown(key));
-                self.hints.push(key_at.diagnostic(message));
+            if let Some(similar) = similar_word(key, suggested.iter().copied()) {
+                let message =
+                    format!("unknown property {}; did you mean `{similar}`?", quote_excerpt(key));
+                self.warnings.push(key_position.diagnostic(message));
             }
         }
     }
 
-    fn docsets<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<Placed<'a>> {
-        let Some(node) = yaml::find(entries, "docsets") else {
-            let hint = self.hints.iter().find(|hint| hint.message.contains("`docsets`")).cloned();
-            let similar = hint.as_ref().map(|hint| format!(" ({})", hint.message));
-            let message = format!(
-                "the section docsets is missing{}; add it, for instance:\n{MINIMAL}",
-                similar.unwrap_or_default()
-            );
-            let place = hint.unwrap_or_else(|| START.diagnostic(""));
-            self.errors.push(Diagnostic { message, ..place });
+    fn parse_docsets<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<ParsedDocset<'a>> {
+        let Some(node) = yaml::find_key(entries, "docsets") else {
+            self.report_missing_docsets();
             return Vec::new();
         };
         let mut docsets = Vec::new();
         match &node.value {
             YamlValue::Null => {}
-            // The key is the name, and a `name` the title.
+            // The key is the name, so `name` is the title.
             YamlValue::Map(entries) => {
-                for YamlEntry { key, key_at, node } in entries {
+                for YamlEntry { key, key_position, node } in entries {
                     if !matches!(node.value, YamlValue::Map(_) | YamlValue::Null) {
-                        self.error(&node.at, properties_expected());
+                        self.report(&node.position, properties_expected());
                         continue;
                     }
-                    let title = self.text(node.entries(), "name");
-                    let name = Text { value: key, at: key_at };
-                    docsets.push(self.docset(name, title, node.entries(), false));
+                    let title = self.property(node.entries(), "name");
+                    let name = LocatedText { value: key, position: key_position };
+                    let docset = self.parse_docset(name, title, node.entries(), ConfigFormat::V1);
+                    docsets.push(docset);
                 }
             }
             YamlValue::List(items) => {
                 for item in items {
-                    docsets.extend(self.listed(item));
+                    docsets.extend(self.parse_list_item(item));
                 }
             }
             YamlValue::Scalar(_) => {
-                let message = format!(
-                    "docsets: docsets by name, or a list of them, are expected, for instance:\n\
-                     {MINIMAL}"
-                );
-                self.error(&node.at, message);
+                let message =
+                    format!("docsets: a map of docsets or a list is expected, such as:\n{MINIMAL}");
+                self.report(&node.position, message);
             }
         }
         docsets
     }
 
-    /// A docset of a list: named by `name`, or by `id` in the later format.
-    fn listed<'a>(&mut self, item: &'a YamlNode) -> Option<Placed<'a>> {
+    fn report_missing_docsets(&mut self) {
+        // The warning about a similar key becomes a part of the error.
+        let warning = self.warnings.iter().find(|warning| warning.message.contains("`docsets`"));
+        let diagnostic = match warning {
+            Some(warning) => Diagnostic {
+                message: format!(
+                    "the section docsets is missing ({}); add it, for instance:\n{MINIMAL}",
+                    warning.message
+                ),
+                ..*warning
+            },
+            None => START.diagnostic(format!(
+                "the section docsets is missing; add it, for instance:\n{MINIMAL}"
+            )),
+        };
+        self.errors.push(diagnostic);
+    }
+
+    /// A docset of a list, which has a `name`, or an `id` in format V2.
+    fn parse_list_item<'a>(&mut self, item: &'a YamlNode) -> Option<ParsedDocset<'a>> {
         let YamlValue::Map(entries) = &item.value else {
-            self.error(&item.at, properties_expected());
+            self.report(&item.position, properties_expected());
             return None;
         };
-        match (self.text(entries, "id"), self.text(entries, "name")) {
-            (Some(id), title) => Some(self.docset(id, title, entries, true)),
-            (None, Some(name)) => Some(self.docset(name, None, entries, false)),
+        match (self.property(entries, "id"), self.property(entries, "name")) {
+            (Some(id), title) => Some(self.parse_docset(id, title, entries, ConfigFormat::V2)),
+            (None, Some(name)) => Some(self.parse_docset(name, None, entries, ConfigFormat::V1)),
             (None, None) => {
-                self.error(&item.at, "this docset has no name; add `name: …`");
+                self.report(&item.position, "this docset has no name; add `name: …`");
                 None
             }
         }
     }
 
-    fn docset<'a>(
+    fn parse_docset<'a>(
         &mut self,
-        name: Text<'a>,
-        title: Option<Text<'_>>,
+        name: LocatedText<'a>,
+        title: Option<LocatedText<'_>>,
         entries: &'a [YamlEntry],
-        is_later: bool,
-    ) -> Placed<'a> {
-        self.hint_unknown(entries, &DOCSET_PROPERTIES, &OTHER_PROPERTIES);
+        format: ConfigFormat,
+    ) -> ParsedDocset<'a> {
+        self.warn_unknown(entries, &DOCSET_PROPERTIES, &V2_PROPERTIES);
         if let Err(message) = check_name(name.value) {
-            self.refuse(name, "docsets", &message);
+            self.reject(name, "docsets", &message);
         }
-        let aliases = self.aliases(entries);
-        let version = self.text(entries, "version");
+        let aliases = self.parse_aliases(entries);
+        let version = self.property(entries, "version");
         if let Some(version) = version
             && let Err(message) = check_version(version.value)
         {
-            self.refuse(version, "version", &message);
+            self.reject(version, "version", &message);
         }
-        let own = self.text(entries, "template");
-        let template = match own.map(|text| (text, InstructionTemplate::read(text.value, is_later)))
-        {
-            Some((text, Err(message))) => {
-                self.refuse(text, "template", &message);
-                None
-            }
-            Some((_, Ok(template))) => Some(Arc::new(template)),
-            None => self.templates[usize::from(is_later)].clone(),
-        };
-        let description = self.text(entries, "description");
+        let template = self.parse_template(entries, format);
+        let description = self.property(entries, "description");
         let docset = Docset {
             name: name.value.to_owned(),
             version: version.map(|version| version.value.to_owned()),
             aliases: aliases.iter().map(|alias| alias.value.to_owned()).collect(),
-            title: self.words(title, "name"),
-            description: self.words(description, "description"),
-            local_path: self.local_path(name.value, version, entries, is_later),
+            title: self.check_prose(title, "name"),
+            description: self.check_prose(description, "description"),
+            local_path: self.local_path(name.value, version, entries, format),
             template,
-            line: name.at.line,
+            line: name.position.line,
         };
-        (docset, std::iter::once(name).chain(aliases).collect())
+        let mut names = vec![name];
+        names.extend(aliases);
+        ParsedDocset { docset, names }
     }
 
-    fn aliases<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<Text<'a>> {
+    /// The docset's own template, or else the common one.
+    fn parse_template(
+        &mut self,
+        entries: &[YamlEntry],
+        format: ConfigFormat,
+    ) -> Option<Arc<InstructionTemplate>> {
+        let Some(text) = self.property(entries, "template") else {
+            return match format {
+                ConfigFormat::V1 => self.template_v1.clone(),
+                ConfigFormat::V2 => self.template_v2.clone(),
+            };
+        };
+        match InstructionTemplate::parse(text.value, format) {
+            Ok(template) => Some(Arc::new(template)),
+            Err(message) => {
+                self.reject(text, "template", &message);
+                None
+            }
+        }
+    }
+
+    fn parse_aliases<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<LocatedText<'a>> {
         let mut aliases = Vec::new();
-        match yaml::find(entries, "aliases").map(|node| (&node.at, &node.value)) {
-            None | Some((_, YamlValue::Null)) => {}
-            Some((_, YamlValue::List(items))) => {
+        let Some(node) = yaml::find_key(entries, "aliases") else { return aliases };
+        match &node.value {
+            YamlValue::Null => {}
+            YamlValue::List(items) => {
                 for item in items {
-                    let Some(alias) = self.required(item) else { continue };
+                    let Some(alias) = self.expect_text(item) else { continue };
                     if let Err(message) = check_name(alias.value) {
-                        self.refuse(alias, "aliases", &message);
+                        self.reject(alias, "aliases", &message);
                     }
                     aliases.push(alias);
                 }
             }
-            Some((at, _)) => self.error(at, "a list is expected here, such as [reactjs]"),
+            YamlValue::Scalar(_) | YamlValue::Map(_) => {
+                self.report(&node.position, "a list is expected here, such as [reactjs]");
+            }
         }
         aliases
     }
 
-    /// Text of any words; blank text counts as absent.
-    fn words(&mut self, text: Option<Text<'_>>, property: &str) -> Option<String> {
+    /// Checks the length of a title or description; `None` if it is blank.
+    fn check_prose(&mut self, text: Option<LocatedText<'_>>, property: &str) -> Option<String> {
         let text = text.filter(|text| !text.value.trim().is_empty())?;
         let length = text.value.chars().count();
-        if length > MAX_WORDS {
-            let message = format!("at most {MAX_WORDS} characters, this has {length}; shorten it");
-            self.refuse(text, property, &message);
+        if length > MAX_TEXT_CHARS {
+            let message =
+                format!("at most {MAX_TEXT_CHARS} characters, this has {length}; shorten it");
+            self.reject(text, property, &message);
         }
         Some(text.value.to_owned())
     }
 
+    /// The folder of a docset: `local_path`, or a local source, or else a folder below a root.
     fn local_path(
         &mut self,
         name: &str,
-        version: Option<Text<'_>>,
+        version: Option<LocatedText<'_>>,
         entries: &[YamlEntry],
-        is_later: bool,
+        format: ConfigFormat,
     ) -> String {
-        if let Some(text) = self.text(entries, "local_path") {
-            match resolve(&self.folder, text.value) {
+        if let Some(text) = self.property(entries, "local_path") {
+            match resolve_path(&self.folder, text.value) {
                 Ok(path) if path.starts_with(&self.folder) => return path,
                 Ok(_) => {
                     let message = format!(
                         "{} is outside of the project's folder; name a folder inside, or set \
                          docs_root to the folder of the documentation",
-                        shown(text.value)
+                        quote_excerpt(text.value)
                     );
-                    self.refuse(text, "local_path", &message);
+                    self.reject(text, "local_path", &message);
                 }
-                Err(message) => self.refuse(text, "local_path", &message),
+                Err(message) => self.reject(text, "local_path", &message),
             }
         }
         let Self { folder, docs_root, .. } = self;
-        let sources = yaml::find(entries, "sources").filter(|node| node.value != YamlValue::Null);
-        if let Some(sources) = sources.filter(|_| is_later) {
+        if format == ConfigFormat::V2
+            && let Some(sources) = yaml::find_key(entries, "sources")
+            && sources.value != YamlValue::Null
+        {
             return match local_source(sources, folder) {
                 Some(path) => path,
-                None if self.has_own_docs_root => format!("{docs_root}{name}/"),
+                // Several sources, or a remote one, are stored by name.
+                None if self.has_docs_root => format!("{docs_root}{name}/"),
                 None => format!("{folder}{SOURCES_ROOT}/{name}/"),
             };
         }
-        let version = version.map_or_else(String::new, |version| format!("-{}", version.value));
-        format!("{docs_root}{name}{version}/")
+        match version {
+            Some(version) => format!("{docs_root}{name}-{}/", version.value),
+            None => format!("{docs_root}{name}/"),
+        }
     }
 
-    /// Names and aliases are unique together. Two docsets can't have names that differ only in
-    /// case, because their folders would be the same on some systems.
-    fn names(&mut self, docsets: &[Placed<'_>]) -> BTreeMap<String, usize> {
+    /// Maps names and aliases to docsets. No two docsets may have names that differ only in case,
+    /// because their folders would be the same on some systems.
+    fn unique_names(&mut self, docsets: &[ParsedDocset<'_>]) -> BTreeMap<String, usize> {
         let mut names = BTreeMap::new();
-        let mut folded: BTreeMap<String, (usize, Text<'_>)> = BTreeMap::new();
-        for (at, (_, texts)) in docsets.iter().enumerate() {
-            for text in texts {
-                let (owner, first) =
-                    *folded.entry(text.value.to_lowercase()).or_insert((at, *text));
-                let is_taken = names.insert(text.value.to_owned(), at).is_some();
-                if is_taken || owner != at {
+        let mut owners: BTreeMap<String, (usize, LocatedText<'_>)> = BTreeMap::new();
+        for (at, parsed) in docsets.iter().enumerate() {
+            for text in &parsed.names {
+                let folded = text.value.to_lowercase();
+                // One docset may have a name in several spellings.
+                let (owner, first) = *owners.entry(folded).or_insert((at, *text));
+                let is_duplicate = names.insert(text.value.to_owned(), at).is_some();
+                if is_duplicate || owner != at {
                     let message = format!(
                         "{} is taken by {} on line {}; names and aliases are unique together in \
                          any case; rename one",
-                        shown(text.value),
-                        shown(first.value),
-                        first.at.line
+                        quote_excerpt(text.value),
+                        quote_excerpt(first.value),
+                        first.position.line
                     );
-                    self.error(text.at, message);
+                    self.report(text.position, message);
                 }
             }
         }
@@ -358,69 +412,75 @@ impl Reader {
     }
 }
 
-/// The folder of sources that are exactly one local path inside the project.
+/// The folder of `sources` that consist of exactly one local path inside the project.
 fn local_source(sources: &YamlNode, folder: &str) -> Option<String> {
     let YamlValue::List(sources) = &sources.value else { return None };
     let [source] = sources.as_slice() else { return None };
-    let kind = yaml::find(source.entries(), "type")?.text()?;
-    let YamlValue::List(paths) = &yaml::find(source.entries(), "paths")?.value else { return None };
+    let kind = yaml::find_key(source.entries(), "type")?.text()?;
+    let YamlValue::List(paths) = &yaml::find_key(source.entries(), "paths")?.value else {
+        return None;
+    };
     let [path] = paths.as_slice() else { return None };
-    let resolved = resolve(folder, path.text()?).ok()?;
+    let resolved = resolve_path(folder, path.text()?).ok()?;
     (kind == "local_folder" && resolved.starts_with(folder)).then_some(resolved)
 }
 
-/// An absolute path with forward slashes and a slash at its end. A relative path begins at `base`.
-/// Pure text: links are not followed.
-fn resolve(base: &str, text: &str) -> Result<String, String> {
+/// Makes a path absolute, with forward slashes and a trailing slash. A relative path begins at
+/// `base`. Works on the text only: symbolic links are not followed.
+fn resolve_path(base: &str, text: &str) -> Result<String, String> {
     let length = text.chars().count();
-    if text.trim().is_empty() || length > MAX_PATH {
-        return Err(format!("a path of 1 to {MAX_PATH} characters is required, this has {length}"));
+    if text.trim().is_empty() || length > MAX_PATH_CHARS {
+        return Err(format!(
+            "a path of 1 to {MAX_PATH_CHARS} characters is required, this has {length}"
+        ));
     }
     if text.contains(char::is_control) {
-        return Err(format!("{} contains a control character; remove it", shown(text)));
+        return Err(format!("{} contains a control character; remove it", quote_excerpt(text)));
     }
     if text.starts_with('~') {
         return Err(format!(
             "{} is not expanded; write the whole path, or one relative to the project's folder",
-            shown(text)
+            quote_excerpt(text)
         ));
     }
+    // One configuration serves Windows and other systems.
     let text = text.replace('\\', "/");
-    if drive(&text).is_some() || text.starts_with('/') {
-        return Ok(normalised(&text));
+    if drive_prefix(&text).is_some() || text.starts_with('/') {
+        return Ok(normalize_path(&text));
     }
-    Ok(normalised(&format!("{base}/{text}")))
+    Ok(normalize_path(&format!("{base}/{text}")))
 }
 
-/// True for folders of the system, which may contain secrets.
+/// True for system folders, which may contain secrets.
 fn belongs_to_system(path: &str) -> bool {
     const SYSTEM: [&str; 7] = ["/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/run/", "/var/run/"];
     path == "/" || path.ends_with(":/") || SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
-/// The path without `.`, `..` and empty parts, with a slash at its end.
-fn normalised(path: &str) -> String {
-    let drive = drive(path).unwrap_or_default();
+/// Removes `.`, `..` and empty parts, and adds a trailing slash.
+fn normalize_path(path: &str) -> String {
+    let drive = drive_prefix(path).unwrap_or_default();
     let mut parts: Vec<&str> = Vec::new();
     for part in path[drive.len()..].split('/') {
         match part {
             "" | "." => {}
+            // `..` at the root stays at the root, as in file systems.
             ".." => {
                 parts.pop();
             }
             part => parts.push(part),
         }
     }
-    let mut whole = format!("{drive}/");
+    let mut normalized = format!("{drive}/");
     for part in parts {
-        whole.push_str(part);
-        whole.push('/');
+        normalized.push_str(part);
+        normalized.push('/');
     }
-    whole
+    normalized
 }
 
 /// `C:` of `C:/docs`.
-fn drive(path: &str) -> Option<&str> {
-    let letter = path.starts_with(|c: char| c.is_ascii_alphabetic());
-    (letter && path.get(1..3) == Some(":/")).then(|| &path[..2])
+fn drive_prefix(path: &str) -> Option<&str> {
+    let has_letter = path.starts_with(|c: char| c.is_ascii_alphabetic());
+    (has_letter && path.get(1..3) == Some(":/")).then(|| &path[..2])
 }

@@ -1,6 +1,6 @@
-//! Docsets: the places of a project's documentation, and instructions for searching them.
+//! Docsets: the folders of a project's documentation, and instructions for searching them.
 //!
-//! Paths are computed from the configuration's text; nothing here reads folders.
+//! Paths are computed from the text of the configuration; nothing here accesses files.
 
 mod config;
 pub mod template;
@@ -17,91 +17,108 @@ use template::{InstructionTemplate, TemplateValues};
 
 use crate::bounded_types::{BoundedString, string_type};
 use crate::diagnostic::Diagnostic;
-use crate::yaml::shown;
+use crate::yaml::quote_excerpt;
 
-/// Name and path of the configuration.
+/// The configuration's path, relative to the project.
 pub const FILE: &str = ".knowledge/config.yaml";
 /// Maximum size of a configuration, in bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
-/// A minimal configuration, which errors show.
+/// A minimal configuration for error messages.
 pub const MINIMAL: &str = "docsets:\n  react:\n    version: \"18.2\"\n    aliases: [reactjs]\n";
+
+/// The format of a docset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConfigFormat {
+    /// Docsets have names, and templates have variables in single braces.
+    V1,
+    /// Docsets have an `id` and `sources`, and templates may also have variables in double braces.
+    V2,
+}
 
 /// A validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocsetConfig {
-    /// Absolute, normalised, with forward slashes; ends with one.
+    /// Absolute and normalized, with forward slashes and a trailing one.
     pub docs_root: String,
-    /// In the order of the file.
+    /// In file order.
     pub docsets: Vec<Docset>,
-    /// Probable mistakes: unknown properties with a known one's spelling, a `docs_root` outside.
+    /// Warnings: unknown properties that resemble a known one, a `docs_root` outside of the
+    /// project.
     pub hints: Vec<Diagnostic>,
-    /// Names and aliases to positions in `docsets`.
+    /// Names and aliases with the position in `docsets`.
     names: BTreeMap<String, usize>,
 }
 
-/// One set of documentation.
+/// A collection of documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Docset {
     pub name: String,
-    /// As written: `18.20` is not `18.2`.
+    /// As spelled in the file: `18.20` is not `18.2`.
     pub version: Option<String>,
     pub aliases: Vec<String>,
     pub title: Option<String>,
     pub description: Option<String>,
-    /// Absolute, normalised, with forward slashes; ends with one.
+    /// Absolute and normalized, with forward slashes and a trailing one.
     pub local_path: String,
     /// `None` for the default template.
     pub template: Option<Arc<InstructionTemplate>>,
-    /// The line on which the docset begins.
+    /// 1-based line on which the docset begins.
     pub line: usize,
 }
 
 impl DocsetConfig {
-    /// The docset of this name or alias, case-sensitive.
+    /// The docset with this name or alias. Case-sensitive.
     pub fn find(&self, name: &str) -> Option<&Docset> {
         self.names.get(name).and_then(|at| self.docsets.get(*at))
     }
 
-    /// The most similar name or alias to an unknown one.
+    /// The name or alias that resembles an unknown name most.
     pub fn nearest(&self, name: &str) -> Option<&str> {
-        nearest(name, self.names.keys().map(String::as_str))
+        similar_word(name, self.names.keys().map(String::as_str))
     }
 }
 
 impl Docset {
-    /// The instruction for finding the keywords.
+    /// Renders the instruction for an assistant to search the keywords.
     pub fn instruction<T: AsRef<str>>(&self, keywords: &[T], generalized: &[T]) -> String {
-        let template = self.template.as_deref();
-        let template =
-            template.unwrap_or_else(|| InstructionTemplate::standard(!generalized.is_empty()));
-        template.render(&TemplateValues {
-            docset: self,
-            keywords,
-            generalized_keywords: generalized,
-        })
+        let values = TemplateValues { docset: self, keywords, generalized_keywords: generalized };
+        match &self.template {
+            Some(template) => template.render(&values),
+            None => InstructionTemplate::standard(!generalized.is_empty()).render(&values),
+        }
     }
 }
 
-/// A diagnostic of the configuration as `file:line:column: message`.
-pub fn located(found: &Diagnostic) -> String {
-    let (line, column) = (found.line.unwrap_or(1), found.column.unwrap_or(1));
-    format!("{FILE}:{line}:{column}: {}", found.message)
+/// Formats a diagnostic of the configuration as `file:line:column: message`.
+pub fn located(diagnostic: &Diagnostic) -> String {
+    let Diagnostic { line, column, message } = diagnostic;
+    let (line, column) = (line.unwrap_or(1), column.unwrap_or(1));
+    format!("{FILE}:{line}:{column}: {message}")
 }
 
-/// The most similar word, if it differs only in case or in at most two letters.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > MAX_NAME {
+/// The most similar word that differs at most in case and in two letters.
+fn similar_word<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const MAX_DISTANCE: usize = 2;
+    // The distance takes quadratic time.
+    if word.len() > MAX_NAME_CHARS {
         return None;
     }
     let lower = word.to_lowercase();
-    let rated =
-        known.map(|known| (strsim::damerau_levenshtein(&lower, &known.to_lowercase()), known));
-    let (distance, known) = rated.min()?;
-    (distance <= 2 && distance * 2 < word.len().max(2)).then_some(known)
+    let mut nearest: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+        let rated = (distance, candidate);
+        if nearest.is_none_or(|nearest| rated < nearest) {
+            nearest = Some(rated);
+        }
+    }
+    let (distance, candidate) = nearest?;
+    // Half of a short word may not differ.
+    (distance <= MAX_DISTANCE && distance * 2 < word.len().max(2)).then_some(candidate)
 }
 
 /// Maximum length of a name, alias or version, in characters.
-const MAX_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 string_type!(
     /// A name or alias. It becomes a part of a path, so no character leads elsewhere.
@@ -110,43 +127,42 @@ string_type!(
     {
         "type": "string",
         "minLength": 1,
-        "maxLength": MAX_NAME,
+        "maxLength": MAX_NAME_CHARS,
         "pattern": "^[A-Za-z0-9@][A-Za-z0-9._@-]*$"
     }
 );
 
 fn check_name(text: &str) -> Result<(), String> {
-    let first = |c: char| c.is_ascii_alphanumeric() || c == '@';
-    if is_plain(text) && text.starts_with(first) {
+    if is_path_safe(text) && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '@') {
         return Ok(());
     }
     Err(format!(
-        "{} is not a docset name; a name has 1 to {MAX_NAME} letters, digits, '.', '_', '-' and \
-         '@' and begins with a letter, a digit or '@', such as \"react\" or \"@types-node\"",
-        shown(text)
+        "{} is not a docset name; a name has 1 to {MAX_NAME_CHARS} letters, digits, '.', '_', '-' \
+         and '@' and begins with a letter, a digit or '@', such as \"react\" or \"@types-node\"",
+        quote_excerpt(text)
     ))
 }
 
 fn check_version(text: &str) -> Result<(), String> {
-    if is_plain(text) && !text.contains("..") {
+    if is_path_safe(text) && !text.contains("..") {
         return Ok(());
     }
     Err(format!(
-        "{} is not a version; a version has 1 to {MAX_NAME} letters, digits, '.', '_', '-' and '@' \
-         without two dots in a row, such as \"18.2\"",
-        shown(text)
+        "{} is not a version; a version has 1 to {MAX_NAME_CHARS} letters, digits, '.', '_', '-' \
+         and '@' without two dots in a row, such as \"18.2\"",
+        quote_excerpt(text)
     ))
 }
 
-fn is_plain(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-');
-    (1..=MAX_NAME).contains(&text.len()) && text.chars().all(is_plain)
+/// True if the text can be a part of a file name.
+fn is_path_safe(text: &str) -> bool {
+    (1..=MAX_NAME_CHARS).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-'))
 }
 
-/// Maximum number of keywords.
 pub const MAX_KEYWORDS: usize = 50;
 
-/// One word or phrase to search for.
+/// A word or phrase to search for.
 pub type Keyword = BoundedString<200>;
 
 /// `MIN` to [`MAX_KEYWORDS`] keywords.

@@ -1,21 +1,21 @@
-//! Templates of instructions: text with variables in braces.
+//! Templates of search instructions: text with variables in braces.
 //!
-//! Substitution is one pass: a keyword is never parsed for variables.
+//! Variables are substituted in one pass, so a variable in a keyword is not substituted.
 
 use std::sync::LazyLock;
 
-use super::Docset;
+use super::{ConfigFormat, Docset};
 
-/// In characters.
 const MAX_CHARS: usize = 10_000;
-/// Each variable may be replaced by fifty long keywords.
+/// Bounds the size of an instruction: each variable may become fifty long keywords.
 const MAX_VARIABLES: usize = 50;
 
-/// Required word for word by the specification.
+/// The default template. Its text is specified.
 const STANDARD: &str = "Search for '{keywords}' in folder {local_path}. Use your normal text \
      search tools to do this. If the search results don't help you, try to find \
      '{generalized_keywords}'. If this still doesn't help, ask the user to rephrase it.";
-/// The same without generalized keywords.
+
+/// The default template without generalized keywords.
 const STANDARD_WITHOUT: &str = "Search for '{keywords}' in folder {local_path}. Use your normal \
      text search tools to do this. If this still doesn't help, ask the user to rephrase it.";
 
@@ -40,17 +40,18 @@ enum TemplateVariable {
     Description,
 }
 
-const VARIABLES: [(&str, TemplateVariable); 7] = [
+const VARIABLES: [(&str, TemplateVariable); 5] = [
     ("keywords", TemplateVariable::Keywords),
     ("generalized_keywords", TemplateVariable::GeneralizedKeywords),
     ("local_path", TemplateVariable::LocalPath),
     ("docset", TemplateVariable::Docset),
     ("version", TemplateVariable::Version),
+];
+/// Variables of format V2, in double braces only.
+const V2_VARIABLES: [(&str, TemplateVariable); 2] = [
     ("docset_name", TemplateVariable::Title),
     ("docset_description", TemplateVariable::Description),
 ];
-/// The other variables exist in the later format only, in double braces.
-const SINGLE_BRACED: usize = 5;
 
 /// The values of the variables.
 #[derive(Debug)]
@@ -61,8 +62,8 @@ pub(super) struct TemplateValues<'a, T> {
 }
 
 impl InstructionTemplate {
-    /// Parses a template. The later format has variables in single and in double braces.
-    pub(super) fn read(text: &str, is_later: bool) -> Result<Self, String> {
+    /// Parses and validates a template.
+    pub(super) fn parse(text: &str, format: ConfigFormat) -> Result<Self, String> {
         let length = text.chars().count();
         if length > MAX_CHARS {
             return Err(format!(
@@ -70,9 +71,9 @@ impl InstructionTemplate {
             ));
         }
         if text.trim().is_empty() {
-            return Err("the template is blank; leave `template` out to get the default".to_owned());
+            return Err("the template is blank; remove `template` to get the default".to_owned());
         }
-        let template = Self::parse(text, is_later);
+        let template = Self::parse_parts(text, format);
         let variables = template.0.iter().filter(|part| matches!(part, TemplatePart::Variable(_)));
         let count = variables.count();
         if count > MAX_VARIABLES {
@@ -83,77 +84,89 @@ impl InstructionTemplate {
         Ok(template)
     }
 
-    /// The default, with or without generalized keywords.
-    pub(super) fn standard(generalized: bool) -> &'static Self {
-        static WITH: LazyLock<InstructionTemplate> =
-            LazyLock::new(|| InstructionTemplate::parse(STANDARD, false));
-        static WITHOUT: LazyLock<InstructionTemplate> =
-            LazyLock::new(|| InstructionTemplate::parse(STANDARD_WITHOUT, false));
-        if generalized { &WITH } else { &WITHOUT }
+    /// The default template.
+    pub(super) fn standard(has_generalized_keywords: bool) -> &'static Self {
+        static WITH_GENERALIZED: LazyLock<InstructionTemplate> =
+            LazyLock::new(|| InstructionTemplate::parse_parts(STANDARD, ConfigFormat::V1));
+        static WITHOUT_GENERALIZED: LazyLock<InstructionTemplate> =
+            LazyLock::new(|| InstructionTemplate::parse_parts(STANDARD_WITHOUT, ConfigFormat::V1));
+        if has_generalized_keywords { &WITH_GENERALIZED } else { &WITHOUT_GENERALIZED }
     }
 
-    fn parse(text: &str, is_later: bool) -> Self {
+    fn parse_parts(text: &str, format: ConfigFormat) -> Self {
         let mut parts = Vec::new();
-        let (mut plain, mut at) = (0, 0);
-        while let Some(brace) = text[at..].find('{') {
-            at += brace;
-            let Some((variable, length)) = variable(&text[at..], is_later) else {
+        let (mut text_start, mut at) = (0, 0);
+        while let Some(offset) = text[at..].find('{') {
+            at += offset;
+            // Other braces are text.
+            let Some((variable, length)) = parse_variable(&text[at..], format) else {
                 at += 1;
                 continue;
             };
-            parts.push(TemplatePart::Text(text[plain..at].to_owned()));
+            parts.push(TemplatePart::Text(text[text_start..at].to_owned()));
             parts.push(TemplatePart::Variable(variable));
             at += length;
-            plain = at;
+            text_start = at;
         }
-        parts.push(TemplatePart::Text(text[plain..].to_owned()));
+        parts.push(TemplatePart::Text(text[text_start..].to_owned()));
         Self(parts)
     }
 
     pub(super) fn render<T: AsRef<str>>(&self, values: &TemplateValues<'_, T>) -> String {
-        let TemplateValues { docset, keywords, generalized_keywords } = values;
         let mut text = String::new();
         for part in &self.0 {
-            let variable = match part {
-                TemplatePart::Text(plain) => {
-                    text.push_str(plain);
-                    continue;
-                }
-                TemplatePart::Variable(variable) => variable,
-            };
-            match variable {
-                TemplateVariable::Keywords => push_list(&mut text, keywords),
-                TemplateVariable::GeneralizedKeywords => push_list(&mut text, generalized_keywords),
-                TemplateVariable::LocalPath => text.push_str(&docset.local_path),
-                TemplateVariable::Docset => text.push_str(&docset.name),
-                TemplateVariable::Version => text.extend(docset.version.as_deref()),
-                TemplateVariable::Title => {
-                    text.push_str(docset.title.as_ref().unwrap_or(&docset.name));
-                }
-                TemplateVariable::Description => text.extend(docset.description.as_deref()),
+            match part {
+                TemplatePart::Text(literal) => text.push_str(literal),
+                TemplatePart::Variable(variable) => push_value(&mut text, *variable, values),
             }
         }
         text
     }
 }
 
-/// The variable that `text` begins with, and its length with the braces.
-fn variable(text: &str, is_later: bool) -> Option<(TemplateVariable, usize)> {
-    let doubled = if is_later { braced(text, "{{", "}}", &VARIABLES) } else { None };
-    doubled.or_else(|| braced(text, "{", "}", &VARIABLES[..SINGLE_BRACED]))
+fn push_value<T: AsRef<str>>(
+    text: &mut String,
+    variable: TemplateVariable,
+    values: &TemplateValues<'_, T>,
+) {
+    let TemplateValues { docset, keywords, generalized_keywords } = values;
+    match variable {
+        TemplateVariable::Keywords => push_list(text, keywords),
+        TemplateVariable::GeneralizedKeywords => push_list(text, generalized_keywords),
+        TemplateVariable::LocalPath => text.push_str(&docset.local_path),
+        TemplateVariable::Docset => text.push_str(&docset.name),
+        TemplateVariable::Version => text.push_str(docset.version.as_deref().unwrap_or_default()),
+        TemplateVariable::Title => text.push_str(docset.title.as_ref().unwrap_or(&docset.name)),
+        TemplateVariable::Description => {
+            text.push_str(docset.description.as_deref().unwrap_or_default());
+        }
+    }
 }
 
-fn braced(
+/// The variable at the start of `text`, and its length with the braces.
+fn parse_variable(text: &str, format: ConfigFormat) -> Option<(TemplateVariable, usize)> {
+    if format == ConfigFormat::V2
+        && let Some(variable) = match_variable(text, "{{", "}}", &VARIABLES)
+            .or_else(|| match_variable(text, "{{", "}}", &V2_VARIABLES))
+    {
+        return Some(variable);
+    }
+    match_variable(text, "{", "}", &VARIABLES)
+}
+
+fn match_variable(
     text: &str,
     open: &str,
     close: &str,
-    known: &[(&str, TemplateVariable)],
+    variables: &[(&str, TemplateVariable)],
 ) -> Option<(TemplateVariable, usize)> {
     let inner = text.strip_prefix(open)?;
-    let is_meant =
-        |name: &str| inner.strip_prefix(name).is_some_and(|rest| rest.starts_with(close));
-    let (name, variable) = known.iter().find(|(name, _)| is_meant(name))?;
-    Some((*variable, open.len() + name.len() + close.len()))
+    for (name, variable) in variables {
+        if inner.strip_prefix(name).is_some_and(|rest| rest.starts_with(close)) {
+            return Some((*variable, open.len() + name.len() + close.len()));
+        }
+    }
+    None
 }
 
 fn push_list<T: AsRef<str>>(text: &mut String, words: &[T]) {

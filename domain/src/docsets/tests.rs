@@ -1,4 +1,4 @@
-//! Valid configurations, and their paths and instructions.
+//! Valid configurations, with their paths and instructions.
 
 mod errors;
 mod properties;
@@ -7,31 +7,34 @@ use super::*;
 
 const FOLDER: &str = "/home/me/app";
 
-fn read(text: &str) -> DocsetConfig {
-    DocsetConfig::read(text, FOLDER).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
+fn parse_config(text: &str) -> DocsetConfig {
+    DocsetConfig::read(text, FOLDER).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}\n{text}"))
 }
 
-/// The only docset's path.
-fn path(text: &str) -> String {
-    read(text).docsets[0].local_path.clone()
+/// The path of the only docset.
+fn docset_path(text: &str) -> String {
+    parse_config(text).docsets[0].local_path.clone()
 }
 
 // S3: REQ-5.1, REQ-5.2, REQ-2.4
 #[test]
-fn a_path_is_made_of_docs_root_name_and_version() {
+fn docset_path_contains_docs_root_name_and_version() {
     let default = "/home/me/app/.knowledge/docs";
-    assert_eq!(path("docsets: {react: {version: '18.2'}}"), format!("{default}/react-18.2/"));
-    assert_eq!(path("docsets: {react: }"), format!("{default}/react/"));
     assert_eq!(
-        path("docsets: [{name: '@types-node', version: v1}]"),
+        docset_path("docsets: {react: {version: '18.2'}}"),
+        format!("{default}/react-18.2/")
+    );
+    assert_eq!(docset_path("docsets: {react: }"), format!("{default}/react/"));
+    assert_eq!(
+        docset_path("docsets: [{name: '@types-node', version: v1}]"),
         format!("{default}/@types-node-v1/")
     );
-    assert_eq!(read("docsets:").docs_root, format!("{default}/"));
+    assert_eq!(parse_config("docsets:").docs_root, format!("{default}/"));
 }
 
 // S3: REQ-5.3, REQ-5.4
 #[test]
-fn docs_root_is_resolved_from_the_folder_that_holds_knowledge_and_normalised() {
+fn docs_root_is_resolved_and_normalized() {
     for (root, resolved) in [
         (".knowledge/docs", "/home/me/app/.knowledge/docs"),
         ("docs", "/home/me/app/docs"),
@@ -44,7 +47,7 @@ fn docs_root_is_resolved_from_the_folder_that_holds_knowledge_and_normalised() {
         ("my docs", "/home/me/app/my docs"),
     ] {
         let text = format!("docs_root: '{root}'\ndocsets: {{react: {{version: 18.2}}}}");
-        assert_eq!(path(&text), format!("{resolved}/react-18.2/"), "{root}");
+        assert_eq!(docset_path(&text), format!("{resolved}/react-18.2/"), "{root}");
     }
     let windows = DocsetConfig::read("docsets: {a: {}}", "C:/me/app").unwrap();
     assert_eq!(windows.docsets[0].local_path, "C:/me/app/.knowledge/docs/a/");
@@ -52,13 +55,13 @@ fn docs_root_is_resolved_from_the_folder_that_holds_knowledge_and_normalised() {
 
 // S3: REQ-4.5
 #[test]
-fn docsets_may_be_a_map_or_a_list_and_say_the_same() {
+fn docsets_as_map_or_list_are_equivalent() {
     let map = "docsets:\n  react:\n    version: 18.20\n    aliases: [reactjs, react.js]\n    \
                description: UI\n";
     let list = "docsets:\n  - name: react\n    version: 18.20\n    aliases: [reactjs, react.js]\n    \
                 description: UI\n";
-    let with_crlf = read(&format!("\u{feff}{}", map.replace('\n', "\r\n")));
-    let (map, list) = (read(map), read(list));
+    let with_crlf = parse_config(&format!("\u{feff}{}", map.replace('\n', "\r\n")));
+    let (map, list) = (parse_config(map), parse_config(list));
     assert_eq!((&map, &map), (&list, &with_crlf));
     let react = map.find("react.js").unwrap();
     assert_eq!((react.name.as_str(), react.version.as_deref()), ("react", Some("18.20")));
@@ -72,10 +75,10 @@ fn docsets_may_be_a_map_or_a_list_and_say_the_same() {
 
 // S3: REQ-4.3
 #[test]
-fn unknown_properties_are_ignored_and_likely_slips_can_be_told() {
+fn unknown_property_is_ignored_or_warned_about() {
     let text = "version: \"1.0\"\nother: [1, {a: .nan}]\ndocsets:\n  react:\n    alias: [r]\n    \
                 owner: me\n    sources: hello\n    id: 7\n";
-    let configuration = read(text);
+    let configuration = parse_config(text);
     assert_eq!(configuration.docsets[0].local_path, "/home/me/app/.knowledge/docs/react/");
     let hints: Vec<String> = configuration.hints.iter().map(located).collect();
     assert_eq!(
@@ -85,18 +88,19 @@ fn unknown_properties_are_ignored_and_likely_slips_can_be_told() {
 }
 
 #[test]
-fn an_empty_section_is_no_docsets() {
+fn empty_docsets_section_is_valid() {
     for text in ["docsets:", "docsets: ~", "docsets: {}", "docsets: []", "---\ndocsets:\n...\n"] {
-        assert!(read(text).docsets.is_empty(), "{text}");
+        assert!(parse_config(text).docsets.is_empty(), "{text}");
     }
+}
+
+fn config_with_path(path: &str) -> String {
+    format!("docs_root: /srv/docs\ndocsets: {{a: {{local_path: '{path}', version: 1}}}}")
 }
 
 // Catalogue 44
 #[test]
-fn an_override_stays_in_the_project_and_docs_root_out_of_the_system() {
-    let over = |path: &str| {
-        format!("docs_root: /srv/docs\ndocsets: {{a: {{local_path: '{path}', version: 1}}}}")
-    };
+fn local_path_outside_the_project_is_rejected() {
     for (written, resolved) in [
         ("docs", "/home/me/app/docs/"),
         ("./docs/../src/", "/home/me/app/src/"),
@@ -104,31 +108,37 @@ fn an_override_stays_in_the_project_and_docs_root_out_of_the_system() {
         ("/home/me/app/x", "/home/me/app/x/"),
         ("docs\\api", "/home/me/app/docs/api/"),
     ] {
-        assert_eq!(path(&over(written)), resolved, "{written}");
+        assert_eq!(docset_path(&config_with_path(written)), resolved, "{written}");
     }
     for outside in
         ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/a", "C:\\x", "..\\x"]
     {
-        let faults = DocsetConfig::read(&over(outside), FOLDER).unwrap_err();
-        let shown = located(&faults[0]);
-        assert!(shown.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{shown}");
-        assert!(shown.contains("outside of the project's folder"), "{shown}");
+        let diagnostics = DocsetConfig::read(&config_with_path(outside), FOLDER).unwrap_err();
+        let message = located(&diagnostics[0]);
+        assert!(message.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{message}");
+        assert!(message.contains("outside of the project's folder"), "{message}");
     }
+}
+
+// Catalogue 44
+#[test]
+fn docs_root_in_a_system_folder_is_rejected() {
     for system in ["/", "/etc", "../../../../etc/ssl", "/proc/self", "C:\\"] {
         let text = format!("docs_root: '{system}'\ndocsets: {{a: {{}}}}");
-        let faults = DocsetConfig::read(&text, FOLDER).unwrap_err();
-        assert!(located(&faults[0]).contains("belongs to the system"), "{faults:?}");
+        let diagnostics = DocsetConfig::read(&text, FOLDER).unwrap_err();
+        assert!(located(&diagnostics[0]).contains("belongs to the system"), "{diagnostics:?}");
     }
-    let outside = read("docs_root: ../shared\ndocsets: {a: {}}");
-    assert!(located(&outside.hints[0]).contains("leads out of the project"), "for `check`");
+    let outside = parse_config("docs_root: ../shared\ndocsets: {a: {}}");
+    let warning = located(&outside.hints[0]);
+    assert!(warning.contains("docs_root is outside of the project"), "{warning}");
 }
 
 // S3: REQ-6.2, REQ-6.3, REQ-6.4, REQ-6.5
 #[test]
-fn a_template_of_its_own_beats_the_top_levels_and_substitutes_in_one_pass() {
+fn docset_template_overrides_and_substitutes_once() {
     let text = "template: 'all {docset}'\ndocsets:\n  a:\n    template: |\n      {docset} {version} {local_path}\n      \
                 {keywords}; {generalized_keywords}; {other} {Keywords} { keywords } {} {{docset}} {docset\n  b: {version: 1}\n";
-    let configuration = read(text);
+    let configuration = parse_config(text);
     let render = |at: usize| configuration.docsets[at].instruction(&["{local_path}", "b"], &[]);
     assert_eq!(
         render(0),
@@ -139,7 +149,7 @@ fn a_template_of_its_own_beats_the_top_levels_and_substitutes_in_one_pass() {
 }
 
 #[test]
-fn docsets_of_the_later_format_have_an_id_and_the_path_of_their_sources() {
+fn docset_in_format_v2_has_an_id_and_source_path() {
     for (sources, below_folder) in [
         ("sources: [{type: git_repo, url: u, paths: [README.md]}]", "/.knowledge/docsets/a/"),
         ("sources: [{type: local_folder, paths: [./docs]}]", "/docs/"),
@@ -149,21 +159,22 @@ fn docsets_of_the_later_format_have_an_id_and_the_path_of_their_sources() {
         ("local_path: ./node_modules/react/docs", "/node_modules/react/docs/"),
     ] {
         let text = format!("docsets:\n  - id: a\n    name: The Docs\n    {sources}\n");
-        assert_eq!(path(&text), format!("{FOLDER}{below_folder}"), "{sources}");
-        let docset = &read(&text).docsets[0];
+        assert_eq!(docset_path(&text), format!("{FOLDER}{below_folder}"), "{sources}");
+        let docset = &parse_config(&text).docsets[0];
         assert_eq!((docset.name.as_str(), docset.title.as_deref()), ("a", Some("The Docs")));
     }
     let rooted = "docs_root: /srv\ndocsets: [{id: sdk, sources: [{type: git_repo}]}]";
-    assert_eq!(path(rooted), "/srv/sdk/");
+    assert_eq!(docset_path(rooted), "/srv/sdk/");
 }
 
 #[test]
-fn doubled_braces_are_variables_there_and_there_alone() {
+fn double_braces_are_variables_only_in_format_v2() {
     let template =
         "template: '{{docset_name}} {{docset_description}} {{keywords}} {keywords} {{x}}'";
-    let later = read(&format!("{template}\ndocsets: [{{id: a, name: A B, description: c}}]"));
+    let later =
+        parse_config(&format!("{template}\ndocsets: [{{id: a, name: A B, description: c}}]"));
     assert_eq!(later.docsets[0].instruction(&["k"], &[]), "A B c k k {{x}}");
-    let plain = read(&format!("{template}\ndocsets: {{a: {{description: c}}}}"));
+    let plain = parse_config(&format!("{template}\ndocsets: {{a: {{description: c}}}}"));
     let expected = "{{docset_name}} {{docset_description}} {k} k {{x}}";
     assert_eq!(plain.docsets[0].instruction(&["k"], &[]), expected);
 }

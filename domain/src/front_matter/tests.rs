@@ -1,11 +1,11 @@
-//! Front matter: split, rendered, edited.
+//! Splitting, rendering and editing of front matter.
 
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
-fn a_text_is_cut_into_front_matter_and_body() {
+fn text_is_split_into_front_matter_and_body() {
     for (text, yaml, body) in [
         ("---\nid: x\n---\nbody\n", Some("id: x\n"), "body\n"),
         ("\u{feff}---\r\nid: x\r\n---\r\n\r\nbody", Some("id: x\r\n"), "\r\nbody"),
@@ -25,19 +25,19 @@ fn a_text_is_cut_into_front_matter_and_body() {
 }
 
 #[test]
-fn lines_count_from_the_top_of_the_file() {
-    let map = read(split("---\nid: x\nid: y\n---\n")).unwrap();
-    assert_eq!(map.duplicate.unwrap().line, Some(3));
+fn diagnostic_has_the_line_of_the_file() {
+    let front_matter = read(split("---\nid: x\nid: y\n---\n")).unwrap();
+    assert_eq!(front_matter.duplicate.unwrap().line, Some(3));
     let error = read(split("---\nid: x\nt: T: colon\n---\n")).unwrap_err();
     assert_eq!(error.line, Some(3));
     let error = read(split("---\n- a\n---\n")).unwrap_err();
-    assert!(error.line == Some(2) && error.message.contains("keys with values"), "{error:?}");
+    assert!(error.line == Some(2) && error.message.contains("has no keys"), "{error:?}");
 }
 
 #[test]
 fn lines_of_invalid_front_matter_are_salvaged() {
     let text = "---\nid: dec-1d2c8f\ntitle: T: colon\ntags: [a\nquoted: 'x y' # z\nl: [b]\n---\n";
-    let entries = salvage(split(text));
+    let entries = salvage_lines(split(text));
     for (key, value) in [
         ("id", Some("dec-1d2c8f")),
         ("title", Some("T: colon")),
@@ -45,13 +45,13 @@ fn lines_of_invalid_front_matter_are_salvaged() {
         ("quoted", Some("x y")),
         ("none", None),
     ] {
-        assert_eq!(yaml::find(&entries, key).and_then(YamlNode::text), value, "{key}");
+        assert_eq!(yaml::find_key(&entries, key).and_then(YamlNode::text), value, "{key}");
     }
-    assert_eq!(yaml::find(&entries, "l").unwrap().items()[0].at.line, 6);
+    assert_eq!(yaml::find_key(&entries, "l").unwrap().items()[0].position.line, 6);
 }
 
 #[test]
-fn text_is_plain_only_where_every_reader_takes_it_for_text() {
+fn scalar_is_quoted_unless_every_parser_reads_it_as_text() {
     for plain in [
         "Reset the password",
         "it's \"quoted\" inside",
@@ -63,26 +63,26 @@ fn text_is_plain_only_where_every_reader_takes_it_for_text() {
         "3 tries",
     ] {
         let expected = if plain == "a:b #c" { format!("\"{plain}\"") } else { plain.to_owned() };
-        assert_eq!(scalar(plain, false), expected);
+        assert_eq!(render_scalar(plain, false), expected);
     }
     let odd = "\n a\na \na: b\na:\na #b\n- a\n? a\n[a\n{a\n*a\n&a\n!a\n%a\n@a\n`a\n|\n>\n'a'\n\"a\"\n#a\n~\n\
                null\nYes\nno\n1.0\n1e3\n0x1F\n1_000\n12:30\n2026-11-22\n2026-11-22T08:10:43Z\n.inf\n\
                nan\n---\n...\n<<\n=\na\tb\na\u{85}b\na\u{2028}b\n\u{feff}a";
     for odd in odd.split('\n') {
-        let rendered = scalar(odd, false);
+        let rendered = render_scalar(odd, false);
         assert!(rendered.starts_with('"') && rendered.ends_with('"'), "{rendered}");
     }
-    assert_eq!(scalar("a, b", true), "\"a, b\"");
-    assert_eq!(scalar("a\u{2028}\\\"\t", false), "\"a\\u2028\\\\\\\"\\t\"");
+    assert_eq!(render_scalar("a, b", true), "\"a, b\"");
+    assert_eq!(render_scalar("a\u{2028}\\\"\t", false), "\"a\\u2028\\\\\\\"\\t\"");
 }
 
-/// Where nothing comes last.
+/// Edits without trailing keys.
 fn edit(text: &str, edits: &[KeyEdit<'_>]) -> Result<String, String> {
     super::edit(text, edits, &[])
 }
 
 #[test]
-fn a_new_key_stands_before_what_comes_last() {
+fn new_key_is_inserted_before_the_trailing_keys() {
     let text = "---\ntitle: T\n# when\ncreated_at: x\nuid: u\n---\n";
     let sets = [set("tags", list(&["a"])), set("linked", "l")];
     let edited = super::edit(text, &sets, &["created_at", "uid", "linked"]).unwrap();
@@ -103,7 +103,7 @@ fn remove(key: &'static str) -> KeyEdit<'static> {
 }
 
 #[test]
-fn a_value_is_replaced_in_its_place_and_nothing_else() {
+fn replaced_value_changes_no_other_byte() {
     for (before, value, after) in [
         ("k: old\n", FieldValue::from("new"), "k: new\n"),
         ("k: old # why\n", "new".into(), "k: new # why\n"),
@@ -142,7 +142,7 @@ fn a_value_is_replaced_in_its_place_and_nothing_else() {
 }
 
 #[test]
-fn items_of_a_list_keep_their_lines() {
+fn list_edit_keeps_the_lines_of_unchanged_items() {
     let text = "---\nk: # all\n- a # one\n# between\n- 'b' # two\n# behind\nz: 1\n---\n";
     for (items, lines) in [
         (&["a", "b", "c"][..], "- a # one\n# between\n- 'b' # two\n- c\n# behind\n"),
@@ -160,7 +160,7 @@ fn items_of_a_list_keep_their_lines() {
 }
 
 #[test]
-fn a_new_key_comes_last_and_a_removed_one_takes_its_lines() {
+fn new_key_is_appended_and_removed_key_loses_its_lines() {
     for (before, sets, after) in [
         ("---\na: 1\n---\nb", vec![set("k", "v")], "---\na: 1\nk: v\n---\nb"),
         ("---\na: 1\n...", vec![set("k", "v"), set("l", "w")], "---\na: 1\nk: v\nl: w\n..."),
@@ -182,7 +182,7 @@ fn a_new_key_comes_last_and_a_removed_one_takes_its_lines() {
 }
 
 #[test]
-fn what_can_t_be_proved_is_refused_with_the_way_out() {
+fn edit_of_unsupported_yaml_is_rejected() {
     for (yaml, reason) in [
         ("k: 1\nk: 2\n", "line 3: the key \"k\" is duplicated"),
         ("a: {b: 1, b: 2}\n", "is duplicated"),
@@ -193,28 +193,28 @@ fn what_can_t_be_proved_is_refused_with_the_way_out() {
         ("&x k: 1\n", "`k` has a form of key"),
         ("? k\n: 1\n", "`k` has a form of key"),
         ("{k: 1}\n", "`k` has a form of key"),
-        ("{}\n", "something else"),
+        ("{}\n", "another key"),
         ("k: [\n", "line "),
-        ("- k\n", "keys with values"),
+        ("- k\n", "has no keys"),
     ] {
         let text = format!("---\n{yaml}---\nBody\n");
-        let refused = edit(&text, &[set("k", "new")]).unwrap_err();
-        assert!(refused.contains(reason), "{yaml:?}: {refused}");
-        assert!(refused.starts_with("the front matter can't be edited safely: "), "{refused}");
-        assert!(refused.ends_with("; edit the file by hand"), "{refused}");
+        let error = edit(&text, &[set("k", "new")]).unwrap_err();
+        assert!(error.contains(reason), "{yaml:?}: {error}");
+        assert!(error.starts_with("the front matter can't be edited safely: "), "{error}");
+        assert!(error.ends_with("; edit the file by hand"), "{error}");
     }
-    let unended = edit("---\ntitle: T\n\nBody\n", &[set("k", "v")]).unwrap_err();
-    assert!(unended.contains("no second line like that"), "{unended}");
-    // To a reader of YAML these are two lines.
-    let refused = edit("---\nk: 1\ra: 2\n---\n", &[remove("k")]).unwrap_err();
-    assert!(refused.contains("something else"), "{refused}");
-    // Elsewhere they are nobody's business.
+    let error = edit("---\ntitle: T\n\nBody\n", &[set("k", "v")]).unwrap_err();
+    assert!(error.contains("the closing `---` line is missing"), "{error}");
+    // A lone CR ends a line in YAML.
+    let error = edit("---\nk: 1\ra: 2\n---\n", &[remove("k")]).unwrap_err();
+    assert!(error.contains("another key"), "{error}");
+    // Unsupported forms of other keys do not matter.
     let text = "---\na: &x [1]\nb: *x\nc: !t v\n? d\n: 1\nk: 1\n---\n";
     assert_eq!(edit(text, &[set("k", "2")]).unwrap(), text.replace("k: 1", "k: \"2\""));
 }
 
 #[test]
-fn a_description_stands_behind_one_blank_line() {
+fn body_follows_one_blank_line() {
     for (before, description, after) in [
         ("---\na: 1\n---\n\n\nold\n\n", "new", "---\na: 1\n---\n\nnew\n"),
         ("---\r\na: 1\r\n---\r\nold", "a\nb\r\n", "---\r\na: 1\r\n---\r\n\r\na\nb\r\n"),
@@ -227,8 +227,8 @@ fn a_description_stands_behind_one_blank_line() {
     }
 }
 
-/// A scalar, a block or a list as people write them, and lines that mean nothing.
-fn entry() -> impl Strategy<Value = String> {
+/// Scalars, blocks, lists and meaningless lines, as authors write them.
+fn any_entry() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,3}: [a-zA-Z0-9 ]{0,8}( # [a-z]{0,4})?",
         "[a-z]{1,3}: [ -~]{0,12}",
@@ -247,7 +247,7 @@ fn entry() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_written_so_that_it_reads_the_same(
+    fn any_rendered_text_parses_to_the_same_text(
         text in "(\\PC|[\t\u{85}\u{2028}\u{feff}#:,\\[\\]{}'\"\\\\ &*!|>%@`~?-]){0,12}",
         key in "[a-z]{1,4}",
     ) {
@@ -262,8 +262,8 @@ proptest! {
     }
 
     #[test]
-    fn any_edit_leaves_all_other_lines_or_is_refused(
-        entries in prop::collection::vec(entry(), 0..6),
+    fn any_edit_keeps_all_other_lines_or_is_rejected(
+        entries in prop::collection::vec(any_entry(), 0..6),
         body in "(\\PC|\r?\n){0,20}",
         is_crlf in any::<bool>(),
         value in prop_oneof![
@@ -272,8 +272,11 @@ proptest! {
         ],
         at in any::<prop::sample::Index>(),
     ) {
-        let lines = |entry: &String| format!("{}\n", entry.trim_end_matches('\n'));
-        let yaml: String = entries.iter().map(lines).collect();
+        let mut yaml = String::new();
+        for entry in &entries {
+            yaml.push_str(entry.trim_end_matches('\n'));
+            yaml.push('\n');
+        }
         let longest = 2 * entries.iter().map(String::len).max().unwrap_or_default() + 2;
         let yaml = if is_crlf { yaml.replace('\n', "\r\n") } else { yaml };
         let text = format!("---\n{yaml}---\n{body}");
@@ -284,11 +287,12 @@ proptest! {
         for value in [Some(value), None] {
             let Ok(edited) = edit(&text, &[KeyEdit { key, value }]) else { continue };
             prop_assert_eq!(split(&edited).body, parts.body);
-            // At most the lines of one entry are not the same in front and behind.
-            let same = |(a, b): &(u8, u8)| a == b;
-            let lead = text.bytes().zip(edited.bytes()).take_while(same).count();
-            let trail = text.bytes().rev().zip(edited.bytes().rev()).take_while(same).count();
-            prop_assert!(lead + trail + longest >= text.len(), "{text}\n{edited}");
+            // At most the lines of one entry differ.
+            let bytes = text.bytes().zip(edited.bytes());
+            let prefix = bytes.take_while(|(a, b)| a == b).count();
+            let bytes = text.bytes().rev().zip(edited.bytes().rev());
+            let suffix = bytes.take_while(|(a, b)| a == b).count();
+            prop_assert!(prefix + suffix + longest >= text.len(), "{text}\n{edited}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Callers and their rights: users with roles, and the tokens of users.
+//! Callers and their permissions: users with roles, and the tokens of users.
 
 mod redact;
 pub mod token;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use redact::redact;
 pub use token::{PresentedToken, Token, TokenDigest, TokenError, TokenId, TokenOwner};
 
-use crate::bounded_types::{named_enum, shown_as_text};
+use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -39,11 +39,12 @@ named_enum! {
 }
 
 impl Role {
-    /// Parses a [`Role::name`] in any case.
+    /// Parses a [`Role::name`]. Ignores case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name().eq_ignore_ascii_case(text))
     }
 
+    /// The highest access level of the role.
     pub fn access(self) -> Access {
         match self {
             Self::Administrator | Self::User => Access::Write,
@@ -58,14 +59,14 @@ impl fmt::Display for Role {
     }
 }
 
-type Lookup = Box<dyn FnOnce() -> String + Send + Sync>;
+type NameLookup = Box<dyn FnOnce() -> String + Send + Sync>;
 
-/// A caller's name, as creators and the audit show it.
+/// A caller's name in documents and the audit log. Looked up when it is first used.
 #[derive(Debug, Clone)]
-pub struct CallerName(Arc<LazyLock<String, Lookup>>);
+pub struct CallerName(Arc<LazyLock<String, NameLookup>>);
 
 impl CallerName {
-    /// Calls `lookup` once, when the name is first used.
+    /// A name that `lookup` returns. The lookup runs at most once.
     pub fn lazy(lookup: impl FnOnce() -> String + Send + Sync + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(lookup))))
     }
@@ -100,26 +101,26 @@ impl PartialEq for CallerName {
 
 impl Eq for CallerName {}
 
-/// The user of a call.
+/// The identity of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub name: CallerName,
     pub role: Role,
-    /// The access level that role, token and server allow together.
+    /// The access level that role, token and server all allow.
     pub access: Access,
     /// `None` for the local user.
     pub token: Option<TokenId>,
     pub reach: ProjectScope,
-    /// The project of calls that name none. It is in scope.
+    /// The project of calls without a project argument. Always in scope.
     pub project: ProjectKey,
 }
 
 /// The projects that a caller may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectScope {
-    /// Folders too, within the server's roots: the local user.
+    /// All projects, and any folder below the server's roots. For the local user.
     Anywhere,
-    /// The default project and all configured ones.
+    /// The default project and all configured projects.
     Configured,
     Only(Vec<ProjectKey>),
 }
@@ -134,7 +135,7 @@ impl ProjectScope {
 }
 
 impl Caller {
-    /// The local user, who administers the project's own files.
+    /// The local user, who is the administrator of the local files.
     pub fn local(name: impl Into<CallerName>, access: Access) -> Self {
         Self {
             name: name.into(),
@@ -151,36 +152,38 @@ impl Caller {
     }
 }
 
-/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, the first a letter or
-/// a digit. Names that differ only in case are equal.
+/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, beginning with a
+/// letter or digit. Names that differ only in case name the same user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserName(Arc<str>);
 
 impl UserName {
-    const MAX: usize = 64;
+    const MAX_CHARS: usize = 64;
 
     pub fn parse(text: &str) -> Result<Self, String> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte);
-        let starts = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if starts && text.len() <= Self::MAX && text.bytes().all(is_plain) {
+        let is_valid = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.len() <= Self::MAX_CHARS
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte));
+        if is_valid {
             return Ok(Self(text.into()));
         }
         Err(format!(
-            "{:?} is not a user name; a name has 1 to {} letters, digits, '.', '_', '@', '+' and \
-             '-' of ASCII, and starts with a letter or a digit",
+            "{:?} is not a user name; use 1 to {} ASCII letters, digits, '.', '_', '@', '+' and \
+             '-', beginning with a letter or digit",
+            // The text is untrusted and may be long.
             text.chars().take(80).collect::<String>(),
-            Self::MAX
+            Self::MAX_CHARS
         ))
     }
 
-    /// The key of storages, equal for names that differ only in case.
+    /// The key of the user in storages, equal for names that differ only in case.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
 
-shown_as_text!([] UserName);
+text_accessors!([] UserName);
 
 impl TryFrom<String> for UserName {
     type Error = String;
@@ -190,13 +193,13 @@ impl TryFrom<String> for UserName {
     }
 }
 
-/// An owner of tokens. Users are never removed, so that their actions keep a name.
+/// A user, who owns tokens. Users are disabled and never removed, because the audit log names them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub name: UserName,
     pub role: Role,
     pub created_at: Timestamp,
-    /// From then on the user's tokens are invalid.
+    /// The tokens of a disabled user are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled_at: Option<Timestamp>,
 }
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_plain_and_bounded() {
+    fn user_name_with_invalid_character_or_length_is_rejected() {
         let longest = "x".repeat(64);
         for good in ["a", "Ada", "ada.l@example.org", "ci-bot_2", "0", longest.as_str()] {
             assert_eq!(UserName::parse(good).unwrap().as_str(), good);

@@ -1,98 +1,114 @@
-//! Removes secrets from logs, audit rows and messages, in one pass over untrusted text.
+//! Removes secrets from logs, audit rows and messages.
+//!
+//! The text is untrusted and may be large, so it is scanned once.
 
 use std::borrow::Cow;
 
-use super::token::PREFIX;
+use super::token::{ID_LETTERS, PREFIX};
 
 const HIDDEN: &str = "****";
 const BEARER: &[u8] = b"bearer";
 const SCHEME_END: &[u8] = b"://";
 
-/// Hides our tokens, credentials after `Bearer`, and user information in URLs.
+/// Replaces Reqlore tokens, credentials after `Bearer`, and user information in URLs with `****`.
 pub fn redact(text: &str) -> Cow<'_, str> {
-    let mut clean = String::new();
-    let mut kept = 0;
+    let mut redacted = String::new();
+    let mut copied = 0;
     let mut at = 0;
-    let mut run = Run::default();
+    let mut word = UrlWord::default();
     while at < text.len() {
-        match secret(text.as_bytes(), at, &mut run) {
-            Some((start, end)) => {
-                clean.push_str(&text[kept..start]);
-                clean.push_str(HIDDEN);
-                (kept, at) = (end, end);
-            }
-            None => at += 1,
+        if let Some((start, end)) = find_secret(text.as_bytes(), at, &mut word) {
+            redacted.push_str(&text[copied..start]);
+            redacted.push_str(HIDDEN);
+            // Continues after the secret, so that no part of it is scanned again.
+            (copied, at) = (end, end);
+        } else {
+            at += 1;
         }
     }
-    if kept == 0 {
+    // Most texts contain no secret and are not copied.
+    if copied == 0 {
         return Cow::Borrowed(text);
     }
-    clean.push_str(&text[kept..]);
-    Cow::Owned(clean)
+    redacted.push_str(&text[copied..]);
+    Cow::Owned(redacted)
 }
 
-/// The range of the secret that is announced at `at`. Never empty and never before `at`.
-fn secret(text: &[u8], at: usize, run: &mut Run) -> Option<(usize, usize)> {
+/// The range of a secret whose prefix is at `at`. Not empty, and not before `at`.
+fn find_secret(text: &[u8], at: usize, word: &mut UrlWord) -> Option<(usize, usize)> {
     match text[at] {
-        b'r' if text[at..].starts_with(PREFIX.as_bytes()) => token(text, at + PREFIX.len()),
-        b'b' | b'B' if starts_with(&text[at..], BEARER) => bearer(text, at + BEARER.len()),
+        b'r' if text[at..].starts_with(PREFIX.as_bytes()) => find_token(text, at + PREFIX.len()),
+        b'b' | b'B' if starts_with_ignoring_case(&text[at..], BEARER) => {
+            find_credential(text, at + BEARER.len())
+        }
         b':' if text[at..].starts_with(SCHEME_END) => {
-            userinfo(text, at + SCHEME_END.len(), run.around(text, at))
+            word.extend_over(text, at);
+            find_userinfo(text, at + SCHEME_END.len(), word)
         }
         _ => None,
     }
 }
 
-/// A token's id is public and stays.
-fn token(text: &[u8], from: usize) -> Option<(usize, usize)> {
-    let end = from + count(&text[from..], is_word);
-    let id = from + 13;
-    let start = if id <= end && text[id - 1] == b'_' { id } else { from };
+/// The secret of a token. Its id is public and stays.
+fn find_token(text: &[u8], from: usize) -> Option<(usize, usize)> {
+    let end = from + prefix_length(&text[from..], is_word);
+    let after_id = from + ID_LETTERS + 1;
+    let has_id = after_id <= end && text[after_id - 1] == b'_';
+    let start = if has_id { after_id } else { from };
     (start < end).then_some((start, end))
 }
 
-fn bearer(text: &[u8], from: usize) -> Option<(usize, usize)> {
-    let spaces = count(&text[from..], |byte| byte == b' ' || byte == b'\t');
+fn find_credential(text: &[u8], from: usize) -> Option<(usize, usize)> {
+    const MIN_CREDENTIAL_BYTES: usize = 16;
+    let spaces = prefix_length(&text[from..], |byte| byte == b' ' || byte == b'\t');
     let start = from + spaces;
-    let end = start + count(&text[start..], is_credential);
-    // A short word is prose.
-    (spaces > 0 && end - start >= 16).then_some((start, end))
+    let end = start + prefix_length(&text[start..], is_credential);
+    // A short word after "bearer" is prose.
+    (spaces > 0 && end - start >= MIN_CREDENTIAL_BYTES).then_some((start, end))
 }
 
-/// RFC 3986, 3.2. Passwords may be unescaped, so the last `@` ends them, and a "port" that is not a
-/// number begins a password with a slash.
-fn userinfo(text: &[u8], from: usize, run: &Run) -> Option<(usize, usize)> {
-    let authority = &text[from..run.end];
-    let authority = &authority[..count(authority, |byte| !b"/?#".contains(&byte))];
-    if let Some(end) = authority.iter().rposition(|byte| *byte == b'@') {
-        return (end > 0).then_some((from, from + end));
+/// The user information of a URL (RFC 3986, 3.2), which may contain unescaped characters. The last
+/// `@` ends it. If the port is not a number, it is the beginning of a password with a slash.
+fn find_userinfo(text: &[u8], from: usize, word: &UrlWord) -> Option<(usize, usize)> {
+    let authority = &text[from..word.end];
+    let authority = &authority[..prefix_length(authority, |byte| !b"/?#".contains(&byte))];
+    if let Some(length) = authority.iter().rposition(|byte| *byte == b'@') {
+        return (length > 0).then_some((from, from + length));
     }
-    let port = authority.iter().position(|byte| *byte == b':');
-    let port = port.filter(|_| !authority.starts_with(b"["))?;
-    let is_number = authority[port + 1..].iter().all(u8::is_ascii_digit);
-    run.at_sign.filter(|sign| !is_number && *sign > from).map(|end| (from, end))
+    if authority.starts_with(b"[") {
+        // An IPv6 address.
+        return None;
+    }
+    let colon = authority.iter().position(|byte| *byte == b':')?;
+    let is_port = authority[colon + 1..].iter().all(u8::is_ascii_digit);
+    match word.last_at_sign {
+        Some(at_sign) if !is_port && at_sign > from => Some((from, at_sign)),
+        _ => None,
+    }
 }
 
-/// The text up to the next space or quote, scanned once.
+/// The text up to the next space or quote. Cached, so that a word with many URLs is scanned once.
 #[derive(Default)]
-struct Run {
+struct UrlWord {
     end: usize,
-    at_sign: Option<usize>,
+    last_at_sign: Option<usize>,
 }
 
-impl Run {
-    fn around(&mut self, text: &[u8], at: usize) -> &Self {
-        if at >= self.end {
-            let is_inside = |byte: u8| !byte.is_ascii_whitespace() && !b"\"'`<>".contains(&byte);
-            self.end = at + count(&text[at..], is_inside);
-            let at_sign = text[at..self.end].iter().rposition(|byte| *byte == b'@');
-            self.at_sign = at_sign.map(|sign| at + sign);
+impl UrlWord {
+    fn extend_over(&mut self, text: &[u8], at: usize) {
+        if at < self.end {
+            return;
         }
-        self
+        self.end = at
+            + prefix_length(&text[at..], |byte| {
+                !byte.is_ascii_whitespace() && !b"\"'`<>".contains(&byte)
+            });
+        let at_sign = text[at..self.end].iter().rposition(|byte| *byte == b'@');
+        self.last_at_sign = at_sign.map(|offset| at + offset);
     }
 }
 
-fn count(text: &[u8], is_part: impl Fn(u8) -> bool) -> usize {
+fn prefix_length(text: &[u8], is_part: impl Fn(u8) -> bool) -> usize {
     text.iter().take_while(|byte| is_part(**byte)).count()
 }
 
@@ -100,12 +116,12 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// RFC 6750, 2.1.
+/// The characters of a bearer token (RFC 6750, 2.1).
 fn is_credential(byte: u8) -> bool {
     is_word(byte) || b"-.~+/=".contains(&byte)
 }
 
-fn starts_with(text: &[u8], word: &[u8]) -> bool {
+fn starts_with_ignoring_case(text: &[u8], word: &[u8]) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
@@ -117,14 +133,15 @@ mod tests {
 
     const TOKEN: &str = "reqlore_pat_Ab3dEf6hIj9l_0123456789abcdefghijklmnopqrstuv_A1b2C3";
 
-    fn check(text: &str, clean: &str) {
-        assert_eq!(redact(text), clean);
-        assert_eq!(redact(clean), clean, "what is clean stays as it is");
+    #[track_caller]
+    fn check(text: &str, redacted: &str) {
+        assert_eq!(redact(text), redacted);
+        assert_eq!(redact(redacted), redacted, "redacting twice changes nothing");
     }
 
     // S5: 5.3
     #[test]
-    fn a_token_keeps_its_id_and_loses_the_rest() {
+    fn redact_of_a_token_keeps_its_id() {
         check(&format!("got {TOKEN}."), "got reqlore_pat_Ab3dEf6hIj9l_****.");
         check("reqlore_pat_short", "reqlore_pat_****");
         check(&format!("{TOKEN},{TOKEN}"), &["reqlore_pat_Ab3dEf6hIj9l_****"; 2].join(","));
@@ -133,7 +150,7 @@ mod tests {
 
     // S5: 5.3
     #[test]
-    fn what_follows_bearer_goes_whoever_made_it() {
+    fn redact_hides_any_credential_after_bearer() {
         check("authorization: bearer ghp_0123456789abcdef", "authorization: bearer ****");
         check("Bearer\t  a.b-c~d+e/f=0123456789", "Bearer\t  ****");
         check(&format!("Bearer {TOKEN}"), "Bearer ****");
@@ -142,12 +159,12 @@ mod tests {
 
     // S5: 5.3
     #[test]
-    fn what_stands_before_a_host_goes() {
+    fn redact_hides_user_information_in_urls() {
         for (text, clean) in [
             ("postgres://me:secret@db:5432/x", "postgres://****@db:5432/x"),
             ("(https://ghp_abc@host/x)", "(https://****@host/x)"),
             ("a://u:p@x b://u:p@y", "a://****@x b://****@y"),
-            // Characters that should have been escaped.
+            // Unescaped characters.
             ("postgres://me:se@cret@db/x", "postgres://****@db/x"),
             ("postgres://me:se/cr#et@db/x", "postgres://****@db/x"),
         ] {
@@ -165,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_and_is_none_hides_no_later_one() {
+    fn redact_finds_a_secret_after_a_mere_prefix() {
         check("the bearer token: Bearer 0123456789abcdef", "the bearer token: Bearer ****");
         check(
             &format!("reqlore_pat_ and {TOKEN}"),
@@ -174,9 +191,9 @@ mod tests {
         check("x://host y://u:p@host", "x://host y://****@host");
     }
 
-    /// With a scan of the rest at each find this would take minutes.
+    /// With a scan of the rest at each prefix, this test would take minutes.
     #[test]
-    fn long_texts_full_of_beginnings_are_read_once() {
+    fn redact_of_many_prefixes_scans_the_text_once() {
         for part in ["Bearer 0123456789abcdef ", "reqlore_pat_a ", "x://a:b/", "://", "bearer "] {
             let text = part.repeat(1024 * 1024 / part.len());
             assert!(redact(&text).len() <= 2 * text.len());
@@ -185,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "(Bearer |reqlore_pat_|://|[a-z]{1,20}|[@:/é \\[]){0,12}") {
+        fn redact_twice_changes_nothing(text in "(Bearer |reqlore_pat_|://|[a-z]{1,20}|[@:/é \\[]){0,12}") {
             let clean = redact(&text).into_owned();
             prop_assert_eq!(redact(&clean), clean.as_str());
         }

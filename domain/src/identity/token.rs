@@ -1,9 +1,9 @@
-//! Personal access tokens: their form, the stored form, and validity.
+//! Personal access tokens: their form, their stored form, and validation.
 //!
-//! `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and names the token in
-//! lists and in the audit. The secret has 190 random bits, so one round of SHA-256 is enough: a
-//! slow hash would only cost CPU time at every request. The checksum rejects mistyped tokens
-//! without a lookup and helps secret scanners to avoid false positives.
+//! A token is `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and
+//! identifies the token in lists and in the audit log. The secret has 190 random bits, so one round
+//! of SHA-256 is enough; a slow hash would only cost CPU time on every request. The checksum
+//! rejects mistyped tokens without a lookup and helps secret scanners to avoid false positives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{Access, User, UserName};
-use crate::bounded_types::{named_enum, shown_as_text};
+use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -23,21 +23,21 @@ pub const SECRET_LETTERS: usize = 32;
 const CHECK_LETTERS: usize = 6;
 /// The letters of base62 in order of their values.
 pub const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Tolerated clock skew for new tokens, in seconds.
-const SLACK: i64 = 5 * 60;
+/// Clock skew that is tolerated for new tokens.
+const MAX_CLOCK_SKEW_SECONDS: i64 = 5 * 60;
 
-/// The public part of a token: twelve letters of base62.
+/// The public part of a token: twelve base62 letters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct TokenId(Arc<str>);
 
 impl TokenId {
     pub fn parse(text: &str) -> Option<Self> {
-        (text.len() == ID_LETTERS && is_base62(text)).then(|| Self(text.into()))
+        if text.len() == ID_LETTERS && is_base62(text) { Some(Self(text.into())) } else { None }
     }
 }
 
-shown_as_text!([] TokenId);
+text_accessors!([] TokenId);
 
 impl TryFrom<String> for TokenId {
     type Error = &'static str;
@@ -47,7 +47,7 @@ impl TryFrom<String> for TokenId {
     }
 }
 
-/// A token as its owner has it. Only the digest of its secret is stored, and only
+/// A whole token, including its secret. Only the digest of the secret is stored, and only
 /// [`PresentedToken::reveal`] prints it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken {
@@ -56,40 +56,43 @@ pub struct PresentedToken {
 }
 
 impl PresentedToken {
-    /// A token of random base62 letters; `None` for an invalid form.
+    /// Creates a token from random base62 letters; `None` if a part has a wrong form.
     pub fn new(id: &str, secret: &str) -> Option<Self> {
-        let fits = secret.len() == SECRET_LETTERS && is_base62(secret);
-        TokenId::parse(id).filter(|_| fits).map(|id| Self { id, secret: secret.to_owned() })
+        if secret.len() != SECRET_LETTERS || !is_base62(secret) {
+            return None;
+        }
+        Some(Self { id: TokenId::parse(id)?, secret: secret.to_owned() })
     }
 
     /// Parses a token and verifies its checksum.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, rest) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        let (secret, check) = rest.split_once('_')?;
-        let presented = Self::new(id, secret)?;
-        (presented.check() == check).then_some(presented)
+        let (secret, checksum) = rest.split_once('_')?;
+        let token = Self::new(id, secret)?;
+        if token.checksum() == checksum { Some(token) } else { None }
     }
 
-    /// The whole token, shown once to its owner.
+    /// The whole token. Shown to its owner once.
     pub fn reveal(&self) -> String {
-        format!("{}{}", self.body(), self.check())
+        format!("{}{}", self.without_checksum(), self.checksum())
     }
 
-    /// The stored form.
+    /// The stored form of the secret.
     pub fn digest(&self) -> TokenDigest {
         let mut hash = Sha256::new();
+        // With the id, equal secrets of two tokens have different digests.
         hash.update(self.id.as_str());
         hash.update(&self.secret);
         TokenDigest(hash.finalize().into())
     }
 
-    fn body(&self) -> String {
+    fn without_checksum(&self) -> String {
         format!("{PREFIX}{}_{}_", self.id, self.secret)
     }
 
-    /// CRC-32 of everything before it, in base62.
-    fn check(&self) -> String {
-        let mut rest = crc32fast::hash(self.body().as_bytes());
+    /// CRC-32 of the rest of the token, in base62.
+    fn checksum(&self) -> String {
+        let mut rest = crc32fast::hash(self.without_checksum().as_bytes());
         let mut letters = [b'0'; CHECK_LETTERS];
         for letter in letters.iter_mut().rev() {
             *letter = LETTERS[(rest % 62) as usize];
@@ -101,6 +104,7 @@ impl PresentedToken {
 
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Derived output would print the secret in logs.
         write!(f, "{PREFIX}{}_****", self.id)
     }
 }
@@ -115,11 +119,11 @@ fn is_base62(text: &str) -> bool {
 pub struct TokenDigest(pub [u8; 32]);
 
 impl TokenDigest {
-    /// The digest of no secret, compared for unknown tokens, so that this takes as long.
-    const NONE: Self = Self([0; 32]);
+    /// Compared for unknown tokens, so that validation takes the same time.
+    const UNKNOWN: Self = Self([0; 32]);
 
     /// Compares in constant time.
-    fn equals(&self, other: &Self) -> bool {
+    fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
@@ -135,8 +139,10 @@ impl TryFrom<String> for TokenDigest {
 
     fn try_from(text: String) -> Result<Self, &'static str> {
         let mut digest = [0; 32];
-        let read = hex::decode_to_slice(&text, &mut digest);
-        read.map(|()| Self(digest)).map_err(|_| "a digest is 64 hexadecimal digits")
+        match hex::decode_to_slice(&text, &mut digest) {
+            Ok(()) => Ok(Self(digest)),
+            Err(_) => Err("a digest is 64 hexadecimal digits"),
+        }
     }
 }
 
@@ -152,16 +158,17 @@ pub struct Token {
     pub id: TokenId,
     pub user: UserName,
     pub digest: TokenDigest,
-    /// The maximum access level, whatever the role.
+    /// The highest access level. The user's role may be lower.
     pub scope: Access,
-    /// The valid projects, the default one first; empty for all.
+    /// The projects in scope, the default one first; empty for all projects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<ProjectKey>,
     pub created_at: Timestamp,
+    /// The first invalid second.
     pub expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
-    /// The token that replaced this one, whose use after its end may mean theft.
+    /// The token that replaced this one. The use of a replaced token may mean theft.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<TokenId>,
     /// Accurate to about a minute.
@@ -197,28 +204,31 @@ named_enum! {
     }
 }
 
-/// Validates a token. `digest` is [`PresentedToken::digest`]. Takes as long for an unknown token.
+/// Validates a token by its [`PresentedToken::digest`]. Takes the same time for an unknown token.
 pub fn verify_token(
     owner: Option<&TokenOwner>,
     digest: &TokenDigest,
     now: Timestamp,
 ) -> Result<(), TokenError> {
-    let kept = owner.map_or(&TokenDigest::NONE, |owner| &owner.token.digest);
-    let matches = kept.equals(digest);
+    let stored = owner.map_or(&TokenDigest::UNKNOWN, |owner| &owner.token.digest);
+    let matches = stored.matches(digest);
     let Some(TokenOwner { token, user }) = owner else { return Err(TokenError::Unknown) };
+    // First, so that only the owner of the secret learns the token's state.
     if !matches {
         return Err(TokenError::Wrong);
     }
     if token.revoked_at.is_some() {
         return Err(TokenError::Revoked);
     }
+    // A replaced token expires early, which the log distinguishes.
     if token.expires_at <= now {
-        let retired = token.successor.is_some();
-        return Err(if retired { TokenError::Retired } else { TokenError::Expired });
+        let was_replaced = token.successor.is_some();
+        return Err(if was_replaced { TokenError::Retired } else { TokenError::Expired });
     }
-    if now.seconds() + SLACK < token.created_at.seconds() {
+    if now.seconds() + MAX_CLOCK_SKEW_SECONDS < token.created_at.seconds() {
         return Err(TokenError::NotYetValid);
     }
+    // Last: disabling a user must not change the reason of an expired token.
     if user.disabled_at.is_some() {
         return Err(TokenError::Disabled);
     }

@@ -1,4 +1,4 @@
-//! The graph of a project's entities, and an inventory of their tags, kinds, diagnostics and ids.
+//! The graph of a project's entities, and an index of their tags, kinds, ids and diagnostics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,11 +10,13 @@ use crate::document::{DocumentId, DocumentMeta, Version};
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]
 pub struct EntityGraph {
+    /// By document name.
     nodes: BTreeMap<String, EntityNode>,
-    /// Ids to the names of their documents.
-    ids: HashMap<String, Vec<String>>,
+    /// Document names by id, sorted.
+    names_by_id: HashMap<String, Vec<String>>,
 }
 
+/// An entity with its document's name and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityNode {
     /// The document's name.
@@ -25,29 +27,29 @@ pub struct EntityNode {
 }
 
 impl EntityNode {
-    /// `None` for a document of another kind.
-    pub fn of(head: &DocumentMeta) -> Option<Self> {
-        let entity = head.entity.clone()?;
-        let (name, fault) = (head.id.name.clone(), head.fault.clone());
-        Some(Self { name, entity, version: head.version, fault })
+    /// `None` if the document is not an entity.
+    pub fn of(meta: &DocumentMeta) -> Option<Self> {
+        let entity = meta.entity.clone()?;
+        let (name, fault) = (meta.id.name.clone(), meta.fault.clone());
+        Some(Self { name, entity, version: meta.version, fault })
     }
 }
 
-/// The entity of an id.
+/// The result of looking up an id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EntityLookup<'a> {
     One(&'a EntityNode),
-    /// The names of the documents that claim the id.
+    /// Names of the documents that have the id.
     Several(Vec<&'a str>),
     Nothing,
 }
 
 impl<'a> EntityLookup<'a> {
-    /// The entity of a word among the nodes with this id or name. An id that several nodes claim is
-    /// ambiguous unless it is the name of one of them.
+    /// Looks up an id or document name among nodes that have this id or name. An id of several
+    /// nodes is ambiguous, unless it is also the name of one of them.
     pub fn among(word: &str, nodes: &'a [EntityNode]) -> Self {
-        let mut claims = nodes.iter().filter(|node| node.entity.id == word);
-        if let (Some(node), None) = (claims.next(), claims.next()) {
+        let mut with_id = nodes.iter().filter(|node| node.entity.id == word);
+        if let (Some(node), None) = (with_id.next(), with_id.next()) {
             return Self::One(node);
         }
         match nodes.iter().find(|node| node.name == word) {
@@ -65,60 +67,66 @@ pub struct OutgoingLinks<'a> {
     pub targets: Vec<LinkEnd<'a>>,
 }
 
-/// One end of a link.
+/// The target or source of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkEnd<'a> {
     pub id: &'a str,
-    /// `None` if the target is missing or ambiguous.
+    /// `None` if the id is missing or ambiguous.
     pub node: Option<&'a EntityNode>,
 }
 
-/// The targets of an entity's links, sorted by relation. A certain link to a missing target is
-/// kept.
+/// The targets of an entity's links, grouped by relation. A link to a missing target is included
+/// only if it is certain to be a link.
 pub fn outgoing<'a>(
     entity: &'a Entity,
     find: impl Fn(&'a str) -> EntityLookup<'a>,
 ) -> Vec<OutgoingLinks<'a>> {
     let mut outgoing: Vec<OutgoingLinks<'a>> = Vec::new();
     for link in &entity.links {
-        let found = find(&link.target);
-        if !link.certain && found == EntityLookup::Nothing {
-            continue;
-        }
-        let node = if let EntityLookup::One(node) = found { Some(node) } else { None };
-        let edge = LinkEnd { id: &link.target, node };
-        match outgoing.last_mut().filter(|last| last.relation == link.relation) {
-            Some(last) => last.targets.push(edge),
-            None => outgoing.push(OutgoingLinks { relation: &link.relation, targets: vec![edge] }),
+        let node = match find(&link.target) {
+            EntityLookup::One(node) => Some(node),
+            EntityLookup::Nothing if !link.certain => continue,
+            EntityLookup::Several(_) | EntityLookup::Nothing => None,
+        };
+        let target = LinkEnd { id: &link.target, node };
+        // Links are sorted by relation.
+        match outgoing.last_mut() {
+            Some(last) if last.relation == link.relation => last.targets.push(target),
+            _ => {
+                outgoing.push(OutgoingLinks { relation: &link.relation, targets: vec![target] });
+            }
         }
     }
     outgoing
 }
 
-/// An entity and its link targets, each once, itself first.
+/// An entity followed by its link targets, without duplicates.
 pub fn one_hop<'a>(node: &'a EntityNode, outgoing: &[OutgoingLinks<'a>]) -> Vec<&'a EntityNode> {
     let mut nodes = vec![node];
-    for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
-        if let Some(node) = edge.node.filter(|node| nodes.iter().all(|n| n.name != node.name)) {
-            nodes.push(node);
+    for links in outgoing {
+        for target in links.targets.iter().filter_map(|target| target.node) {
+            if nodes.iter().all(|node| node.name != target.name) {
+                nodes.push(target);
+            }
         }
     }
     nodes
 }
 
 impl EntityGraph {
-    /// Adds an entity of a new document.
+    /// Adds the entity of a document that is not in the graph.
     pub fn put(&mut self, node: EntityNode) {
         let EntityNode { name, entity, .. } = &node;
-        let names = self.ids.entry(entity.id.clone()).or_default();
+        let names = self.names_by_id.entry(entity.id.clone()).or_default();
         let at = names.binary_search(name).unwrap_or_else(|at| at);
         names.insert(at, name.clone());
         self.nodes.insert(name.clone(), node);
     }
 
-    /// The entity of an id, else of a document's name.
+    /// Looks up an id, or else a document name.
     pub fn find(&self, id: &str) -> EntityLookup<'_> {
-        let names = self.ids.get(id).map_or(&[][..], Vec::as_slice);
+        let names = self.names_by_id.get(id).map_or(&[][..], Vec::as_slice);
+        // Several documents have the id, or none: the word may be a name.
         let name = if let [name] = names { name } else { id };
         match self.nodes.get(name) {
             Some(node) => EntityLookup::One(node),
@@ -127,30 +135,30 @@ impl EntityGraph {
         }
     }
 
-    /// At most three ids that contain the last part of this one.
+    /// At most three ids that contain the last part of the given id.
     pub fn similar(&self, id: &str) -> Vec<&str> {
-        similar(id, self.ids.keys().map(String::as_str))
+        similar_ids(id, self.names_by_id.keys().map(String::as_str))
     }
 
     pub fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
         outgoing(&node.entity, |target| self.find(target))
     }
 
-    /// All entities, by name.
+    /// All entities, sorted by document name.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &EntityNode> {
         self.nodes.values()
     }
 }
 
-/// A short record of each entity, updated document by document. There may be 100,000 entities, so
-/// titles and links are left to the storage.
+/// A compact record of each entity, updated per document. A project may have 100,000 entities, so
+/// titles and links stay in the storage.
 #[derive(Debug, Default)]
 pub struct EntityIndex {
-    /// By the document's name.
+    /// By document name.
     records: BTreeMap<Box<str>, EntityRecord>,
-    /// Numbers of entities by tag and kind.
+    /// Number of entities by tag and kind. The keys are shared by all records.
     tags: BTreeMap<Arc<str>, BTreeMap<Arc<str>, usize>>,
-    /// Numbers of entities by kind; interns the word.
+    /// Number of entities by kind. The keys are shared by all records.
     kinds: BTreeMap<Arc<str>, usize>,
 }
 
@@ -158,13 +166,13 @@ pub struct EntityIndex {
 struct EntityRecord {
     version: Version,
     kind: Arc<str>,
-    /// `None` if it is the document's name.
+    /// `None` if it equals the document's name.
     id: Option<Box<str>>,
     tags: Box<[Arc<str>]>,
-    fault: Option<Box<Diagnostic>>,
+    diagnostic: Option<Box<Diagnostic>>,
 }
 
-/// A tag and its number of entities.
+/// A tag and the number of entities that have it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TagCount<'a> {
     pub tag: &'a str,
@@ -172,30 +180,42 @@ pub struct TagCount<'a> {
 }
 
 impl EntityIndex {
-    /// Adds or replaces a document. Other kinds than entities are ignored.
-    pub fn put(&mut self, head: &DocumentMeta) {
-        self.remove(&head.id.name);
-        let Some(entity) = &head.entity else { return };
-        let kind = shared(&mut self.kinds, &entity.kind, |count| *count += 1);
-        let tags = entity.tags.iter().map(|tag| {
-            shared(&mut self.tags, tag, |kinds| *kinds.entry(Arc::clone(&kind)).or_default() += 1)
-        });
-        let tags = tags.collect();
-        let id = (entity.id != head.id.name).then(|| entity.id.as_str().into());
-        let fault = head.fault.clone().map(Box::new);
-        let record = EntityRecord { version: head.version, kind, id, tags, fault };
-        self.records.insert(head.id.name.as_str().into(), record);
+    /// Adds or replaces a document. Documents of other kinds than entities are ignored.
+    pub fn put(&mut self, meta: &DocumentMeta) {
+        // Before the check of the kind, so that the counts of an old entity are removed.
+        self.remove(&meta.id.name);
+        let Some(entity) = &meta.entity else { return };
+        let kind = shared_key(&self.kinds, &entity.kind);
+        *self.kinds.entry(Arc::clone(&kind)).or_default() += 1;
+        let mut tags = Vec::with_capacity(entity.tags.len());
+        for tag in &entity.tags {
+            let tag = shared_key(&self.tags, tag);
+            let kinds = self.tags.entry(Arc::clone(&tag)).or_default();
+            *kinds.entry(Arc::clone(&kind)).or_default() += 1;
+            tags.push(tag);
+        }
+        let record = EntityRecord {
+            version: meta.version,
+            kind,
+            // Most entities without an id in the front matter share the name.
+            id: (entity.id != meta.id.name).then(|| entity.id.as_str().into()),
+            tags: tags.into(),
+            diagnostic: meta.fault.clone().map(Box::new),
+        };
+        self.records.insert(meta.id.name.as_str().into(), record);
     }
 
     pub fn remove(&mut self, name: &str) {
         let Some(EntityRecord { kind, tags, .. }) = self.records.remove(name) else { return };
         for tag in tags {
-            release(&mut self.tags, &tag, |kinds| {
-                release(kinds, &kind, count_down);
-                kinds.is_empty()
-            });
+            if let Some(kinds) = self.tags.get_mut(&tag) {
+                decrement(kinds, &kind);
+                if kinds.is_empty() {
+                    self.tags.remove(&tag);
+                }
+            }
         }
-        release(&mut self.kinds, &kind, count_down);
+        decrement(&mut self.kinds, &kind);
     }
 
     pub fn len(&self) -> usize {
@@ -211,86 +231,95 @@ impl EntityIndex {
         records.map(|(name, record)| (DocumentId::entity(&**name), record.version)).collect()
     }
 
-    /// All tags in alphabetical order, or those of one kind.
+    /// The tags of all entities or of one kind, in alphabetical order.
     pub fn tags(&self, kind: Option<&str>) -> Vec<TagCount<'_>> {
-        let count = |kinds: &BTreeMap<Arc<str>, usize>| match kind {
-            Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
-            None => kinds.values().sum(),
-        };
-        let tags = self.tags.iter().map(|(tag, kinds)| TagCount { tag, count: count(kinds) });
-        tags.filter(|tag| tag.count > 0).collect()
+        let mut tags = Vec::new();
+        for (tag, kinds) in &self.tags {
+            let count = match kind {
+                Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
+                None => kinds.values().sum(),
+            };
+            if count > 0 {
+                tags.push(TagCount { tag, count });
+            }
+        }
+        tags
     }
 
-    /// Names of documents without tags, sorted.
+    /// The names of documents without tags, sorted.
     pub fn untagged(&self, kind: Option<&str>) -> Vec<String> {
-        let is_meant = |record: &EntityRecord| kind.is_none_or(|kind| *record.kind == *kind);
-        let records = self.records.iter();
-        let untagged = records.filter(|(_, record)| record.tags.is_empty() && is_meant(record));
-        untagged.map(|(name, _)| name.to_string()).collect()
+        let mut names = Vec::new();
+        for (name, record) in &self.records {
+            let is_of_kind = kind.is_none_or(|kind| *record.kind == *kind);
+            if record.tags.is_empty() && is_of_kind {
+                names.push(name.to_string());
+            }
+        }
+        names
     }
 
-    /// Diagnostics by document name.
+    /// Diagnostics with the names of their documents.
     pub fn faults(&self) -> impl Iterator<Item = (&str, &Diagnostic)> {
-        self.records.iter().filter_map(|(name, record)| Some((&**name, record.fault.as_deref()?)))
+        let records = self.records.iter();
+        records.filter_map(|(name, record)| Some((&**name, record.diagnostic.as_deref()?)))
     }
 
-    /// Ids that several documents claim, with the documents' names.
+    /// Ids that several documents have, with the names of these documents.
     pub fn duplicates(&self) -> Vec<(&str, Vec<&str>)> {
         let mut ids: Vec<(&str, &str)> = self.ids().collect();
         ids.sort_unstable();
-        let claims = ids.chunk_by(|a, b| a.0 == b.0).filter(|claims| claims.len() > 1);
-        claims.map(|claims| (claims[0].0, claims.iter().map(|claim| claim.1).collect())).collect()
+        let mut duplicates = Vec::new();
+        for same_id in ids.chunk_by(|a, b| a.0 == b.0) {
+            if same_id.len() > 1 {
+                let names = same_id.iter().map(|(_, name)| *name).collect();
+                duplicates.push((same_id[0].0, names));
+            }
+        }
+        duplicates
     }
 
-    /// At most three ids that contain the last part of this one.
+    /// At most three ids that contain the last part of the given id.
     pub fn similar(&self, id: &str) -> Vec<&str> {
-        similar(id, self.ids().map(|(id, _)| id))
+        similar_ids(id, self.ids().map(|(id, _)| id))
     }
 
-    /// All ids, with the documents' names.
+    /// All ids with the names of their documents.
     fn ids(&self) -> impl Iterator<Item = (&str, &str)> {
         let records = self.records.iter();
         records.map(|(name, record)| (record.id.as_deref().unwrap_or(name), &**name))
     }
 }
 
-fn similar<'a>(id: &str, ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    const MAX: usize = 3;
-    let wanted = id.to_lowercase();
-    let part = wanted.rsplit(['-', '/']).next().unwrap_or(&wanted);
-    if part.len() < 3 {
+fn similar_ids<'a>(id: &str, ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const MAX_IDS: usize = 3;
+    const MIN_PART_BYTES: usize = 3;
+    let id = id.to_lowercase();
+    let part = id.rsplit(['-', '/']).next().unwrap_or(&id);
+    // A shorter part would match nearly every id.
+    if part.len() < MIN_PART_BYTES {
         return Vec::new();
     }
-    let mut near: Vec<&str> = ids.filter(|id| id.to_lowercase().contains(part)).collect();
-    near.sort_unstable();
-    near.dedup();
-    near.truncate(MAX);
-    near
+    let mut similar: Vec<&str> = ids.filter(|id| id.to_lowercase().contains(part)).collect();
+    similar.sort_unstable();
+    similar.dedup();
+    similar.truncate(MAX_IDS);
+    similar
 }
 
-/// Interns a word and counts this use.
-fn shared<T: Default>(
-    words: &mut BTreeMap<Arc<str>, T>,
-    word: &str,
-    use_it: impl FnOnce(&mut T),
-) -> Arc<str> {
-    let word = match words.get_key_value(word) {
-        Some((known, _)) => Arc::clone(known),
-        None => word.into(),
-    };
-    use_it(words.entry(Arc::clone(&word)).or_default());
-    word
+/// Returns the map's own key if it has one, so that all records share one allocation.
+fn shared_key<T>(map: &BTreeMap<Arc<str>, T>, key: &str) -> Arc<str> {
+    match map.get_key_value(key) {
+        Some((shared, _)) => Arc::clone(shared),
+        None => key.into(),
+    }
 }
 
-/// True for the last use.
-fn count_down(count: &mut usize) -> bool {
-    *count -= 1;
-    *count == 0
-}
-
-/// Removes a use, and the word after its last one.
-fn release<T>(words: &mut BTreeMap<Arc<str>, T>, word: &str, is_last: impl FnOnce(&mut T) -> bool) {
-    if words.get_mut(word).is_some_and(is_last) {
-        words.remove(word);
+/// Decrements a count and removes the key at 0.
+fn decrement(counts: &mut BTreeMap<Arc<str>, usize>, key: &str) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }

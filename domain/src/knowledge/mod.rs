@@ -1,8 +1,9 @@
-//! The knowledge graph: entities are markdown files below `.ixchel`, links are front matter keys.
+//! The knowledge graph: entities are Markdown files below `.ixchel`, links are keys of their front
+//! matter.
 //!
-//! Parsing is tolerant: a file without an id or with invalid front matter is an entity too. An
-//! entity's id comes from its front matter, its document's name is the path; two files may claim
-//! the same id.
+//! Parsing is tolerant: a file without an id or with invalid front matter is an entity too. The id
+//! comes from the front matter and the document name is the path, so two files may have the same
+//! id.
 
 mod entity_graph;
 
@@ -20,7 +21,7 @@ use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
 use crate::sections;
-use crate::yaml::{self, YamlEntry, YamlValue, shown};
+use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
 
 /// Prefixes of ids and their kinds.
 pub const PREFIXES: [(&str, &str); 9] = [
@@ -47,75 +48,47 @@ const FOLDERS: [(&str, &str); 8] = [
     ("sessions", "session"),
 ];
 
-/// Used if neither front matter, id nor folder names a kind.
+/// The kind of an entity if neither front matter, id nor folder determines one.
 const DEFAULT_KIND: &str = "note";
 
 /// The metadata of an entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {
-    /// From the front matter, else the document's name.
+    /// From the front matter, or else the document's name.
     pub id: String,
-    /// `decision`, `issue`, … or the front matter's own word.
+    /// A kind such as `decision`, or any other word from the front matter.
     pub kind: String,
     pub title: String,
     pub status: Option<String>,
-    /// `tags` and `labels`, each once.
+    /// The values of `tags` and `labels`, without duplicates.
     pub tags: Vec<String>,
     pub links: Vec<EntityLink>,
 }
 
 impl Entity {
-    /// Reads an entity from a file's name below `.ixchel` (without `.md`) and its text. Invalid
-    /// front matter is reported, and the entity made from name and body.
+    /// Parses an entity from its path below `.ixchel` (without `.md`) and its text. If the front
+    /// matter is invalid, the diagnostic says why, and the metadata comes from path and body.
     pub fn read(name: &str, text: &str) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
-        let stem = name.rsplit('/').next().unwrap_or(name);
-        let (entries, salvaged, fault) = match front_matter::read(parts) {
-            Ok(map) => {
-                let duplicate = map.duplicate.map(|found| Diagnostic { column: None, ..found });
-                (map.entries, Vec::new(), duplicate)
-            }
-            Err(Diagnostic { line, column, message }) => {
-                let column = column.unwrap_or(1);
-                let message = format!("invalid front matter: {message} (column {column})");
-                (Vec::new(), front_matter::salvage(parts), Some(Diagnostic::new(line, message)))
-            }
-        };
-        let unclosed = parts.yaml.is_none() && looks_like_front_matter(parts.body);
-        let fault = fault.or_else(|| {
-            let message = "the front matter has no closing `---` line";
-            unclosed.then(|| Diagnostic::new(1, message))
-        });
-        let node = |key: &str| yaml::find(&entries, key).or_else(|| yaml::find(&salvaged, key));
-        let text_of = |key: &str| node(key).and_then(yaml::YamlNode::text);
-        let (id, wrong_id) = match text_of("id") {
-            Some(id) if is_id(id) => (id.to_owned(), None),
-            Some(id) => {
-                let message = format!("invalid id {}; use one like dec-1d2c8f", shown(id));
-                let line = node("id").map(|node| node.at.line);
-                (name.to_owned(), Some(Diagnostic::new(line, message)))
-            }
-            // The file name of an invalid file may still be its id.
-            None if fault.is_some() && looks_like_id(stem) => (stem.to_owned(), None),
-            None => (name.to_owned(), None),
-        };
-        let entity = Self {
-            kind: kind(name, &id, text_of("type")),
-            title: title(text_of("title"), parts, stem),
-            status: text_of("status").map(str::to_owned),
-            tags: tags(&entries),
-            links: links(&entries),
-            id,
-        };
-        (entity, fault.or(wrong_id))
+        // Reports at most one problem, the one that explains the others.
+        let mut front_matter = EntityFrontMatter::parse(parts);
+        let id = front_matter.id(name);
+        let kind = kind_of(name, &id, front_matter.text("type"));
+        let title = title_of(name, parts, front_matter.text("title"));
+        let status = front_matter.text("status").map(str::to_owned);
+        let EntityFrontMatter { entries, diagnostic, .. } = front_matter;
+        // Salvaged lines are guesses, and a guess must not create a link.
+        let (tags, links) = (parse_tags(&entries), parse_links(&entries));
+        (Self { id, kind, title, status, tags, links }, diagnostic)
     }
 
-    /// An entity of which only the name is known.
+    /// The entity of an unreadable document: only its name is known.
     pub fn placeholder(name: &str) -> Self {
-        let stem = name.rsplit('/').next().unwrap_or(name);
+        let stem = file_stem(name);
+        // So that links to an unreadable file still lead to it.
         let id = if looks_like_id(stem) { stem } else { name };
         Self {
-            kind: kind(name, id, None),
+            kind: kind_of(name, id, None),
             id: id.to_owned(),
             title: stem.to_owned(),
             status: None,
@@ -125,46 +98,123 @@ impl Entity {
     }
 }
 
-/// True if the text can be an id: one line, and not a path that climbs.
-fn is_id(text: &str) -> bool {
-    let climbs = || text.split('/').any(|part| matches!(part, "" | "." | ".."));
-    !text.chars().any(char::is_control) && text.len() <= 1_000 && !climbs()
+/// The last part of a document name.
+fn file_stem(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
-fn kind(name: &str, id: &str, given: Option<&str>) -> String {
-    if let Some(given) = given.filter(|given| given.len() <= 40 && !given.contains('\n')) {
+/// The front matter of an entity, parsed tolerantly.
+struct EntityFrontMatter {
+    /// Empty if the front matter is invalid.
+    entries: Vec<YamlEntry>,
+    /// The valid lines of invalid front matter. Used for the id and title, but not for links.
+    salvaged: Vec<YamlEntry>,
+    diagnostic: Option<Diagnostic>,
+}
+
+impl EntityFrontMatter {
+    fn parse(parts: DocumentParts<'_>) -> Self {
+        let (entries, salvaged, mut diagnostic) = match front_matter::read(parts) {
+            Ok(front_matter) => {
+                let duplicate = front_matter.duplicate;
+                let duplicate = duplicate.map(|found| Diagnostic { column: None, ..found });
+                (front_matter.entries, Vec::new(), duplicate)
+            }
+            Err(Diagnostic { line, column, message }) => {
+                let column = column.unwrap_or(1);
+                let message = format!("invalid front matter: {message} (column {column})");
+                let salvaged = front_matter::salvage_lines(parts);
+                (Vec::new(), salvaged, Some(Diagnostic::new(line, message)))
+            }
+        };
+        if diagnostic.is_none() && parts.yaml.is_none() && looks_like_front_matter(parts.body) {
+            let message = "the front matter has no closing `---` line; add one";
+            diagnostic = Some(Diagnostic::new(1, message));
+        }
+        Self { entries, salvaged, diagnostic }
+    }
+
+    fn find_key(&self, key: &str) -> Option<&YamlNode> {
+        yaml::find_key(&self.entries, key).or_else(|| yaml::find_key(&self.salvaged, key))
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.find_key(key).and_then(YamlNode::text)
+    }
+
+    /// The entity's id. Reports an invalid one, unless another problem is known.
+    fn id(&mut self, name: &str) -> String {
+        let stem = file_stem(name);
+        match self.text("id") {
+            Some(id) if is_valid_id(id) => id.to_owned(),
+            Some(id) => {
+                let message = format!("invalid id {}; use one like dec-1d2c8f", quote_excerpt(id));
+                let line = self.find_key("id").map(|node| node.position.line);
+                self.diagnostic.get_or_insert(Diagnostic::new(line, message));
+                name.to_owned()
+            }
+            // The name of a file with invalid front matter is probably its id.
+            None if self.diagnostic.is_some() && looks_like_id(stem) => stem.to_owned(),
+            None => name.to_owned(),
+        }
+    }
+}
+
+/// True for a text on one line that is not a path with `.`, `..` or empty parts.
+fn is_valid_id(text: &str) -> bool {
+    text.len() <= 1_000
+        && !text.contains(char::is_control)
+        && !text.split('/').any(|part| matches!(part, "" | "." | ".."))
+}
+
+fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
+    // The front matter may name any kind, but not a text.
+    if let Some(given) = given
+        && given.len() <= 40
+        && !given.contains('\n')
+    {
         return given.to_lowercase();
     }
-    let prefix = id.split_once('-').map_or("", |(prefix, _)| prefix);
-    let by_prefix = PREFIXES.iter().filter(|_| looks_like_id(id));
-    let by_prefix = by_prefix.filter(|(known, _)| *known == prefix).map(|(_, kind)| *kind);
-    let folder = name.split_once('/').map(|(folder, _)| folder);
-    let by_folder = folder.map(|folder| {
-        let known = FOLDERS.iter().find(|(known, _)| *known == folder);
-        known.map_or(folder, |(_, kind)| *kind)
-    });
-    by_prefix.chain(by_folder).next().unwrap_or(DEFAULT_KIND).to_owned()
+    if let Some((prefix, _)) = id.split_once('-')
+        // `dec-next` has a known prefix and is not an id.
+        && let Some(kind) = find_value(&PREFIXES, prefix)
+        && looks_like_id(id)
+    {
+        return kind.to_owned();
+    }
+    match name.split_once('/') {
+        // An unknown folder is a kind of its own.
+        Some((folder, _)) => find_value(&FOLDERS, folder).unwrap_or(folder).to_owned(),
+        None => DEFAULT_KIND.to_owned(),
+    }
+}
+
+fn find_value(pairs: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
+    let (_, value) = pairs.iter().find(|(other, _)| *other == key)?;
+    Some(value)
 }
 
 /// The title on one line.
-fn title(given: Option<&str>, parts: DocumentParts<'_>, stem: &str) -> String {
-    let title = given.or_else(|| sections::title(parts.body)).unwrap_or(stem);
+fn title_of(name: &str, parts: DocumentParts<'_>, given: Option<&str>) -> String {
+    let title = given.or_else(|| sections::first_heading(parts.body));
+    let title = title.unwrap_or_else(|| file_stem(name));
     if title.contains(char::is_control) { one_line(title) } else { title.to_owned() }
 }
 
-/// `tags` and `labels` of a front matter, each once.
-pub(crate) fn tags(entries: &[YamlEntry]) -> Vec<String> {
+/// The values of `tags` and `labels`, without duplicates.
+pub(crate) fn parse_tags(entries: &[YamlEntry]) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
     for YamlEntry { key, node, .. } in entries {
         if key != "tags" && key != "labels" {
             continue;
         }
-        // A scalar like `a, b` has several tags, an item of a list is one.
+        // A scalar `a, b` has two tags. An item of a list is one tag, with or without comma.
         let is_list = matches!(node.value, YamlValue::List(_));
-        for text in node.items().iter().filter_map(yaml::YamlNode::text) {
+        for text in node.items().iter().filter_map(YamlNode::text) {
             let parts: Vec<&str> = if is_list { vec![text] } else { text.split(',').collect() };
-            for tag in parts.into_iter().map(str::trim) {
-                if !tag.is_empty() && !tags.iter().any(|known| known == tag) {
+            for tag in parts {
+                let tag = tag.trim();
+                if !tag.is_empty() && !tags.iter().any(|other| other == tag) {
                     tags.push(tag.to_owned());
                 }
             }
@@ -175,24 +225,26 @@ pub(crate) fn tags(entries: &[YamlEntry]) -> Vec<String> {
 
 fn looks_like_front_matter(text: &str) -> bool {
     let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
+    let opening = lines.next().unwrap_or_default();
     let (key, _) = lines.next().and_then(|line| line.split_once(':')).unwrap_or_default();
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    first.trim_end() == "---" && !key.is_empty() && key.bytes().all(is_part)
+    opening.trim_end() == "---"
+        && !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// One outgoing relationship.
+/// An outgoing link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityLink {
-    /// The front matter key, or the `type` of a map-style item.
+    /// The front matter key, or the `type` of an item with `id` and `type`.
     pub relation: String,
     pub target: String,
-    /// The target has the form of an id. Any other target is a link only if that entity exists.
+    /// True if the target has the form of an id or reference. Any other target is a link only if
+    /// the entity exists.
     pub certain: bool,
 }
 
-/// Keys that never link.
-const METADATA: [&str; 10] = [
+/// Keys that are never links.
+const METADATA_KEYS: [&str; 10] = [
     "id",
     "type",
     "title",
@@ -205,68 +257,73 @@ const METADATA: [&str; 10] = [
     "labels",
 ];
 
-/// Maximum length of an id, in bytes.
-const MAX_ID: usize = 200;
+const MAX_TARGET_BYTES: usize = 200;
 
-/// The links of a front matter, sorted by relation, each once.
-fn links(entries: &[YamlEntry]) -> Vec<EntityLink> {
+/// The links of an entity, sorted by relation, without duplicates.
+fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
     let mut links: Vec<EntityLink> = Vec::new();
-    let mut add = |relation: &str, target: Option<&str>| {
-        let found = target.and_then(|target| link(relation, target));
-        links.extend(found.filter(|link| !links.contains(link)));
-    };
     for YamlEntry { key, node, .. } in entries {
-        if METADATA.contains(&key.as_str()) {
+        if METADATA_KEYS.contains(&key.as_str()) {
             continue;
         }
         for item in node.items() {
-            let target = yaml::find(item.entries(), "id");
-            if target.is_some() {
-                let relation = yaml::find(item.entries(), "type").and_then(yaml::YamlNode::text);
-                add(relation.unwrap_or(key), target.and_then(yaml::YamlNode::text));
+            if let Some(id) = yaml::find_key(item.entries(), "id") {
+                // An item such as `{id: bd-cccccc, type: blocks}`.
+                let relation = yaml::find_key(item.entries(), "type").and_then(YamlNode::text);
+                push_link(&mut links, relation.unwrap_or(key), id.text());
                 continue;
             }
-            add(key, item.text());
-            // `dec-1d2c8f: because of that`: ids with remarks.
-            for entry in item.entries().iter().filter(|entry| looks_like_id(&entry.key)) {
-                add(key, Some(&entry.key));
+            push_link(&mut links, key, item.text());
+            // Ids with remarks, such as `dec-1d2c8f: because of the deadline`.
+            for entry in item.entries() {
+                if looks_like_id(&entry.key) {
+                    push_link(&mut links, key, Some(&entry.key));
+                }
             }
         }
     }
+    // Stable: targets of a relation keep the order of the file.
     links.sort_by(|a, b| a.relation.cmp(&b.relation));
     links
 }
 
-fn link(relation: &str, target: &str) -> Option<EntityLink> {
+fn push_link(links: &mut Vec<EntityLink>, relation: &str, target: Option<&str>) {
+    let Some(target) = target else { return };
     let certain = looks_like_id(target);
-    (certain || might_be_id(target)).then(|| EntityLink {
-        relation: relation.to_owned(),
-        target: target.to_owned(),
-        certain,
-    })
+    // Text values such as `priority: high` may still be links to a file `high`.
+    if !certain && !may_be_id(target) {
+        return;
+    }
+    let link = EntityLink { relation: relation.to_owned(), target: target.to_owned(), certain };
+    if !links.contains(&link) {
+        links.push(link);
+    }
 }
 
-/// `dec-1d2c8f` or `REQ-048`.
+/// True for the form of an entity's id or an item's reference, `dec-1d2c8f` or `REQ-048`.
 fn looks_like_id(text: &str) -> bool {
-    let is_reference = |kind| Reference::read(kind, text) != ParsedReference::Malformed;
-    names_entity(text) || ItemKind::ALL.into_iter().any(is_reference)
+    names_entity(text)
+        || ItemKind::ALL
+            .into_iter()
+            .any(|kind| Reference::read(kind, text) != ParsedReference::Malformed)
 }
 
-/// `dec-1d2c8f`: the id of an entity.
+/// True for the form of an entity's id, such as `dec-1d2c8f`.
 pub fn names_entity(text: &str) -> bool {
-    let Some((prefix, rest)) = text.split_once('-') else { return false };
-    PREFIXES.iter().any(|(known, _)| *known == prefix)
-        && (4..=32).contains(&rest.len())
-        && rest.bytes().all(|b| b.is_ascii_hexdigit())
+    let Some((prefix, digits)) = text.split_once('-') else { return false };
+    (4..=32).contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && find_value(&PREFIXES, prefix).is_some()
 }
 
-/// Custom ids, and paths of files without an id.
-fn might_be_id(text: &str) -> bool {
-    is_id(text)
-        && text.len() <= MAX_ID
+/// True for a text that may be a custom id, or the path of a file without an id.
+fn may_be_id(text: &str) -> bool {
+    is_valid_id(text)
+        && text.len() <= MAX_TARGET_BYTES
         && !text.contains(char::is_whitespace)
+        // URLs are not entities.
         && !text.contains("://")
-        && text.contains(|c: char| c.is_alphabetic())
+        && text.contains(char::is_alphabetic)
 }
 
 #[cfg(test)]

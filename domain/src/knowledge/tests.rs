@@ -1,24 +1,24 @@
-//! Entities and their graph, as tables.
+//! Parsing of entities, and the graph and index of entities.
 
 use super::*;
-use crate::document::{Document, DocumentId, DocumentMeta, Version};
+use crate::document::{Document, DocumentId, DocumentMeta};
 use crate::timestamp::Timestamp;
 
-fn read(name: &str, text: &str) -> Entity {
-    let (entity, fault) = Entity::read(name, text);
-    assert_eq!(fault, None, "{name}");
+fn parse_valid(name: &str, text: &str) -> Entity {
+    let (entity, diagnostic) = Entity::read(name, text);
+    assert_eq!(diagnostic, None, "{name}");
     entity
 }
 
-fn links(entity: &Entity) -> Vec<(&str, &str)> {
+fn certain_links(entity: &Entity) -> Vec<(&str, &str)> {
     let links = entity.links.iter().filter(|link| link.certain);
     links.map(|link| (link.relation.as_str(), link.target.as_str())).collect()
 }
 
 // S4: AC-002.1, AC-002.3, AC-002.4
 #[test]
-fn an_entity_is_read_from_its_front_matter() {
-    let entity = read(
+fn entity_is_parsed_from_its_front_matter() {
+    let entity = parse_valid(
         "decisions/dec-1d2c8f",
         "\u{feff}---\r\nid: dec-1d2c8f\r\ntype: decision\r\ntitle: 'ADR-001: Storage'\r\n\
          status: accepted\r\ntags: [storage, dx]\r\nlabels:\r\n- dx\r\n- '1.0'\r\n\
@@ -34,7 +34,7 @@ fn an_entity_is_read_from_its_front_matter() {
     assert_eq!(entity.status.as_deref(), Some("accepted"));
     assert_eq!(entity.tags, ["storage", "dx", "1.0"]);
     assert_eq!(
-        links(&entity),
+        certain_links(&entity),
         [
             ("because", "bd-ffffff"),
             ("blocks", "bd-cccccc"),
@@ -48,7 +48,7 @@ fn an_entity_is_read_from_its_front_matter() {
 
 // S4: AC-002.1
 #[test]
-fn a_file_without_an_id_is_an_entity_all_the_same() {
+fn entity_without_an_id_gets_its_name_as_id() {
     for (name, text, id, kind, title) in [
         ("ideas/old/specs/cli", "# The CLI\n\ntext", "ideas/old/specs/cli", "idea", "The CLI"),
         ("notes/x", "no heading", "notes/x", "notes", "x"),
@@ -58,7 +58,7 @@ fn a_file_without_an_id_is_an_entity_all_the_same() {
         ("x/y", "---\nid: 123\n---\n", "123", "x", "y"),
         ("a", "---\ntags: one, two\ntitle: \"two\\nlines\"\n---\n", "a", "note", "two lines"),
     ] {
-        let entity = read(name, text);
+        let entity = parse_valid(name, text);
         assert_eq!(
             (entity.id.as_str(), entity.kind.as_str(), entity.title.as_str()),
             (id, kind, title),
@@ -69,8 +69,8 @@ fn a_file_without_an_id_is_an_entity_all_the_same() {
 
 // Catalogue 46, 67
 #[test]
-fn a_broken_front_matter_is_a_fault_with_its_line_and_no_more() {
-    for (text, line, says, id) in [
+fn entity_with_invalid_front_matter_has_a_diagnostic() {
+    for (text, line, message, id) in [
         ("---\nid: dec-1d2c8f\ntags: [a, b\n---\n# T\n", 3, "front matter", "dec-1d2c8f"),
         ("---\nid: dec-1d2c8f\nid: x\n---\n# T\n", 3, "duplicated", "dec-1d2c8f"),
         ("---\ntitle: x\nno end\n# T\n", 1, "closing", "dec-1d2c8f"),
@@ -78,93 +78,86 @@ fn a_broken_front_matter_is_a_fault_with_its_line_and_no_more() {
         ("---\ntitle: x\nid: \"a\\0b\"\n---\n# T\n", 3, "invalid id", "decisions/dec-1d2c8f"),
         ("---\n- a\n---\n# T\n", 2, "keys", "dec-1d2c8f"),
     ] {
-        let (entity, fault) = Entity::read("decisions/dec-1d2c8f", text);
-        let fault = fault.unwrap_or_else(|| panic!("{text:?} has no fault"));
-        assert_eq!((fault.line.unwrap(), entity.id.as_str()), (line, id), "{text:?} {fault:?}");
-        assert!(fault.message.contains(says), "{fault:?}");
+        let (entity, diagnostic) = Entity::read("decisions/dec-1d2c8f", text);
+        let diagnostic = diagnostic.unwrap_or_else(|| panic!("{text:?} has no diagnostic"));
+        assert_eq!((diagnostic.line.unwrap(), entity.id.as_str()), (line, id), "{text:?}");
+        assert!(diagnostic.message.contains(message), "{diagnostic:?}");
         assert_eq!(entity.kind, "decision");
     }
 }
 
 #[test]
-fn what_looks_like_an_id() {
-    for yes in ["dec-1d2c8f", "bd-016416", "cite-0a1b2c3d4e5f", "REQ-048", "EP-1", "ses-00ff"] {
-        assert!(looks_like_id(yes), "{yes}");
+fn id_form_has_a_known_prefix_and_digits() {
+    for valid in ["dec-1d2c8f", "bd-016416", "cite-0a1b2c3d4e5f", "REQ-048", "EP-1", "ses-00ff"] {
+        assert!(looks_like_id(valid), "{valid}");
     }
-    for no in
+    for invalid in
         ["dec-", "dec-next", "decision-1d2c8f", "req-1", "REQ-", "REQ-x", "high", "2026-01-04"]
     {
-        assert!(!looks_like_id(no), "{no}");
+        assert!(!looks_like_id(invalid), "{invalid}");
     }
 }
 
-fn graph(files: &[(&str, &str)]) -> EntityGraph {
+fn build_graph(files: &[(&str, &str)]) -> EntityGraph {
     let mut graph = EntityGraph::default();
     for (name, text) in files {
-        put(&mut graph, name, text);
+        graph.put(EntityNode::of(&entity_meta(name, text)).unwrap());
     }
     graph
 }
 
-fn put(graph: &mut EntityGraph, name: &str, text: &str) {
-    let (entity, fault) = Entity::read(name, text);
-    let version = Version::of(text.as_bytes());
-    graph.put(EntityNode { name: name.to_owned(), entity: entity.into(), version, fault });
+fn entity_meta(name: &str, text: &str) -> DocumentMeta {
+    let document = Document::new(DocumentId::entity(name), text.to_owned().into());
+    DocumentMeta::of(&document, Timestamp::default())
 }
 
-fn one<'a>(graph: &'a EntityGraph, id: &str) -> &'a EntityNode {
+fn find_one<'a>(graph: &'a EntityGraph, id: &str) -> &'a EntityNode {
     match graph.find(id) {
         EntityLookup::One(node) => node,
         other => panic!("{id}: {other:?}"),
     }
 }
 
+fn tag_counts<'a>(index: &'a EntityIndex, kind: Option<&str>) -> Vec<(&'a str, usize)> {
+    index.tags(kind).into_iter().map(|tag| (tag.tag, tag.count)).collect()
+}
+
 // S4: AC-004.1, AC-004.3
 #[test]
-fn tags_are_counted_in_order_and_follow_every_change() {
-    let mut inventory = EntityIndex::default();
-    let put = |inventory: &mut EntityIndex, name: &str, text: &str| {
-        let document = Document::new(DocumentId::entity(name), text.to_owned().into());
-        inventory.put(&DocumentMeta::of(&document, Timestamp::default()));
-    };
-    put(&mut inventory, "issues/a", "---\ntags: [z, a]\n---\n");
-    put(&mut inventory, "issues/b", "---\nlabels: [a]\n---\n");
-    put(&mut inventory, "ideas/c", "---\ntags: [a]\n---\n");
-    put(&mut inventory, "ideas/d", "");
-    let shown = |inventory: &EntityIndex, kind| -> Vec<(String, usize)> {
-        inventory.tags(kind).iter().map(|tag| (tag.tag.to_owned(), tag.count)).collect()
-    };
-    assert_eq!(shown(&inventory, None), [("a".to_owned(), 3), ("z".to_owned(), 1)]);
-    assert_eq!(shown(&inventory, Some("idea")), [("a".to_owned(), 1)]);
-    assert_eq!(inventory.untagged(None), ["ideas/d"]);
-    assert_eq!(inventory.untagged(Some("issue")), Vec::<String>::new());
-    put(&mut inventory, "issues/a", "---\ntags: [b]\n---\n");
-    inventory.remove("ideas/c");
-    assert_eq!(shown(&inventory, None), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    assert_eq!(shown(&inventory, Some("idea")), []);
+fn tags_are_sorted_and_counted_after_every_change() {
+    let mut index = EntityIndex::default();
+    index.put(&entity_meta("issues/a", "---\ntags: [z, a]\n---\n"));
+    index.put(&entity_meta("issues/b", "---\nlabels: [a]\n---\n"));
+    index.put(&entity_meta("ideas/c", "---\ntags: [a]\n---\n"));
+    index.put(&entity_meta("ideas/d", ""));
+    assert_eq!(tag_counts(&index, None), [("a", 3), ("z", 1)]);
+    assert_eq!(tag_counts(&index, Some("idea")), [("a", 1)]);
+    assert_eq!(index.untagged(None), ["ideas/d"]);
+    assert_eq!(index.untagged(Some("issue")), Vec::<String>::new());
+    index.put(&entity_meta("issues/a", "---\ntags: [b]\n---\n"));
+    index.remove("ideas/c");
+    assert_eq!(tag_counts(&index, None), [("a", 1), ("b", 1)]);
+    assert_eq!(tag_counts(&index, Some("idea")), []);
     for name in ["issues/a", "issues/b", "ideas/d"] {
-        inventory.remove(name);
+        index.remove(name);
     }
-    let nothing = EntityIndex::default();
-    assert_eq!(format!("{inventory:?}"), format!("{nothing:?}"), "no word is kept");
+    let empty = EntityIndex::default();
+    assert_eq!(format!("{index:?}"), format!("{empty:?}"), "no key is leaked");
 }
 
 // Catalogue 46
 #[test]
-fn two_files_with_one_id_are_told_apart_by_their_names() {
+fn entities_with_the_same_id_are_found_by_name() {
     let text = "---\nid: dec-aaaaaa\n---\n";
-    let graph = graph(&[("a/x", text), ("b/x", text)]);
+    let graph = build_graph(&[("a/x", text), ("b/x", text)]);
     assert_eq!(graph.find("dec-aaaaaa"), EntityLookup::Several(vec!["a/x", "b/x"]));
-    assert_eq!(one(&graph, "b/x").name, "b/x");
+    assert_eq!(find_one(&graph, "b/x").name, "b/x");
     assert_eq!(graph.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
     assert_eq!(graph.find("dec-000000"), EntityLookup::Nothing);
-    let mut inventory = EntityIndex::default();
+    let mut index = EntityIndex::default();
     for name in ["a/x", "b/x", "dec-bbbbbb"] {
-        inventory.put(&DocumentMeta::of(
-            &Document::new(DocumentId::entity(name), text.into()),
-            Timestamp::default(),
-        ));
+        index.put(&entity_meta(name, text));
     }
-    assert_eq!(inventory.duplicates(), [("dec-aaaaaa", vec!["a/x", "b/x", "dec-bbbbbb"])]);
-    assert_eq!(inventory.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
+    assert_eq!(index.duplicates(), [("dec-aaaaaa", vec!["a/x", "b/x", "dec-bbbbbb"])]);
+    assert_eq!(index.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
 }

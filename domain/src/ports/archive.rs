@@ -1,7 +1,7 @@
-//! Port for moving a whole storage: `copy`, `backup`, `restore` and `--verify`.
+//! Port for a whole storage as a stream of records, used by `copy`, `backup` and `restore`.
 //!
-//! Everything a storage keeps is one stream of [`ArchiveRecord`]s in one order. A dump file
-//! implements the port as well.
+//! Every storage implements it, and so does a dump file. All implementations use one order of
+//! records, [`RecordKey`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,46 +16,48 @@ use crate::identity::{Token, TokenId, User};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
-/// A storage as a whole.
+/// A storage, or a dump file, that can be exported and imported.
 #[async_trait]
 pub trait Archive: Send + Sync {
-    /// Streams a consistent snapshot (`a_copy_shows_one_moment`): later commits are not part of
-    /// it. A storage without snapshots blocks its writers until the reader is dropped.
+    /// Starts an export of a consistent snapshot: later commits are not included
+    /// (`export_is_a_snapshot`). A storage without snapshots blocks writers until the reader is
+    /// dropped.
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>>;
 
     /// Starts an import. The storage must be empty, including users and audit rows
-    /// (`a_storage_that_holds_something_is_not_filled`). It is incomplete and refuses every other
-    /// use until [`RecordWriter::finish`] (`what_was_not_finished_is_incomplete`).
+    /// (`import_rejects_a_store_with_documents`). Until [`RecordWriter::finish`], it is
+    /// incomplete and rejects every other use (`unfinished_import_is_incomplete`).
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>>;
 }
 
-/// Reads the records of an archive.
+/// Exports the records of an archive.
 #[async_trait]
 pub trait RecordReader: Send {
-    /// The number of documents, if known in advance.
+    /// The number of documents; `None` if it is not known in advance.
     fn total(&self) -> Option<usize>;
 
-    /// The next records in ascending order of [`ArchiveRecord::key`], a few megabytes at most;
-    /// empty at the end (`records_come_in_one_order`). Marks (`marks_come_back_as_they_were_put`),
-    /// users and tokens (`identities_come_back_as_they_were_put`) and audit rows
-    /// (`the_audit_comes_back_as_it_was_put`) are unchanged.
+    /// The next batch of a few megabytes at most, in ascending order of [`ArchiveRecord::key`];
+    /// empty at the end (`records_have_one_order`). High-water marks
+    /// (`marks_survive_a_round_trip`), users and tokens
+    /// (`identities_survive_a_round_trip`) and audit rows
+    /// (`audit_rows_survive_a_round_trip`) are exported unchanged.
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 
-/// Writes the records of an archive.
+/// Imports the records of an archive.
 #[async_trait]
 pub trait RecordWriter: Send {
-    /// Stores records, in the order in which a [`RecordReader`] returns them. A high-water mark
-    /// never lowers one that a document implies. Audit rows keep their numbers and hashes, and the
-    /// chain continues after them.
+    /// Stores a batch, in the order in which a [`RecordReader`] returns records. A document raises
+    /// the high-water mark of its kind, and no imported mark lowers it. Audit rows keep their
+    /// numbers and hashes; the chain continues after them.
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()>;
 
-    /// Makes everything durable and marks the storage complete
-    /// (`what_was_filled_outlives_a_restart`).
+    /// Makes all records durable and marks the storage as complete
+    /// (`import_survives_restart`).
     async fn finish(self: Box<Self>) -> StoreResult<()>;
 }
 
-/// One unit of an archive.
+/// A record of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArchiveRecord {
     Document(DocumentRecord),
@@ -65,8 +67,8 @@ pub enum ArchiveRecord {
     AuditRow(AuditRow),
 }
 
-/// The position of a record in its archive: documents by project, kind and name, high-water marks
-/// by project and kind, users by name, tokens by age, audit rows by number.
+/// The sort key of a record. Archives contain documents by project, kind and name; then high-water
+/// marks by project and kind; users by name; tokens by age; and audit rows by number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKey {
     Document(ProjectKey, DocumentId),
@@ -90,7 +92,7 @@ impl ArchiveRecord {
     }
 }
 
-/// The record's name in messages. The default project is not named.
+/// The record's name in messages, without the default project.
 impl fmt::Display for RecordKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let project = match self {
@@ -118,14 +120,14 @@ pub struct IdentityRecords {
 }
 
 impl IdentityRecords {
-    /// The records of all users, then of all tokens.
+    /// The records of all users, followed by those of all tokens.
     pub fn into_records(self) -> impl Iterator<Item = ArchiveRecord> {
-        let tokens = self.tokens.into_iter().map(ArchiveRecord::Token);
-        self.users.into_iter().map(ArchiveRecord::User).chain(tokens)
+        let users = self.users.into_iter().map(ArchiveRecord::User);
+        users.chain(self.tokens.into_iter().map(ArchiveRecord::Token))
     }
 }
 
-/// The highest number that an item of this kind ever had. New items get higher ones.
+/// The highest number that a sequence has issued. New items get higher numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HighWaterMark {
     pub project: ProjectKey,
@@ -133,14 +135,14 @@ pub struct HighWaterMark {
     pub number: u32,
 }
 
-/// One document with its storage metadata (`records_come_back_as_they_were_put`).
+/// A document with its storage metadata (`records_survive_a_round_trip`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentRecord {
     pub project: ProjectKey,
     pub document: Document,
-    /// When its bytes last changed.
+    /// The time of the last change of the body.
     pub modified: Timestamp,
-    /// The path of its file, relative to the project's folder; `None` if it never was a file.
-    /// Every storage keeps it, so that a copy back restores the path.
+    /// The path of the document's file, relative to the project's folder; `None` if it never was a
+    /// file. Every storage keeps the path, so that a later copy into files restores it.
     pub place: Option<Arc<str>>,
 }

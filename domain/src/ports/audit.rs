@@ -1,7 +1,7 @@
-//! Port of the audit log, to which rows are only appended.
+//! Port of a storage for the audit log.
 //!
-//! A commit writes the row of its own change. This port appends all other rows in batches and reads
-//! all of them.
+//! A commit appends the row of its own change in the same transaction. This port appends all other
+//! rows, in batches, and reads all rows.
 
 use async_trait::async_trait;
 
@@ -9,21 +9,21 @@ use super::documents::StoreResult;
 use crate::audit_log::{AuditEvent, AuditRow, ChainHead};
 use crate::timestamp::Timestamp;
 
-/// One chain of rows for all projects of a storage.
+/// The append-only chain of audit rows, one for all projects of a storage.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// Appends these in their order, durably. Rows of other writers may lie between them
-    /// (`rows_are_chained_in_the_order_they_came`).
+    /// Appends events in this order, durably. Rows of concurrent writers may be appended between
+    /// them (`rows_are_chained_in_recording_order`).
     async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()>;
 
-    /// At most `limit` rows from this number on, in order (`rows_are_read_from_any_number`).
+    /// At most `limit` rows, starting with row `from` (`rows_are_read_from_any_number`).
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>>;
 
-    /// The newest row, or the start of the chain.
+    /// Number and hash of the newest row, or the start of an empty chain.
     async fn newest(&self) -> StoreResult<ChainHead>;
 
-    /// Removes the oldest rows while they are older than this, and appends a row that records it
-    /// (`pruning_says_what_is_gone`). Returns the number of removed rows. A storage may limit how
-    /// many rows one call removes.
+    /// Removes rows older than `older_than`, the oldest first, and appends a row that records the
+    /// removal (`pruning_records_a_row`). Returns the number of removed rows. A storage may
+    /// limit the rows of one call, so call it until it returns 0.
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64>;
 }

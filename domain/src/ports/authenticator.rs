@@ -1,4 +1,4 @@
-//! Port that authenticates callers before they reach the application.
+//! Port that authenticates callers. Transports call it before every request to the application.
 
 use std::sync::Arc;
 
@@ -7,25 +7,26 @@ use async_trait::async_trait;
 use crate::error::Error;
 use crate::identity::{Caller, TokenError};
 
+/// Maps credentials to callers.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
-    /// The caller with these credentials, validated at each call: a revoked or expired token and a
-    /// changed role have immediate effect.
+    /// Returns the caller with these credentials. Credentials are validated on every call, so that
+    /// the revocation or expiry of a token and a change of a role take effect at once.
     async fn authenticate(
         &self,
         credentials: Credentials<'_>,
     ) -> Result<Arc<Caller>, AuthenticationError>;
 }
 
-/// The client's part of a request for authentication.
+/// The parts of a client's request that authentication needs.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
-    /// The text after `Bearer` in the only `Authorization` header. Empty if the header is
-    /// unreadable; an empty token is never valid.
+    /// The text after `Bearer` in the `Authorization` header. Empty if there are several headers or
+    /// the header is malformed; an empty token is never valid.
     pub token: Option<&'a str>,
-    /// The project in the header `Reqlore-Project`.
+    /// The value of the header `Reqlore-Project`.
     pub project: Option<&'a str>,
-    /// The client's address, for the log and the audit.
+    /// The client's address, for the log and the audit log.
     pub address: &'a str,
     pub correlation_id: &'a str,
 }
@@ -39,12 +40,14 @@ impl std::fmt::Debug for Credentials<'_> {
     }
 }
 
+/// The reason why a request has no caller.
 #[derive(Debug)]
 pub enum AuthenticationError {
     /// The token is invalid (401).
     Token(TokenError),
-    /// The token is valid, and its project is missing or out of scope; both read alike.
+    /// The token is valid, but the project is missing or out of scope. The error does not reveal
+    /// which of the two.
     Project(Error),
-    /// The lookup failed.
+    /// The token could not be looked up.
     Failed(Error),
 }

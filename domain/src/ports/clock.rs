@@ -1,13 +1,13 @@
-//! Port to the time.
+//! Port to the current time.
 
 use crate::timestamp::Timestamp;
 
-/// The current time. Everything in one commit has the same time.
+/// The current time. All timestamps of one commit are equal.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// A stopped clock.
+/// A stopped clock, for tests.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self

@@ -1,11 +1,11 @@
-//! Port of storages: documents with versions, and one `commit` as the transaction.
+//! Port of a storage for documents, with `commit` as the only transaction.
 //!
-//! Each rule names its case in the contract suite in parentheses; a test of the repository checks
-//! that the case exists.
+//! A commit carries a decision: the storage reads the documents of [`CommitRequest::reads`], calls
+//! `decide` on this snapshot, and applies the returned changes before another writer can write. So
+//! no writer works on outdated content, and callers do not retry.
 //!
-//! A change is *decided inside the commit*: the storage reads the documents that the
-//! [`CommitRequest`] names, calls its `decide` on that snapshot, and applies the changes before another writer can
-//! write. So no writer works on stale text, and slow writers need no retries.
+//! A name in parentheses is the case of the contract suite that checks the rule. A test of the
+//! repository checks that the case exists.
 
 use std::sync::Arc;
 
@@ -21,39 +21,43 @@ use crate::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version}
 use crate::error::Result;
 use crate::project_key::ProjectKey;
 
-/// The documents of a storage. Projects never see each other's documents (`projects_are_apart`).
+/// Stores documents by project. No project can access another project's documents
+/// (`projects_are_isolated`).
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
-    /// The documents in the order of `ids` (`get_keeps_the_order_asked`), `None` for a missing one
-    /// (`what_is_not_there_is_none`). Bytes are unchanged (`bytes_come_back_as_they_were_put`).
+    /// Returns documents in the order of `ids` (`get_keeps_the_order`), `None` for a missing
+    /// document (`missing_documents_are_none`). Bodies are returned byte for byte
+    /// (`bytes_survive_a_round_trip`).
     async fn get(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>>;
 
-    /// The documents' versions, `None` for a missing one (`versions_are_those_of_get`). Cheap
-    /// enough to call on every request; callers use it to validate caches derived from a document.
+    /// Returns the versions of documents, `None` for a missing document
+    /// (`versions_match_get`). Cheap enough to call on every request; callers use it to
+    /// validate caches derived from a document.
     async fn versions(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>>;
 
-    /// Metadata of one kind, sorted by name (`find_sorts_by_name`), with the total of the kind and
-    /// a cursor to the next page (`find_pages_with_the_true_total`). An unreadable document is
-    /// listed with a diagnostic (`an_unreadable_document_is_listed_with_its_fault`).
+    /// Returns a page of the metadata of one kind, sorted by name (`find_sorts_by_name`), with the
+    /// total of the kind and a cursor to the next page (`pages_report_the_total`). An
+    /// unreadable document is listed with a diagnostic
+    /// (`unreadable_document_is_listed_with_a_diagnostic`).
     async fn find(
         &self,
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage>;
 
-    /// For each word the metadata of the documents of a kind with this reference or name, sorted by
-    /// name (`a_word_names_by_reference_and_by_name`). Several documents may claim one reference
-    /// (`a_reference_may_be_claimed_twice`). The result follows every commit
-    /// (`names_follow_every_commit`).
+    /// Returns for each word the metadata of documents of a kind that have this reference or name,
+    /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the
+    /// same reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
+    /// (`lookup_reflects_every_commit`).
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -61,42 +65,42 @@ pub trait DocumentRepository: Send + Sync {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
-    /// For each target the metadata of the documents of these kinds that link to it by any relation
-    /// ([`DocumentMeta::links`]), sorted by kind and name (`links_are_found_by_their_target`). The
-    /// result follows every commit (`links_follow_every_commit`).
+    /// Returns for each target the metadata of documents that link to it by any relation
+    /// ([`DocumentMeta::links`]), sorted by kind and name (`backlinks_are_found_by_target`). The
+    /// result reflects every commit (`backlinks_reflect_every_commit`).
     async fn backlinks(
         &self,
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
-    /// Applies all changes of the decision, or none.
+    /// Applies all changes of the decision durably, or none
+    /// (`commits_survive_restart`).
     ///
-    /// The decision sees the newest state (`the_decision_sees_the_newest_state`). It may be called
-    /// again after a writer without locks changed a document, so it must be a pure function. Its
-    /// error changes nothing and is returned unchanged (`a_refused_decision_changes_nothing`).
-    /// Concurrent commits each take effect (`concurrent_commits_all_take_effect`). A returned
-    /// commit survives a restart (`what_was_committed_outlives_a_restart`). A change of an unread
-    /// document is the caller's bug and refuses the commit
-    /// (`a_change_of_what_was_not_read_is_refused`). Without changes the revision stays
-    /// (`a_commit_without_changes_keeps_the_revision`).
+    /// The decision sees the newest state (`decision_reads_the_newest_state`), so concurrent
+    /// commits all take effect (`concurrent_commits_lose_no_update`). It must be a pure function,
+    /// because it is called again if an editor changes a document in the meantime. Its error is
+    /// returned and nothing changes (`rejected_decision_changes_nothing`). A change of a document
+    /// that was not read is a bug and fails (`change_of_an_unread_document_is_rejected`). A commit
+    /// without changes keeps the revision (`empty_commit_keeps_the_revision`).
     ///
     /// The audit row of the [`CommitDecision`] is appended in the same transaction
-    /// (`a_commit_is_audited_with_its_change`), and none without changes
-    /// (`what_changed_nothing_is_not_audited_here`). An idempotency key is used once
-    /// (`a_key_is_used_once`).
+    /// (`commit_writes_its_audit_row`); a commit without changes appends none
+    /// (`empty_and_rejected_commits_write_no_row`). An idempotency key can be used once
+    /// (`keys_are_used_once`).
     async fn commit(
         &self,
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult>;
 
-    /// The documents of this kind only (`changes_are_of_one_kind`) that any writer changed since a
-    /// revision (`changes_tell_what_changed_since`), for indexes, caches and subscribers. `Reset`
-    /// if the store can't know, also for a revision of another process
-    /// (`an_unknown_revision_is_a_reset`). A store may begin its history with the first call, so a
-    /// new reader calls this first and then reads everything. The result may name a deleted
-    /// document that the caller never read.
+    /// Returns the documents of one kind (`changes_list_one_kind`) that any writer changed since
+    /// a revision (`changes_list_changed_documents`), for indexes, caches and subscriptions.
+    ///
+    /// `Reset` means that the changes are unknown, for example since a revision of another process
+    /// (`unknown_revision_is_a_reset`). A storage may start its history with the first call, so
+    /// a new reader calls this method first and then reads all documents. The result may contain
+    /// deleted documents that the caller has never read.
     async fn changes(
         &self,
         project: &ProjectKey,
@@ -110,9 +114,9 @@ pub trait DocumentRepository: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentFilter {
     pub kind: DocumentKind,
-    /// Continue after this name.
+    /// The [`MetadataPage::next`] of the previous page.
     pub after: Option<String>,
-    /// `None` for all.
+    /// Maximum size of the page; `None` for no limit.
     pub limit: Option<usize>,
 }
 
@@ -125,34 +129,37 @@ impl DocumentFilter {
 /// The selection of [`DocumentRepository::backlinks`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BacklinkQuery {
-    /// Only documents of these kinds.
+    /// The kinds of documents that contain the links.
     pub kinds: Vec<DocumentKind>,
-    /// Ids, and references in standard spelling.
+    /// Ids, or references in normalized form such as `REQ-007`.
     pub targets: Vec<String>,
 }
 
-/// A part of a sorted list.
+/// A page of metadata, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPage {
     pub metadata: Vec<Arc<DocumentMeta>>,
     /// Number of documents of the kind.
     pub total: usize,
-    /// The value for [`DocumentFilter::after`] that continues the list.
+    /// The cursor to the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
 impl MetadataPage {
-    /// Selects from the metadata of all documents of the kind.
+    /// Selects a page from the metadata of all documents of the kind.
     pub fn of(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
+        // All metadata is of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
         let total = metadata.len();
         if let Some(after) = &filter.after {
-            metadata.retain(|head| head.id.name > *after);
+            metadata.retain(|meta| meta.id.name > *after);
         }
         let limit = filter.limit.unwrap_or(usize::MAX);
-        let more = metadata.len() > limit;
-        metadata.truncate(limit);
-        let next = metadata.last().filter(|_| more).map(|head| head.id.name.clone());
+        let mut next = None;
+        if metadata.len() > limit {
+            metadata.truncate(limit);
+            next = metadata.last().map(|meta| meta.id.name.clone());
+        }
         Self { metadata, total, next }
     }
 }
@@ -165,41 +172,58 @@ pub struct CommitRequest {
 }
 
 impl CommitRequest {
-    /// The decision on this snapshot of [`CommitRequest::reads`]. Fails if it changes an unread document.
+    /// Calls the decision on a snapshot of [`CommitRequest::reads`]. Fails if it changes a document
+    /// that was not read.
     pub fn decide(
         &mut self,
         project: &ProjectKey,
         snapshot: &Snapshot,
     ) -> StoreResult<CommitDecision> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
-        let ReadSet { documents, sequences: numbers, .. } = &self.reads;
+        // No audit row and no idempotency record without a change.
+        if changes.is_empty() {
+            return Ok(CommitDecision::default());
+        }
         let mut targets = Vec::with_capacity(changes.len());
         for change in &changes {
             let id = change.id();
-            let read = documents.iter().position(|known| known == id);
-            if read.is_none() && !is_new(id, numbers, &snapshot.next_numbers) {
-                return Err(StoreError::Internal(format!("{id} was changed and not read")));
-            }
-            let before = read.and_then(|place| snapshot.documents.get(place)?.as_ref());
+            let position = self.reads.documents.iter().position(|read| read == id);
+            let before = match position {
+                Some(position) => snapshot.documents.get(position).and_then(Option::as_ref),
+                // The number was issued to this commit, so nothing can be overwritten.
+                None if self.is_new_item(id, snapshot) => None,
+                None => {
+                    return Err(StoreError::Internal(format!("{id} was changed but not read")));
+                }
+            };
             targets.push(AuditTarget {
                 name: id.to_string(),
                 before: before.map(|document| document.version),
                 after: change.version(),
             });
         }
-        if changes.is_empty() {
-            return Ok(CommitDecision::default());
+        let mut idempotency = None;
+        if let Some(IdempotencyKey { key, request }) = self.context.idempotency_key.clone() {
+            let (at, targets) = (self.context.at, targets.clone());
+            idempotency = Some((key, IdempotencyRecord { request, at, targets, answer: None }));
         }
-        let once = self.context.idempotency_key.as_ref().map(|IdempotencyKey { key, request }| {
-            let (request, targets, at) = (request.clone(), targets.clone(), self.context.at);
-            (key.clone(), IdempotencyRecord { request, at, targets, answer: None })
-        });
         let audit = self.context.audit_event(Some(project), targets);
-        Ok(CommitDecision { changes, audit, idempotency: once })
+        Ok(CommitDecision { changes, audit, idempotency })
+    }
+
+    /// True for an item with a number that the sequence has not issued, so that it cannot exist.
+    fn is_new_item(&self, id: &DocumentId, snapshot: &Snapshot) -> bool {
+        let Some(reference) = Reference::of_document(id) else { return false };
+        // A tombstone has the reference of an existing item.
+        if id.kind != DocumentKind::Item(reference.kind) {
+            return false;
+        }
+        let mut sequences = self.reads.sequences.iter().zip(&snapshot.next_numbers);
+        sequences.any(|(kind, next)| *kind == reference.kind && reference.number >= *next)
     }
 }
 
-/// The result of a decision, which is stored in one step or not at all.
+/// The result of a decision. A storage applies all of it or nothing.
 #[derive(Debug, Clone, Default)]
 pub struct CommitDecision {
     pub changes: Vec<DocumentChange>,
@@ -208,64 +232,65 @@ pub struct CommitDecision {
     pub idempotency: Option<(String, IdempotencyRecord)>,
 }
 
-/// True for an item whose number was free, so that no document can exist.
-fn is_new(id: &DocumentId, kinds: &[ItemKind], numbers: &[u32]) -> bool {
-    let reference =
-        Reference::of_document(id).filter(|found| id.kind == DocumentKind::Item(found.kind));
-    let of = |kind: ItemKind| kinds.iter().zip(numbers).find(|(found, _)| **found == kind);
-    reference.is_some_and(|found| of(found.kind).is_some_and(|(_, free)| found.number >= *free))
-}
-
 impl std::fmt::Debug for CommitRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Commit")
+        f.debug_struct("CommitRequest")
             .field("reads", &self.reads)
-            .field("act", &self.context)
+            .field("context", &self.context)
             .finish_non_exhaustive()
     }
 }
 
-/// A pure function from the stored state to its changes.
+/// A pure function from a snapshot to changes. A storage may call it several times.
 pub type DecideFn = Box<dyn FnMut(&Snapshot) -> Result<Vec<DocumentChange>> + Send>;
 
-/// The state to read. A decision may change only these documents, and create items with free
-/// numbers (`an_item_with_a_free_number_need_not_be_read`).
+/// The state that a commit reads. A decision may change only these documents, and create items with
+/// numbers from [`Snapshot::next_numbers`] on (`new_item_needs_no_read`).
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
     pub documents: Vec<DocumentId>,
+    /// The kind of which all metadata is read.
     pub metadata_of: Option<DocumentKind>,
-    /// Backlinks to read (`a_decision_sees_who_links_to_what`).
+    /// The backlinks to read (`decision_reads_backlinks`).
     pub backlinks: BacklinkQuery,
-    /// For each of these kinds the lowest number that no item ever had.
+    /// The kinds of which the next number is read.
     pub sequences: Vec<ItemKind>,
 }
 
 impl ReadSet {
-    /// These documents and nothing else.
+    /// Reads only these documents.
     pub fn of(documents: Vec<DocumentId>) -> Self {
         Self { documents, ..Self::default() }
     }
 }
 
-/// The newest state of a [`ReadSet`]: documents in its order, metadata by name.
+/// The newest state of a [`ReadSet`].
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
+    /// In the order of [`ReadSet::documents`]; `None` for a missing document.
     pub documents: Vec<Option<Document>>,
+    /// Sorted by name.
     pub metadata: Vec<Arc<DocumentMeta>>,
     /// As returned by [`DocumentRepository::backlinks`].
     pub backlinks: Vec<Vec<Arc<DocumentMeta>>>,
-    /// Greater than any number that an item of the kind ever had in this storage
-    /// (`a_number_is_never_given_twice`): in a tombstone (`a_tombstone_keeps_its_number`), in
-    /// another process (`numbers_outlive_a_restart`), or put by name
-    /// (`a_number_put_by_name_counts`).
+    /// In the order of [`ReadSet::sequences`]. Each is higher than any number that an item of the
+    /// kind ever had in this storage (`numbers_are_never_reused`), including numbers of
+    /// tombstones (`tombstone_keeps_its_number`), numbers issued by other processes
+    /// (`numbers_survive_restart`), and numbers in document names
+    /// (`number_in_a_name_raises_the_sequence`).
     pub next_numbers: Vec<u32>,
 }
 
-/// One change of one document.
+/// The change of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentChange {
-    Put { document: Document },
-    Delete { id: DocumentId },
+    /// Creates or replaces a document.
+    Put {
+        document: Document,
+    },
+    Delete {
+        id: DocumentId,
+    },
 }
 
 impl DocumentChange {
@@ -273,7 +298,7 @@ impl DocumentChange {
         Self::Put { document: Document::new(id, body.into()) }
     }
 
-    /// The document's version after the change; `None` for a deletion.
+    /// The version after the change; `None` for a deletion.
     pub fn version(&self) -> Option<Version> {
         match self {
             Self::Put { document } => Some(document.version),
@@ -289,18 +314,19 @@ impl DocumentChange {
     }
 }
 
-/// The new revision, and for each change the new version, `None` for a deletion.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitResult {
     pub revision: Revision,
+    /// The new version of each changed document; `None` for a deletion.
     pub versions: Vec<Option<Version>>,
 }
 
-/// A point in the history of a project, counted per store. Grows with every change.
+/// The change counter of a storage. Grows with every change of the project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Revision(pub u64);
 
-/// The effort to find changes of other writers.
+/// How thoroughly to search for changes by other writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refresh {
     /// Inspect only documents with a sign of change.
@@ -312,8 +338,8 @@ pub enum Refresh {
 /// The changes since a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeSet {
-    /// These documents changed or were deleted, each named once.
+    /// The changed and deleted documents, without duplicates.
     Since { revision: Revision, ids: Vec<DocumentId> },
-    /// Unknown: read everything again and continue from `revision`.
+    /// The changes are unknown. Read all documents again and continue from `revision`.
     Reset { revision: Revision },
 }

@@ -2,19 +2,18 @@
 
 use crate::error::Result;
 
-/// An embedding model. A small angle between two vectors means that their texts are similar.
-///
-/// `embed` is pure computation and may take tens of milliseconds per text. Call it where blocking
-/// is allowed.
+/// An embedding model. Similar texts have vectors at a small angle.
 pub trait Embedder: Send + Sync {
     fn profile(&self) -> &ModelProfile;
 
-    /// One vector of unit length for each text, in their order. A text that the model does not know
-    /// gives a vector of zeros. Longer texts than the model reads are truncated.
+    /// Returns one vector of unit length per text. A text without any known word gets a zero
+    /// vector; a text that is longer than the model's input is truncated.
+    ///
+    /// Blocks for up to tens of milliseconds per text, so call it on a thread that may block.
     fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>>;
 }
 
-/// The use of a text in search, which some models distinguish.
+/// The role of a text in search. Some models embed queries and passages differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextRole {
     Query,
@@ -26,9 +25,9 @@ pub enum TextRole {
 pub struct ModelProfile {
     /// The name in responses and on the command line, such as `all-minilm-l6-v2`.
     pub name: String,
-    /// The key of cached vectors. It changes with everything that changes the vectors.
+    /// Identifies cached vectors. It must change with everything that changes vectors.
     pub id: String,
-    /// Numbers per vector.
+    /// The number of components of a vector.
     pub dimension: usize,
     /// The weight of semantic scores; lexical scores have weight 1.
     pub weight: f32,
@@ -39,17 +38,17 @@ pub struct ModelProfile {
 /// The time that a model takes for one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelSpeed {
-    /// Microseconds: texts are embedded within the call.
+    /// Microseconds: texts are embedded within the call that needs them.
     Instant,
     /// Milliseconds: texts are embedded in the background.
     Slow,
 }
 
-/// The languages that a model understands.
+/// The languages that a model supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelLanguages {
     /// English only. Texts in other scripts are ranked lexically.
     English,
-    /// Many languages, also across languages.
+    /// Many languages, with similarity across languages.
     Many,
 }

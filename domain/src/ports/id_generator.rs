@@ -1,15 +1,16 @@
-//! Port to new identifiers.
+//! Port to randomness: new identifiers and secrets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::timestamp::Timestamp;
 
+/// Generates identifiers and secrets.
 pub trait IdGenerator: Send + Sync {
-    /// A UUID of version 7 (RFC 9562) in its usual spelling, made at this time.
+    /// A UUID of version 7 (RFC 9562) with this time, in the hyphenated form.
     fn uid(&self, at: Timestamp) -> String;
 
-    /// This many random letters of base62. An error if the system has no secure randomness.
+    /// `count` random base62 letters from a secure source. Fails if the system has none.
     fn letters(&self, count: usize) -> Result<String>;
 }
 
@@ -20,14 +21,15 @@ pub struct CountedIds(AtomicU64);
 impl IdGenerator for CountedIds {
     fn uid(&self, at: Timestamp) -> String {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        // The layout of a UUID of version 7: 48 bits of milliseconds first.
         let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;
         let (high, low) = (millis >> 16, millis & 0xffff);
-        // The last letter keeps YAML readers from taking the suffix for a number.
+        // With the final letter, YAML parsers do not read the file suffix as a number.
         format!("{high:08x}-{low:04x}-7000-8000-{count:011x}f")
     }
 
     fn letters(&self, count: usize) -> Result<String> {
-        let counted = self.0.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(format!("{counted:0count$}"))
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(format!("{number:0count$}"))
     }
 }

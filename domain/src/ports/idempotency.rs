@@ -1,6 +1,7 @@
-//! Port of storages for idempotency keys: writes that may be sent twice and must happen once.
+//! Port of a storage for idempotency keys: a write that is sent twice happens once.
 //!
-//! A commit stores the key together with its change. The response follows as soon as there is one.
+//! A commit stores the key in the same transaction as its change. The response is added when the
+//! application has it, and then returned for every repeated request.
 
 use std::sync::Arc;
 
@@ -12,62 +13,64 @@ use super::store_error::StoreResult;
 use crate::audit_log::AuditTarget;
 use crate::timestamp::Timestamp;
 
-/// Keeps idempotency records.
+/// Stores idempotency records.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// The record of this key. A commit that carries the key of a valid record changes nothing and
-    /// fails with [`super::store_error::StoreError::Repeated`] (`a_key_is_used_once`). A commit
-    /// that changes nothing stores no record (`a_key_is_kept_only_with_a_change`).
+    /// Returns the record of a key. A commit with the key of a valid record changes nothing and
+    /// fails with [`super::store_error::StoreError::Repeated`] (`keys_are_used_once`). A commit
+    /// without changes stores no record (`idempotency_key_needs_a_change`).
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>>;
 
-    /// Adds the response to a record, durably (`an_answer_is_kept`). Ignores unknown keys.
+    /// Adds the response to a record, durably (`response_is_stored`). Unknown keys are ignored.
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()>;
 
-    /// Deletes the records of all writes before this time (`old_keys_are_forgotten`).
+    /// Deletes the records of all writes before this time (`old_idempotency_keys_expire`).
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()>;
 }
 
 /// The key of a write and a fingerprint of its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// Hash of the caller's name and the key it sent: 32 hexadecimal digits.
+    /// Hash of the caller's name and the key in the request: 32 hexadecimal digits.
     pub key: String,
-    /// Hash of the request. The same key with another request is refused.
+    /// Hash of the request. The same key with another request is an error.
     pub request: String,
 }
 
 impl IdempotencyKey {
-    /// Hashes the parts that name the key, and the parts that make up the request.
-    pub fn new(name: &[&str], request: &[&str]) -> Self {
-        let hash = |parts: &[&str]| {
-            let mut hash = Sha256::new();
-            for part in parts {
-                hash.update((part.len() as u64).to_be_bytes());
-                hash.update(part);
-            }
-            hex::encode(&hash.finalize()[..16])
-        };
-        Self { key: hash(name), request: hash(request) }
+    /// Hashes the parts that identify the key, and the parts of the request.
+    pub fn new(key_parts: &[&str], request_parts: &[&str]) -> Self {
+        Self { key: hash_parts(key_parts), request: hash_parts(request_parts) }
     }
 }
 
-/// A write that succeeded under a key.
+fn hash_parts(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        // The length separates the parts: ["ab", "c"] is not ["a", "bc"].
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hex::encode(&hash.finalize()[..16])
+}
+
+/// The stored result of a write with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
+    /// [`IdempotencyKey::request`].
     pub request: String,
     pub at: Timestamp,
     /// The documents that the write changed.
     pub targets: Vec<AuditTarget>,
-    /// The response as the application serialized it; `None` if the process ended before it was
-    /// sent.
+    /// The serialized response; `None` if the process ended before it was stored.
     pub answer: Option<Arc<str>>,
 }
 
 impl IdempotencyRecord {
-    /// A record is valid for one day.
+    /// The validity of a record: one day.
     pub const SECONDS: i64 = 24 * 60 * 60;
 
-    /// True while the key can't be used again.
+    /// False if the key can be used for another request.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         now.seconds() - self.at.seconds() < Self::SECONDS
     }

@@ -1,5 +1,7 @@
-//! Port of storages for users and tokens. As with documents, a commit decides its change inside the
-//! transaction, so two concurrent commands never create the same name.
+//! Port of a storage for users and tokens.
+//!
+//! As with documents, a commit decides its changes inside the transaction, so that two concurrent
+//! commands cannot create the same user.
 
 use async_trait::async_trait;
 
@@ -10,35 +12,37 @@ use crate::error::Result;
 use crate::identity::{Token, TokenId, TokenOwner, User, UserName};
 use crate::timestamp::Timestamp;
 
+/// Stores users and tokens.
 #[async_trait]
 pub trait IdentityRepository: Send + Sync {
-    /// All users, by [`UserName::key`] (`users_are_listed_by_name`).
+    /// All users, sorted by [`UserName::key`] (`users_are_listed_by_name`).
     async fn users(&self) -> StoreResult<Vec<User>>;
 
-    /// All tokens, invalid ones too, by age and then by id (`tokens_are_listed_by_age`).
+    /// All tokens, including invalid ones, sorted by age and then by id
+    /// (`tokens_are_listed_by_age`).
     async fn tokens(&self) -> StoreResult<Vec<Token>>;
 
-    /// A token and its user, from one snapshot (`a_token_is_found_with_its_user`).
+    /// A token and its user, read in one snapshot (`token_is_found_with_its_user`).
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
 
     /// Changes after every [`IdentityRepository::commit_identities`] that modifies users or tokens,
-    /// in any process (`the_epoch_changes_with_every_identity_commit`). Callers may cache lookups
+    /// in any process (`epoch_changes_with_every_identity_commit`). Callers may cache lookups
     /// while it is unchanged. Read on every request, so it must be cheap.
     async fn epoch(&self) -> StoreResult<u64>;
 
-    /// Applies the decision on the newest state, all or nothing and durably
-    /// (`identities_outlive_a_restart`). A refused decision changes nothing
-    /// (`a_refused_identity_decision_changes_nothing`). Concurrent commits see each other's changes
-    /// (`a_user_is_made_once`). The audit row is part of the same transaction
-    /// (`an_identity_commit_is_audited_with_its_change`).
+    /// Applies all changes of the decision durably, or none (`identities_survive_restart`). The
+    /// decision sees the newest state, including the changes of concurrent commits
+    /// (`concurrent_commits_create_a_user_once`). Its error changes nothing
+    /// (`rejected_identity_decision_changes_nothing`). The audit row is appended in the same
+    /// transaction (`identity_commit_writes_its_audit_row`).
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()>;
 
-    /// Stores when tokens were last used, in one write. A stored time never decreases
-    /// (`the_last_use_only_grows`). The epoch stays.
+    /// Stores the times of the last use of tokens, in one write. A stored time never decreases
+    /// (`last_use_never_decreases`). Does not change the epoch.
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()>;
 }
 
-/// A change of users and tokens: the state to read, and the decision on it.
+/// One transaction on users and tokens: the records to read, the decision on them, and its context.
 pub struct IdentityCommit {
     pub users: Vec<UserName>,
     pub tokens: Vec<TokenId>,
@@ -46,12 +50,12 @@ pub struct IdentityCommit {
     pub act: WriteContext,
 }
 
-/// A pure function from the stored state to its changes. It may run again.
+/// A pure function from the stored records to changes. A storage may call it several times.
 pub type DecideIdentities =
     Box<dyn FnMut(&[Option<User>], &[Option<Token>]) -> Result<Vec<IdentityChange>> + Send>;
 
 impl IdentityCommit {
-    /// The changes of this state, and their audit row.
+    /// Calls the decision and returns its changes with their audit event.
     pub fn decide(
         &mut self,
         users: &[Option<User>],
@@ -81,7 +85,7 @@ pub enum IdentityChange {
 }
 
 impl IdentityChange {
-    /// For the audit.
+    /// The changed record as an audit target.
     pub fn target(&self) -> AuditTarget {
         AuditTarget::read(match self {
             Self::User(user) => format!("user/{}", user.name),

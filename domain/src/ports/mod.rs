@@ -1,5 +1,8 @@
-//! Interfaces between the application and its adapters. Transports call [`service`] and
-//! [`authenticator`]; adapters implement all others.
+//! Ports: the interfaces between the application and its adapters.
+//!
+//! Transports call [`service`] and [`authenticator`], which the application implements. Adapters
+//! implement all other ports. A method that is asynchronous may do I/O; no port exposes a driver, a
+//! protocol or an open transaction.
 
 pub mod archive;
 pub mod audit;
@@ -23,7 +26,7 @@ use documents::DocumentRepository;
 use idempotency::IdempotencyStore;
 use identity::IdentityRepository;
 
-/// All ports of a storage.
+/// All ports of a storage, so that one value can be passed around.
 pub trait Store:
     DocumentRepository + IdentityRepository + AuditLog + IdempotencyStore + Archive
 {

@@ -1,4 +1,4 @@
-//! Port from the project that a call names to its key.
+//! Port that maps the project argument of a call to a project key.
 
 use async_trait::async_trait;
 
@@ -7,18 +7,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Caller, ProjectScope};
 use crate::project_key::ProjectKey;
 
-/// Finds the project of a call. All refusals of roots are behind this port.
+/// Resolves and validates projects. No other code accepts or rejects a project folder.
 #[async_trait]
 pub trait ProjectResolver: Send + Sync {
-    /// The project of a call. `named` is the tool's argument; `None` is the server's root.
+    /// Returns the project of a call. `named` is the tool's argument; `None` means the server's
+    /// root. Nothing is created.
     ///
-    /// If documents of the toolset may lie above the named folder (`.ixchel`,
-    /// `.knowledge/config.yaml`), the nearest folder upwards that has them is the project, else the
-    /// named folder. An `InvalidArgument` error describes a valid root. Nothing is created.
+    /// Without a limit of scope, `named` is a folder. If the toolset's documents may be in a folder
+    /// above it (`.ixchel`, `.knowledge/config.yaml`), the project is the nearest such folder. An
+    /// `InvalidArgument` error describes a valid folder.
     ///
-    /// A caller with a limited [`ProjectScope`] names a configured project by its key or its exact
-    /// folder, and no folder above it is read. Without a name it is the caller's own project.
-    /// Missing projects and those out of scope give the same `NotFound`, with the keys in scope.
+    /// A caller with a limited [`ProjectScope`] names a configured project by its key or exact
+    /// folder. `None` means the caller's own project. A project that is missing or out of scope is
+    /// `NotFound`; the message lists the keys in scope and does not reveal which of the two.
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
@@ -29,7 +30,7 @@ pub trait ProjectResolver: Send + Sync {
     /// The keys of all configured projects, `default` first.
     fn keys(&self) -> Vec<ProjectKey>;
 
-    /// The project's folder, absolute, with forward slashes, without one at the end.
+    /// The absolute path of a project's folder, with forward slashes and without a trailing one.
     async fn folder(&self, project: &ProjectKey) -> Result<String>;
 
     /// True if this absolute path is a folder.
@@ -37,13 +38,18 @@ pub trait ProjectResolver: Send + Sync {
 }
 
 /// The error for a project that is missing or out of scope.
-pub fn no_project(reach: &ProjectScope, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
-    let within = keys.iter().filter(|key| reach.includes(key));
-    let within: Vec<&str> = within.map(ProjectKey::as_str).collect();
+pub fn no_project(scope: &ProjectScope, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
+    let mut in_scope = Vec::new();
+    for key in keys {
+        if scope.includes(key) {
+            in_scope.push(key.as_str());
+        }
+    }
+    // The name is untrusted and may be long.
     let named: String = named.chars().take(100).collect();
     let message = format!(
         "{argument}: there is no project {named:?} for you; the projects that you can use are: {}.",
-        within.join(", ")
+        in_scope.join(", ")
     );
     Error::new(ErrorKind::NotFound, message).field(argument)
 }

@@ -1,4 +1,6 @@
-//! Port of the search index: a cache derived from documents, ranked lexically and semantically.
+//! Port of the search index, which ranks items lexically and semantically.
+//!
+//! The index is a cache derived from documents. It can be deleted at any time.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +11,28 @@ use crate::error::Result;
 use crate::project_key::ProjectKey;
 use crate::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 
-/// Ranks items by project. An index that is missing, damaged, outdated or incomplete is empty and
-/// gets filled again; this is never an error.
+/// Ranks the items of each project. A missing, damaged or outdated index is not an error: it is
+/// empty, and callers fill it again.
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait SearchIndex: Send + Sync {
-    /// The indexed documents and their versions, which callers compare with the storage's.
+    /// The indexed documents with their versions. Callers compare them with the storage's versions.
     async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>>;
 
-    /// Adds or replaces these documents. The next search finds them; their vectors may follow later
-    /// ([`SearchHits::pending`]).
+    /// Adds, replaces or removes documents. The next search finds the new items, although their
+    /// embeddings may follow later ([`SearchHits::pending`]).
     async fn apply(&self, project: &ProjectKey, projections: Vec<DocumentProjection>)
     -> Result<()>;
 
     /// The best items. Any text is a valid query.
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits>;
 
-    /// Changes whenever the index may have lost documents: after a fault that emptied it, or after
-    /// it was closed and opened again. Then compare [`indexed`](Self::indexed) with the storage.
+    /// Changes whenever the index may have lost documents, after an error or a reopening. Callers
+    /// then compare [`indexed`](Self::indexed) with the storage again.
     async fn generation(&self, project: &ProjectKey) -> Result<u64>;
 
-    /// Compares these versions with those of the last checkpoint of this name, and stores them for
-    /// the next one. Stored with the index: after its loss everything is new.
+    /// Compares these versions with those of the last checkpoint of this name, and stores them as
+    /// the new checkpoint. After the loss of the index, all documents are new.
     async fn checkpoint(
         &self,
         project: &ProjectKey,

@@ -1,4 +1,4 @@
-//! Port of the application: the requests of transports.
+//! Port of the application: the operations that transports offer to clients.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::identity::{Access, Caller};
 
-/// The application as transports see it. Answers do not depend on the transport.
+/// The application. Responses do not depend on the transport.
 #[async_trait]
 pub trait ApplicationService: Send + Sync {
-    /// The tools that this caller may use, sorted by name; the same at every call.
+    /// The tools that this caller may use, sorted by name. Constant per access level.
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
 
-    /// Runs one tool. Unknown, forbidden and failed calls change nothing.
+    /// Runs a tool. An unknown, forbidden or failed call changes nothing.
     async fn call(&self, call: ToolCall) -> Result<ToolReply>;
 
-    /// Authorizes and records a request that the transport answers itself: a handshake, a list of
-    /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], a subscription. An error is the
-    /// answer. [`UNKNOWN_METHOD`] is recorded as a failure.
+    /// Authorizes and audits a request that the transport answers itself: a handshake, a list of
+    /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], or a subscription. An error is
+    /// the response to that request. [`UNKNOWN_METHOD`] is audited as a failure.
     async fn authorize(
         &self,
         caller: &Arc<Caller>,
@@ -27,24 +27,25 @@ pub trait ApplicationService: Send + Sync {
         method: &'static str,
     ) -> Result<()>;
 
-    /// A page of the resources; an unknown cursor is an `InvalidArgument`.
+    /// Returns a page of the resources. An unknown cursor is an `InvalidArgument`.
     async fn resources(&self, request: ListRequest) -> Result<ResourcePage>;
 
-    /// The forms of URIs that can be read, the same at every call.
+    /// The URI templates of all readable resources. Constant.
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
 
-    /// The content of a URI: `NotFound` for a well-formed URI without content, `InvalidArgument`
-    /// for any other text.
+    /// Returns the content of a resource. A well-formed URI without content is `NotFound`; any
+    /// other text is an `InvalidArgument`.
     async fn read(&self, asked: ResourceRequest) -> Result<ResourceContent>;
 
-    /// The prompts that this caller may use, sorted by name; the same at every call.
+    /// The prompts that this caller may use, sorted by name. Constant per access level.
     fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec>;
 
-    /// A prompt with stored content. An unknown prompt and a missing argument are an
-    /// `InvalidArgument` that names the prompts and the required arguments.
+    /// Renders a prompt with stored content. An unknown prompt or a missing argument is an
+    /// `InvalidArgument` that lists the prompts or the required arguments.
     async fn prompt(&self, asked: ResourceRequest) -> Result<PromptContent>;
 
-    /// The values of an argument with this beginning; none for an argument that takes any text.
+    /// Completes an argument: returns its values that begin with the given text. An argument
+    /// that accepts any text has none.
     async fn complete(
         &self,
         caller: &Arc<Caller>,
@@ -52,35 +53,35 @@ pub trait ApplicationService: Send + Sync {
         begun: CompletionRequest,
     ) -> Result<CompletionValues>;
 
-    /// A count that grows with every possible change of resources, by any writer. An equal count
-    /// means unchanged resources.
+    /// A counter that grows when any writer may have changed resources. While it is equal, all
+    /// resources are unchanged.
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
 
-/// One call of a tool.
+/// A call of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
     pub caller: Arc<Caller>,
-    /// Names this call in logs, and in the answer to an internal error.
+    /// Identifies the call in logs and in the response to an internal error.
     pub correlation_id: String,
     /// The tool's name.
     pub name: String,
     pub arguments: Map<String, Value>,
     pub observer: Arc<dyn ProgressSink>,
-    /// A repeated write with the same key returns the first response and changes nothing.
+    /// A repeated write with the same key changes nothing and returns the first response.
     pub idempotency_key: Option<String>,
 }
 
-/// The connection of a long call to its caller.
+/// Reports the progress of a call to its client, and receives the cancellation.
 pub trait ProgressSink: std::fmt::Debug + Send + Sync {
-    /// True after the caller cancelled the call. Committed changes stay.
+    /// True after the client cancelled the call. Committed changes stay.
     fn is_cancelled(&self) -> bool;
 
     /// Reports that `done` of `total` steps are complete.
     fn progress(&self, done: usize, total: usize, message: &str);
 }
 
-/// Ignores progress.
+/// Discards progress; never cancelled.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
@@ -96,24 +97,25 @@ impl ProgressSink for NoProgress {
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     pub name: &'static str,
-    /// For people, in a list.
+    /// Shown to users in lists.
     pub title: &'static str,
-    /// For the model: what the tool does and when to use it.
+    /// Read by the model: the effect of the tool and when to use it.
     pub description: &'static str,
     /// JSON Schema 2020-12 of the arguments.
     pub input_schema: Map<String, Value>,
     /// JSON Schema 2020-12 of [`ToolReply::data`].
     pub output_schema: Map<String, Value>,
+    /// The access level that the tool requires.
     pub access: Access,
-    /// True if it may change documents.
+    /// True if the tool can change documents.
     pub may_change: bool,
-    /// True if it may remove content that its response does not contain.
+    /// True if the tool can remove content that its response does not contain.
     pub destructive: bool,
     /// True if a repeated call has no further effect.
     pub idempotent: bool,
 }
 
-/// Recorded for a request whose method the protocol does not know.
+/// The method that is audited if the protocol does not know the requested one.
 pub const UNKNOWN_METHOD: &str = "unknown";
 
 /// A request for a page of the resources.
@@ -121,7 +123,7 @@ pub const UNKNOWN_METHOD: &str = "unknown";
 pub struct ListRequest {
     pub caller: Arc<Caller>,
     pub correlation_id: String,
-    /// Continues an earlier page.
+    /// The [`ResourcePage::next_cursor`] of the previous page.
     pub cursor: Option<String>,
     /// See [`ResourceRequest::is_poll`].
     pub is_poll: bool,
@@ -136,7 +138,7 @@ pub struct ResourceRequest {
     pub name: String,
     /// The prompt's arguments.
     pub arguments: Map<String, Value>,
-    /// True for reads of the subscription poller; the audit has the original request.
+    /// True for reads of the subscription poller, which are not audited: the subscription is.
     pub is_poll: bool,
 }
 
@@ -144,7 +146,7 @@ pub struct ResourceRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourcePage {
     pub resources: Vec<ResourceInfo>,
-    /// Continues the list; opaque.
+    /// The cursor to the next page, opaque to clients; `None` on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -154,13 +156,13 @@ pub struct ResourceInfo {
     pub uri: String,
     /// The reference, or the collection's name.
     pub name: String,
-    /// For people, in a list.
+    /// Shown to users in lists.
     pub title: String,
     pub description: String,
     pub mime_type: &'static str,
 }
 
-/// A template of URIs (RFC 6570).
+/// The description of a URI template (RFC 6570) for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateSpec {
     pub uri_template: &'static str,
@@ -198,7 +200,7 @@ pub struct ArgumentSpec {
     pub required: bool,
 }
 
-/// A prompt with its content.
+/// A rendered prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptContent {
     pub description: String,
@@ -214,15 +216,17 @@ pub enum PromptPart {
     Resource(ResourceContent),
 }
 
-/// The beginning of an argument to complete.
+/// An argument to complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionRequest {
     pub of: CompletionTarget,
+    /// The argument's name.
     pub argument: String,
+    /// The beginning of its value.
     pub value: String,
 }
 
-/// The owner of the argument.
+/// The prompt or template that has the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionTarget {
     /// The name of a prompt.
@@ -234,17 +238,17 @@ pub enum CompletionTarget {
 /// The possible values of an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompletionValues {
-    /// The best first, 100 at most.
+    /// At most 100, the best first.
     pub values: Vec<String>,
     /// Number of all values.
     pub total: usize,
 }
 
-/// A successful answer: text for a reader, data for a program.
+/// The response of a tool: text for the model, data for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolReply {
-    /// Text blocks, the answer first.
+    /// Text blocks; the first is the response, the others are additions.
     pub text: Vec<String>,
-    /// Shared by repeated responses.
+    /// Shared with repeated responses.
     pub data: Arc<Value>,
 }

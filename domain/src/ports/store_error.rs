@@ -1,4 +1,4 @@
-//! Errors of storages.
+//! Errors of storages, and their mapping to errors of calls.
 
 use thiserror::Error;
 
@@ -7,22 +7,23 @@ use crate::error::{Error, ErrorKind};
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
-/// The error of a storage. `place` is relative to the project, never an absolute path.
+/// The error of a storage. `place` is a path relative to the project; no message contains an
+/// absolute path.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The decision's own error, which the caller gets unchanged.
+    /// The error that the decision of a commit returned. The caller gets it unchanged.
     #[error("{0}")]
     Decided(#[source] Error),
-    /// A commit with this idempotency key succeeded before; nothing was written.
-    #[error("this was done before under the same key")]
+    /// A commit with this idempotency key has already succeeded. Nothing was written.
+    #[error("a request with this idempotency key has already succeeded")]
     Repeated(Box<IdempotencyRecord>),
-    /// Other writers held the storage; nothing was written.
+    /// Other writers kept the storage locked. Nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
-    /// Permissions, space, a vanished folder: nothing was written.
+    /// No permission, no space or a missing folder. Nothing was written.
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String, source: Option<std::io::Error> },
-    /// The place leads outside of the project or is not a regular file; it was not read or changed.
+    /// The path leaves the project or is not a regular file. It was neither read nor changed.
     #[error("{place}: {reason}")]
     Refused { place: String, reason: String },
     /// The content is invalid.
@@ -34,20 +35,19 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The same error for another commit of the group. A decision's error becomes an internal one.
+    /// The same error for another commit of the same group. [`StoreError::Decided`] becomes
+    /// [`StoreError::Internal`], because it belongs to one commit.
     #[must_use]
     pub fn clone_for_group(&self) -> Self {
         match self {
+            // The error of a group comes from its transaction, not from a decision.
             Self::Decided(error) => Self::Internal(error.to_string()),
-            Self::Repeated(earlier) => Self::Repeated(earlier.clone()),
+            Self::Repeated(record) => Self::Repeated(record.clone()),
             Self::Busy { reason } => Self::Busy { reason: reason.clone() },
             Self::Unavailable { place, reason, source } => Self::Unavailable {
                 place: place.clone(),
                 reason: reason.clone(),
-                source: source.as_ref().map(|source| match source.raw_os_error() {
-                    Some(code) => std::io::Error::from_raw_os_error(code),
-                    None => std::io::Error::new(source.kind(), source.to_string()),
-                }),
+                source: source.as_ref().map(clone_io_error),
             },
             Self::Refused { place, reason } => {
                 Self::Refused { place: place.clone(), reason: reason.clone() }
@@ -55,8 +55,16 @@ impl StoreError {
             Self::Unreadable { place, reason } => {
                 Self::Unreadable { place: place.clone(), reason: reason.clone() }
             }
-            Self::Internal(fault) => Self::Internal(fault.clone()),
+            Self::Internal(message) => Self::Internal(message.clone()),
         }
+    }
+}
+
+/// `io::Error` is not `Clone`.
+fn clone_io_error(error: &std::io::Error) -> std::io::Error {
+    match error.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => std::io::Error::new(error.kind(), error.to_string()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Port of the transports: each carries requests from clients to the application.
+//! Port of a transport, which carries requests from clients to the application.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,29 +9,30 @@ use async_trait::async_trait;
 
 use super::service::ApplicationService;
 
+/// Accepts requests of clients.
 #[async_trait]
 pub trait Transport: Send {
-    /// Begins to listen for the operator's signals. Returns the address that clients connect to;
-    /// `None` for a transport over standard input and output. Needs a runtime.
+    /// Binds the transport and subscribes to shutdown signals. Returns the address for clients, or
+    /// `None` for standard input and output. Must be called within a runtime.
     fn start(&mut self) -> io::Result<Option<SocketAddr>>;
 
-    /// Serves a started transport until the client or the operator ends it. Accepted requests are
-    /// answered before it returns, for at most ten seconds.
+    /// Serves a started transport until the client closes it or a signal stops it. Accepted
+    /// requests are completed before it returns, within at most ten seconds.
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()>;
 }
 
-/// Counts of a transport over HTTP since its start, except for the two gauges at the end.
+/// Counters of an HTTP transport since its start, and two gauges.
 #[derive(Debug, Default)]
 pub struct TrafficCounters {
-    /// Responses by the first digit of their status, from 2xx to 5xx.
+    /// Responses by the first digit of the status, from 2xx to 5xx.
     pub responses: [AtomicU64; 4],
-    /// Requests answered with 429.
+    /// Responses with status 429.
     pub rate_limited: AtomicU64,
     pub failed_logins: AtomicU64,
-    /// Connections closed because there were too many.
+    /// Connections closed because of the connection limit.
     pub refused_connections: AtomicU64,
-    /// Connections that are open now.
+    /// Gauge: open connections.
     pub connections: AtomicU64,
-    /// Requests that run now.
+    /// Gauge: running requests.
     pub in_flight: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! Context of a write: caller, tool, reason and time.
+//! The context of a write: caller, tool, reason, time, audit and idempotency key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::identity::Caller;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
-/// The context of a write, for the log and the audit.
+/// The context of a write. The storage uses it for the audit row and the idempotency record.
 #[derive(Debug, Clone)]
 pub struct WriteContext {
     pub caller: Arc<Caller>,
@@ -19,11 +19,11 @@ pub struct WriteContext {
     /// The caller's `operation_description`.
     pub reason: String,
     pub correlation_id: String,
-    /// The modification time of the changed documents, if the storage records it.
+    /// The time of the write, and the modification time of the changed documents.
     pub at: Timestamp,
     /// `None` if the write is not audited.
     pub audited: Option<AuditScope>,
-    /// The key under which it may happen once.
+    /// The key under which the write may happen once.
     pub idempotency_key: Option<IdempotencyKey>,
 }
 
@@ -49,26 +49,31 @@ impl WriteContext {
         })
     }
 
-    /// Refuses a used key. Storages call this before the decision.
-    pub fn check_idempotency(&self, earlier: Option<IdempotencyRecord>) -> StoreResult<()> {
-        let used = earlier.filter(|earlier| earlier.is_valid_at(self.at));
-        used.map_or(Ok(()), |earlier| Err(StoreError::Repeated(Box::new(earlier))))
+    /// Rejects a key that is in use. A storage calls this before the decision.
+    pub fn check_idempotency(&self, record: Option<IdempotencyRecord>) -> StoreResult<()> {
+        match record {
+            Some(record) if record.is_valid_at(self.at) => {
+                Err(StoreError::Repeated(Box::new(record)))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// An audited call. Clones share their marks.
+/// The audit of one call. It measures the duration and records whether a commit has already
+/// written the audit row. Clones share this state.
 #[derive(Clone)]
 pub struct AuditScope {
     clock: Arc<dyn Clock>,
     started: Timestamp,
     written: Arc<AtomicBool>,
-    repeated: Arc<AtomicBool>,
+    replayed: Arc<AtomicBool>,
 }
 
 impl AuditScope {
     pub fn begin(clock: Arc<dyn Clock>) -> Self {
         let started = clock.now();
-        Self { clock, started, written: Arc::default(), repeated: Arc::default() }
+        Self { clock, started, written: Arc::default(), replayed: Arc::default() }
     }
 
     pub fn started(&self) -> Timestamp {
@@ -77,22 +82,23 @@ impl AuditScope {
 
     /// Microseconds since the call began.
     pub fn micros(&self) -> u64 {
-        let passed = self.clock.now().0.saturating_sub(self.started.0) / 1_000;
-        u64::try_from(passed).unwrap_or_default()
+        // The clock may be set back during the call.
+        let elapsed = self.clock.now().0.saturating_sub(self.started.0) / 1_000;
+        u64::try_from(elapsed).unwrap_or_default()
     }
 
-    /// Records that a commit wrote the call's row.
+    /// Records that a commit has written the audit row of the call.
     pub fn mark_written(&self) {
         self.written.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the call repeated the response of an earlier one.
+    /// Records that the call returned the stored response of an earlier one.
     pub fn mark_replayed(&self) {
-        self.repeated.store(true, Ordering::Relaxed);
+        self.replayed.store(true, Ordering::Relaxed);
     }
 
     pub fn is_replayed(&self) -> bool {
-        self.repeated.load(Ordering::Relaxed)
+        self.replayed.load(Ordering::Relaxed)
     }
 
     pub fn is_written(&self) -> bool {

@@ -1,12 +1,14 @@
-//! AGENTS.md: the placeholder, and the list under `## Sections`, which is derived from the existing
-//! sections. Edits change nothing else in the file.
+//! AGENTS.md: the content of a new file, and the list below `## Sections`.
+//!
+//! The list is derived from the existing sections. Updating it changes nothing else in the file.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
-use super::markdown::{self, Line, Mark, verbatim_lines};
+use super::markdown::{self, OutlineElement, SourceLine, verbatim_lines};
 use crate::bounded_types::one_line;
 
-/// The content of a new AGENTS.md, as specified.
+/// The content of a new AGENTS.md. Its text is specified.
 pub const PLACEHOLDER: &str = "\
 # Requirements
 
@@ -27,142 +29,171 @@ Requirements are organized into the following sections:
 
 ";
 
-const HEADING: &str = "Sections";
-const NONE_DEFINED: &str = "No sections defined yet.";
+const SECTIONS_HEADING: &str = "Sections";
+/// Replaces the list if there is no section.
+const EMPTY_LIST: &str = "No sections defined yet.";
 
-/// The existing sections: key and first heading.
+/// The existing sections: each key with the first heading of its section.
 pub type SectionTitles = BTreeMap<String, Option<String>>;
 
-/// AGENTS.md with an updated list; `None` if it is up to date.
+/// Returns AGENTS.md with an updated list; `None` if the list is up to date.
 pub fn with_sections(source: &str, sections: &SectionTitles) -> Option<String> {
-    let place = ListPlace::find(source);
-    let listed = place.listed(source);
-    let end = markdown::line_end(source);
-    let list = render(sections, &listed, end);
-    let edited = match place {
-        ListPlace::List { start, end } => format!("{}{list}{}", &source[..start], &source[end..]),
-        ListPlace::Missing { at } => {
+    let location = ListLocation::locate(source);
+    let listed = location.read_titles(source);
+    let line_end = markdown::line_end(source);
+    let list = render_list(sections, &listed, line_end);
+    let edited = match location {
+        ListLocation::List { start, end } => {
+            format!("{}{list}{}", &source[..start], &source[end..])
+        }
+        ListLocation::Missing { at } => {
             let (before, after) = (&source[..at], &source[at..]);
-            let gap = if after.trim().is_empty() {
+            let gap_after = if after.is_empty() {
+                line_end.to_owned()
+            } else if after.trim().is_empty() {
                 after.to_owned()
             } else {
-                format!("{end}{end}{}", after.trim_start())
+                format!("{line_end}{line_end}{}", after.trim_start())
             };
-            let gap = if gap.is_empty() { end.to_owned() } else { gap };
-            format!("{before}{end}{end}{list}{gap}")
+            format!("{before}{line_end}{line_end}{list}{gap_after}")
         }
-        ListPlace::NoHeading => {
+        ListLocation::NoHeading => {
             let content = source.trim_end();
-            let apart =
-                if content.trim_start_matches('\u{feff}').is_empty() { "" } else { &end.repeat(2) };
-            format!("{content}{apart}## {HEADING}{end}{end}{list}{end}")
+            let is_empty = content.trim_start_matches('\u{feff}').is_empty();
+            let gap = if is_empty { String::new() } else { line_end.repeat(2) };
+            format!("{content}{gap}## {SECTIONS_HEADING}{line_end}{line_end}{list}{line_end}")
         }
     };
-    // A hidden list would be added again at every call.
-    let readable = matches!(ListPlace::find(&edited), ListPlace::List { .. });
-    (edited != source && readable).then_some(edited)
+    // A list that does not parse again, such as one in an unclosed fence, would grow at every call.
+    let is_readable = matches!(ListLocation::locate(&edited), ListLocation::List { .. });
+    (edited != source && is_readable).then_some(edited)
 }
 
-/// Keys that AGENTS.md lists, with their titles.
+/// The keys in the list of AGENTS.md, with their titles.
 pub fn listed(source: &str) -> HashMap<String, String> {
-    ListPlace::find(source).listed(source)
+    ListLocation::locate(source).read_titles(source)
 }
 
-fn render(sections: &SectionTitles, listed: &HashMap<String, String>, end: &str) -> String {
-    let lines = sections.iter().filter_map(|(key, heading)| {
-        let title = listed.get(key).or(heading.as_ref()).map(|title| one_line(title));
-        let title = title.or_else(|| Some(capitalised(key))).filter(|title| !title.is_empty());
-        let line = format!("- {} (key: {key})", title.as_deref().unwrap_or(key));
-        // A key that its line does not give back is not listed.
-        let is_readable = item(&line).is_some_and(|(_, read)| read == key);
-        is_readable.then_some(line)
-    });
-    let lines: Vec<String> = lines.collect();
-    if lines.is_empty() { NONE_DEFINED.to_owned() } else { lines.join(end) }
+fn render_list(
+    sections: &SectionTitles,
+    listed: &HashMap<String, String>,
+    line_end: &str,
+) -> String {
+    let mut lines = Vec::new();
+    for (key, heading) in sections {
+        let title = match listed.get(key).or(heading.as_ref()) {
+            Some(title) => one_line(title),
+            None => title_from_key(key),
+        };
+        let title = if title.is_empty() { key } else { &title };
+        let line = format!("- {title} (key: {key})");
+        // A key that does not parse back, such as one with a bracket, is not listed.
+        if parse_list_item(&line).is_some_and(|(_, parsed)| parsed == key) {
+            lines.push(line);
+        }
+    }
+    if lines.is_empty() { EMPTY_LIST.to_owned() } else { lines.join(line_end) }
 }
 
-fn capitalised(key: &str) -> String {
-    let words = key.split(['_', '-', ' ']).filter(|word| !word.is_empty());
-    let capital = |word: &str| {
+/// `Code Quality` for `code_quality`.
+fn title_from_key(key: &str) -> String {
+    let mut title = String::with_capacity(key.len());
+    for word in key.split(['_', '-', ' ']) {
         let mut letters = word.chars();
-        letters.next().map(|first| first.to_uppercase().chain(letters).collect::<String>())
-    };
-    words.filter_map(capital).collect::<Vec<_>>().join(" ")
+        let Some(first) = letters.next() else { continue };
+        if !title.is_empty() {
+            title.push(' ');
+        }
+        title.extend(first.to_uppercase());
+        title.push_str(letters.as_str());
+    }
+    title
 }
 
-/// The place of the list, or for a new one.
-enum ListPlace {
-    /// From its first line to the end of its last, without that line's end.
+/// The location of the list, or of a new one.
+enum ListLocation {
+    /// From the start of the first line to the end of the last line, without its line end.
     List {
         start: usize,
         end: usize,
     },
-    /// The heading is there; the list goes to the end of its content.
+    /// A new list follows the content below the heading.
     Missing {
         at: usize,
     },
     NoHeading,
 }
 
-impl ListPlace {
-    fn find(source: &str) -> Self {
-        let outline = markdown::outline(source);
-        let is_ours =
-            |mark: &Mark<'_>| matches!(mark, Mark::Heading { level: 2, title: HEADING, .. });
-        let Some(at) = outline.marks.iter().position(is_ours) else {
+impl ListLocation {
+    fn locate(source: &str) -> Self {
+        let elements = markdown::parse_outline(source).elements;
+        let mut following = elements.iter().skip_while(|element| {
+            !matches!(element, OutlineElement::Heading { level: 2, title: SECTIONS_HEADING, .. })
+        });
+        let Some(OutlineElement::Heading { start, next, .. }) = following.next() else {
             return Self::NoHeading;
         };
-        let Mark::Heading { start, next, .. } = outline.marks[at] else {
-            return Self::NoHeading;
-        };
-        let is_heading = |mark: &&Mark<'_>| matches!(mark, Mark::Heading { .. });
-        let end = outline.marks[at + 1..].iter().find(is_heading).map_or(source.len(), Mark::start);
-        let lines: Vec<Line<'_>> =
-            markdown::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
+        let next_heading =
+            following.find(|element| matches!(element, OutlineElement::Heading { .. }));
+        let end = next_heading.map_or(source.len(), OutlineElement::start);
+        let lines: Vec<SourceLine<'_>> = markdown::source_lines(source)
+            .filter(|line| (*next..end).contains(&line.start))
+            .collect();
         let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
         let verbatim = verbatim_lines(&texts, false);
-        let is_entry = |at: usize| {
-            !verbatim[at] && (item(texts[at]).is_some() || texts[at].trim() == NONE_DEFINED)
-        };
-        let Some(first) = (0..lines.len()).find(|at| is_entry(*at)) else {
-            let content = source[start..end].trim_end();
-            return Self::Missing { at: start + content.len() };
-        };
-        // The list continues over its own lines and a gap to the next entry. Any other list below
-        // is not ours.
-        let mut last = first;
-        for (at, text) in texts.iter().enumerate().skip(first + 1) {
-            let adjacent = last == at - 1;
-            let continues = text.starts_with("  ") && !markdown::is_blank(text);
-            if is_entry(at) || (adjacent && (is_list_line(text) || continues)) {
-                last = at;
-            } else if !markdown::is_blank(text) {
-                break;
+
+        let mut list: Option<Range<usize>> = None;
+        for (at, text) in texts.iter().enumerate() {
+            let is_entry =
+                !verbatim[at] && (parse_list_item(text).is_some() || text.trim() == EMPTY_LIST);
+            match &mut list {
+                None if is_entry => list = Some(at..at),
+                None => {}
+                // The list includes its continuation lines, and blank lines before the next entry.
+                // Any other list below belongs to the author.
+                Some(list) => {
+                    let is_continuation = text.starts_with("  ") && !markdown::is_blank(text);
+                    let is_adjacent = list.end == at - 1;
+                    // Own lines of the author directly below an entry are part of the list.
+                    if is_entry || (is_adjacent && (is_list_line(text) || is_continuation)) {
+                        list.end = at;
+                    } else if !markdown::is_blank(text) {
+                        break;
+                    }
+                }
             }
         }
-        Self::List { start: lines[first].start, end: lines[last].end() }
+        match list {
+            Some(list) => Self::List { start: lines[list.start].start, end: lines[list.end].end() },
+            None => Self::Missing { at: start + source[*start..end].trim_end().len() },
+        }
     }
 
-    fn listed(&self, source: &str) -> HashMap<String, String> {
-        let Self::List { start, end } = *self else {
-            return HashMap::new();
-        };
-        let items = markdown::lines(&source[start..end]).filter_map(|line| item(line.text));
-        items.map(|(title, key)| (key.to_owned(), title.to_owned())).collect()
+    fn read_titles(&self, source: &str) -> HashMap<String, String> {
+        let mut titles = HashMap::new();
+        if let Self::List { start, end } = *self {
+            for line in markdown::source_lines(&source[start..end]) {
+                if let Some((title, key)) = parse_list_item(line.text) {
+                    titles.insert(key.to_owned(), title.to_owned());
+                }
+            }
+        }
+        titles
     }
 }
 
 fn is_list_line(text: &str) -> bool {
     let text = text.trim_start();
-    text.starts_with(['-', '*', '+']) && markdown::list_item(text).is_some()
+    text.starts_with(['-', '*', '+']) && markdown::list_marker_width(text).is_some()
 }
 
 /// Title and key of a line `- {Title} (key: {key})`.
-fn item(line: &str) -> Option<(&str, &str)> {
+fn parse_list_item(line: &str) -> Option<(&str, &str)> {
     if !is_list_line(line) {
         return None;
     }
     let text = line.trim_start()[1..].trim();
+    // From the right, because a title may contain the same words.
     let (title, key) = text.strip_suffix(')')?.rsplit_once("(key:")?;
     let key = key.trim().trim_matches('`').trim();
     let title = title.trim();
@@ -186,7 +217,7 @@ mod tests {
 
     // S1: S.3.5, D.3.5, T.3.4
     #[test]
-    fn only_the_list_is_rebuilt_sorted_by_key_and_known_titles_stay() {
+    fn list_update_sorts_by_key_and_keeps_titles() {
         check(
             PLACEHOLDER,
             &[("tools", Some("Tool list")), ("general", Some("Other")), ("my_own-key", None)],
@@ -204,7 +235,7 @@ mod tests {
 
     // S1: S.3.5, D.3.5
     #[test]
-    fn no_section_is_said_and_replaced_again() {
+    fn list_without_sections_has_a_placeholder() {
         let none = "## Sections\r\n\r\nNo sections defined yet.\r\n\r\nThe end\r\n";
         let some = "## Sections\r\n\r\n- A (key: a)\r\n- B (key: b)\r\n\r\nThe end\r\n";
         check(some, &[], none);
@@ -213,7 +244,7 @@ mod tests {
 
     // S1: S.3.5
     #[test]
-    fn a_missing_heading_or_list_is_added_at_its_end() {
+    fn missing_heading_or_list_is_added() {
         check(
             "# Mine\n\nprose",
             &[("a", None)],
@@ -235,7 +266,7 @@ mod tests {
 
     // S1: S.3.5
     #[test]
-    fn a_page_never_grows_by_being_written_again() {
+    fn list_update_twice_changes_nothing() {
         for source in ["```\nx", "<!--\n", "## Sections\n\n- A (key: a)\n"] {
             for key in ["a", "_", "-", "`", "x(key:", "m "] {
                 let sections = titles(&[(key, None)]);
@@ -247,7 +278,7 @@ mod tests {
 
     // S1: S.3.5
     #[test]
-    fn an_example_in_a_fence_and_a_list_of_one_s_own_stay() {
+    fn list_update_keeps_fences_and_other_lists() {
         let fence = "```\n- Title (key: key)\n```";
         let own = "- My note\n- [ ] a task";
         let page = |list| format!("## Sections\n\n{fence}\n\n{list}\n\n{own}\n");
@@ -256,7 +287,7 @@ mod tests {
 
     // S1: S.3.5
     #[test]
-    fn a_heading_of_the_section_gives_the_title_on_one_line() {
+    fn list_title_is_the_section_heading_on_one_line() {
         check(
             "## Sections\n\nNo sections defined yet.\n",
             &[("a", Some("Two\nlines"))],

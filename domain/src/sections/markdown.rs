@@ -1,4 +1,4 @@
-//! Line-based markdown parser for headings, requirement markers, fences and comments, after
+//! Line-based Markdown parser for headings, requirement markers, code fences and comments, after
 //! `CommonMark` 0.31.
 //!
 //! Text inside a fence is not structure. A fence in a list item ends with the item. A line of `---`
@@ -6,23 +6,21 @@
 
 use std::collections::HashMap;
 
-/// A structural element of a section file.
+/// A structural element of a section file. Positions are byte offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mark<'a> {
+pub(crate) enum OutlineElement<'a> {
     Heading {
         start: usize,
+        /// Start of the line after the heading.
         next: usize,
         level: usize,
         title: &'a str,
     },
     /// `**{token}.** text`; the token may be an invalid index.
-    Marker {
-        start: usize,
-        token: &'a str,
-    },
+    Marker { start: usize, token: &'a str },
 }
 
-impl Mark<'_> {
+impl OutlineElement<'_> {
     pub(crate) fn start(&self) -> usize {
         match self {
             Self::Heading { start, .. } | Self::Marker { start, .. } => *start,
@@ -30,94 +28,108 @@ impl Mark<'_> {
     }
 }
 
-/// All marks of a file in order, and the start of an unclosed fence or comment.
+/// The structural elements of a file, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Outline<'a> {
-    pub(crate) marks: Vec<Mark<'a>>,
-    pub(crate) open: Option<usize>,
+    pub(crate) elements: Vec<OutlineElement<'a>>,
+    /// Start of an unclosed fence or comment, which hides all elements below it.
+    pub(crate) unclosed_at: Option<usize>,
 }
 
-pub(crate) fn outline(source: &str) -> Outline<'_> {
-    let mut scanner = Scanner::new(source);
-    let marks = scanner.marks().collect();
-    Outline { marks, open: scanner.open.map(|(_, start)| start) }
+pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
+    let mut scanner = OutlineScanner::new(source);
+    let marks = scanner.scan_elements().collect();
+    Outline { elements: marks, unclosed_at: scanner.open_block.map(|(_, start)| start) }
 }
 
-/// The first heading of a file.
-pub fn title(source: &str) -> Option<&str> {
-    Scanner::new(source).marks().find_map(|mark| match mark {
-        Mark::Heading { title, .. } if !title.is_empty() => Some(title),
+/// The title of the first heading that has one.
+pub fn first_heading(source: &str) -> Option<&str> {
+    OutlineScanner::new(source).scan_elements().find_map(|element| match element {
+        OutlineElement::Heading { title, .. } if !title.is_empty() => Some(title),
         _ => None,
     })
 }
 
-struct Scanner<'a> {
+struct OutlineScanner<'a> {
     source: &'a str,
     /// The open fence or comment and its start.
-    open: Option<(Verbatim, usize)>,
-    list: List,
-    paragraph: Paragraph,
+    open_block: Option<(VerbatimBlock, usize)>,
+    list: ListContext,
+    preceding: PrecedingBlock,
 }
 
-/// The block above a line, which `---` may underline.
-enum Paragraph {
+/// The block above a line. A line of `---` or `===` turns a paragraph into a heading.
+enum PrecedingBlock {
     None,
-    /// Start of a paragraph that may become a heading.
-    Plain(usize),
-    /// A list, quote, table or requirement, which can't be underlined.
+    /// A paragraph and its start.
+    Paragraph(usize),
+    /// A list, quote, table or requirement.
     Other,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> OutlineScanner<'a> {
     fn new(source: &'a str) -> Self {
-        Self { source, open: None, list: List::default(), paragraph: Paragraph::None }
+        Self {
+            source,
+            open_block: None,
+            list: ListContext::default(),
+            preceding: PrecedingBlock::None,
+        }
     }
 
-    fn marks(&mut self) -> impl Iterator<Item = Mark<'a>> {
-        let body = front_matter_end(self.source);
-        let lines = lines(self.source).skip_while(move |line| line.start < body);
-        lines.filter_map(|line| self.mark(line))
+    fn scan_elements(&mut self) -> impl Iterator<Item = OutlineElement<'a>> {
+        let body_start = front_matter_end(self.source);
+        let lines = source_lines(self.source).skip_while(move |line| line.start < body_start);
+        lines.filter_map(|line| self.scan_line(line))
     }
 
-    fn mark(&mut self, line: Line<'a>) -> Option<Mark<'a>> {
-        let Line { start, text, next } = line;
-        if let Some((open, _)) = self.open {
-            match open.step(text) {
-                Step::Inside => return None,
-                Step::Last => {
-                    self.open = None;
+    fn scan_line(&mut self, line: SourceLine<'a>) -> Option<OutlineElement<'a>> {
+        let SourceLine { start, text, next } = line;
+        // Nothing inside a block is structure.
+        if let Some((block, _)) = self.open_block {
+            match block.position_of(text) {
+                LinePosition::Inside => return None,
+                LinePosition::Closing => {
+                    self.open_block = None;
                     return None;
                 }
-                Step::Past => self.open = None,
+                LinePosition::Outside => self.open_block = None,
             }
         }
-        self.list.pass(text);
-        // Most lines are prose, which the first byte tells.
+        self.list.observe_line(text);
+        // Fast path: most lines are prose, and no structure begins with a letter.
         if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
-            if matches!(self.paragraph, Paragraph::None) {
-                self.paragraph = Paragraph::Plain(start);
+            if matches!(self.preceding, PrecedingBlock::None) {
+                self.preceding = PrecedingBlock::Paragraph(start);
             }
             return None;
         }
-        if let Some(token) = marker(text) {
-            self.paragraph = Paragraph::Other;
-            return Some(Mark::Marker { start, token });
+        // A requirement cannot become a heading by the line below it.
+        if let Some(token) = parse_marker(text) {
+            self.preceding = PrecedingBlock::Other;
+            return Some(OutlineElement::Marker { start, token });
         }
         if let Some((level, title)) = heading(text) {
-            self.paragraph = Paragraph::None;
-            return Some(Mark::Heading { start, next, level, title });
+            self.preceding = PrecedingBlock::None;
+            return Some(OutlineElement::Heading { start, next, level, title });
         }
-        if let (Some(level), &Paragraph::Plain(start)) = (underline(text), &self.paragraph) {
-            self.paragraph = Paragraph::None;
-            let title = self.source[start..line.start].trim();
-            return Some(Mark::Heading { start, next, level, title });
+        if let PrecedingBlock::Paragraph(title_start) = self.preceding
+            && let Some(level) = underline_level(text)
+        {
+            self.preceding = PrecedingBlock::None;
+            let title = self.source[title_start..start].trim();
+            return Some(OutlineElement::Heading { start: title_start, next, level, title });
         }
-        self.open = Verbatim::opened_by(text, self.list).map(|open| (open, start));
-        if is_blank(text) || self.open.is_some() {
-            self.paragraph = Paragraph::None;
-        } else if matches!(self.paragraph, Paragraph::None) && !is_thematic_break(text) {
-            let other = opens_a_block(text);
-            self.paragraph = if other { Paragraph::Other } else { Paragraph::Plain(start) };
+        self.open_block = VerbatimBlock::opened_by(text, self.list).map(|block| (block, start));
+        if is_blank(text) || self.open_block.is_some() {
+            self.preceding = PrecedingBlock::None;
+        // Other lines continue the block above.
+        } else if matches!(self.preceding, PrecedingBlock::None) && !is_thematic_break(text) {
+            self.preceding = if opens_block(text) {
+                PrecedingBlock::Other
+            } else {
+                PrecedingBlock::Paragraph(start)
+            };
         }
         None
     }
@@ -125,27 +137,34 @@ impl<'a> Scanner<'a> {
 
 /// Start of the text after the front matter; 0 without front matter.
 fn front_matter_end(source: &str) -> usize {
-    let mut lines = lines(source);
+    let mut lines = source_lines(source);
     if lines.next().is_none_or(|first| first.text.trim_end() != "---") {
         return 0;
     }
-    // With a requirement inside, the two lines are thematic breaks.
-    let end = lines.find(|line| line.text.trim_end() == "---" || marker(line.text).is_some());
-    end.filter(|line| marker(line.text).is_none()).map_or(0, |line| line.next)
+    for line in lines {
+        if parse_marker(line.text).is_some() {
+            // Front matter contains no requirement: the first line is a thematic break.
+            return 0;
+        }
+        if line.text.trim_end() == "---" {
+            return line.next;
+        }
+    }
+    0
 }
 
-/// The token of a line `**{token}.** text`, valid as an index or not.
-pub(crate) fn marker(line: &str) -> Option<&str> {
+/// The token of a line `**{token}.** text`. The token may be an invalid index.
+pub(crate) fn parse_marker(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("**")?;
     let end = memchr::memchr(b'*', rest.as_bytes())?;
     let token = rest[..end].strip_suffix('.')?;
     let text = rest[end..].strip_prefix("**")?;
     let is_token = !token.is_empty() && !token.contains(char::is_whitespace);
-    let is_apart = text.is_empty() || text.starts_with([' ', '\t']);
-    (is_token && is_apart).then_some(token)
+    let is_separated = text.is_empty() || text.starts_with([' ', '\t']);
+    (is_token && is_separated).then_some(token)
 }
 
-/// Level and title of an ATX heading.
+/// Level and title of an ATX heading, such as `## Title`.
 pub fn heading(line: &str) -> Option<(usize, &str)> {
     let text = strip_indent(line)?;
     let rest = text.trim_start_matches('#');
@@ -154,58 +173,67 @@ pub fn heading(line: &str) -> Option<(usize, &str)> {
         return None;
     }
     let title = rest.trim();
-    let unclosed = title.trim_end_matches('#');
-    let closed = unclosed.is_empty() || unclosed.ends_with([' ', '\t']);
-    Some((level, if closed { unclosed.trim_end() } else { title }))
-}
-
-/// The heading level of an underline `===` or `---`.
-pub(crate) fn underline(line: &str) -> Option<usize> {
-    let text = strip_indent(line)?.trim_end_matches([' ', '\t']);
-    let all = |c| !text.is_empty() && text.bytes().all(|b| b == c);
-    if all(b'=') {
-        Some(1)
-    } else if all(b'-') {
-        Some(2)
+    // Trailing `#` after a space are not part of the title.
+    let without_closing = title.trim_end_matches('#');
+    if without_closing.is_empty() || without_closing.ends_with([' ', '\t']) {
+        Some((level, without_closing.trim_end()))
     } else {
-        None
+        Some((level, title))
     }
 }
 
+/// The heading level of an underline: 1 for `===`, 2 for `---`.
+pub(crate) fn underline_level(line: &str) -> Option<usize> {
+    let text = strip_indent(line)?.trim_end_matches([' ', '\t']);
+    let first = *text.as_bytes().first()?;
+    if text.bytes().any(|byte| byte != first) {
+        return None;
+    }
+    match first {
+        b'=' => Some(1),
+        b'-' => Some(2),
+        _ => None,
+    }
+}
+
+/// True for three or more `-`, `*` or `_`.
 fn is_thematic_break(line: &str) -> bool {
-    let mut marks = line.bytes().filter(|b| !matches!(b, b' ' | b'\t'));
-    let Some(first) = marks.next().filter(|b| matches!(b, b'-' | b'*' | b'_')) else {
-        return false;
-    };
-    let mut count = 1;
-    marks.all(|b| {
+    let mut first = None;
+    let mut count = 0_usize;
+    for byte in line.bytes() {
+        match (byte, first) {
+            (b' ' | b'\t', _) => continue,
+            (b'-' | b'*' | b'_', None) => first = Some(byte),
+            (_, Some(first)) if byte == first => {}
+            _ => return false,
+        }
         count += 1;
-        b == first
-    }) && count >= 3
+    }
+    count >= 3
 }
 
-fn opens_a_block(line: &str) -> bool {
+fn opens_block(line: &str) -> bool {
     strip_indent(line)
-        .is_none_or(|text| text.starts_with(['>', '|', '<']) || list_item(text).is_some())
+        .is_none_or(|text| text.starts_with(['>', '|', '<']) || list_marker_width(text).is_some())
 }
 
-fn indent(line: &str) -> usize {
+fn indent_width(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Indentation of the current list item's content; 0 outside of lists.
+/// The indentation of the current list item's content; 0 outside of lists.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct List(usize);
+pub(crate) struct ListContext(usize);
 
-impl List {
-    pub(crate) fn pass(&mut self, line: &str) {
+impl ListContext {
+    pub(crate) fn observe_line(&mut self, line: &str) {
         if is_blank(line) {
             return;
         }
-        let at = indent(line);
-        match list_item(&line[at..]) {
-            Some(width) => self.0 = at + width,
-            None if at < self.0 => self.0 = 0,
+        let indent = indent_width(line);
+        match list_marker_width(&line[indent..]) {
+            Some(width) => self.0 = indent + width,
+            None if indent < self.0 => self.0 = 0,
             None => {}
         }
     }
@@ -213,145 +241,158 @@ impl List {
 
 /// An open code fence or comment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Verbatim {
-    /// `inside` is the indentation of the surrounding list item's content. A line with less ends
-    /// the item and the fence.
+pub(crate) enum VerbatimBlock {
     Fence {
         mark: u8,
         length: usize,
-        inside: usize,
+        /// Indentation of the surrounding list item's content. A line with less indentation ends
+        /// the item and the fence.
+        item_indent: usize,
     },
     Comment,
 }
 
-/// The position of a line relative to an open [`Verbatim`].
-pub(crate) enum Step {
+/// The position of a line relative to an open [`VerbatimBlock`].
+pub(crate) enum LinePosition {
     Inside,
-    Last,
-    Past,
+    /// The last line of the block.
+    Closing,
+    Outside,
 }
 
-impl Verbatim {
-    /// A comment that ends on its own line opens nothing.
-    pub(crate) fn opened_by(line: &str, list: List) -> Option<Self> {
-        let at = indent(line);
-        let inside = if at >= list.0 { list.0 } else { 0 };
-        let behind_item = list_item(&line[at..]).map_or(0, |width| at + width);
-        let text = match behind_item {
-            0 if at - inside <= 3 => &line[at..],
-            0 => return None,
-            behind => line.get(behind..)?.trim_start_matches(' '),
+impl VerbatimBlock {
+    /// Returns the block that a line opens. A comment that ends on the same line opens none.
+    pub(crate) fn opened_by(line: &str, list: ListContext) -> Option<Self> {
+        let indent = indent_width(line);
+        let mut item_indent = if indent >= list.0 { list.0 } else { 0 };
+        let text = if let Some(width) = list_marker_width(&line[indent..]) {
+            // The block is on the first line of a list item.
+            let content_indent = indent + width;
+            item_indent = item_indent.max(content_indent);
+            line.get(content_indent..)?.trim_start_matches(' ')
+        } else if indent - item_indent <= 3 {
+            &line[indent..]
+        } else {
+            return None;
         };
         if let Some(comment) = text.strip_prefix("<!--") {
             return (!comment.contains("-->")).then_some(Self::Comment);
         }
-        let mark = *text.as_bytes().first().filter(|b| matches!(b, b'`' | b'~'))?;
-        let length = text.bytes().take_while(|b| *b == mark).count();
-        let info = &text[length..];
-        let opens = length >= 3 && !(mark == b'`' && info.contains('`'));
-        opens.then_some(Self::Fence { mark, length, inside: inside.max(behind_item) })
+        let mark = *text.as_bytes().first().filter(|byte| matches!(byte, b'`' | b'~'))?;
+        let length = text.bytes().take_while(|byte| *byte == mark).count();
+        // Three backticks with a fourth on the line are inline code.
+        let has_inline_code = mark == b'`' && text[length..].contains('`');
+        (length >= 3 && !has_inline_code).then_some(Self::Fence { mark, length, item_indent })
     }
 
-    pub(crate) fn step(self, line: &str) -> Step {
-        let Self::Fence { mark, length, inside } = self else {
-            return if line.contains("-->") { Step::Last } else { Step::Inside };
+    pub(crate) fn position_of(self, line: &str) -> LinePosition {
+        let Self::Fence { mark, length, item_indent } = self else {
+            return if line.contains("-->") { LinePosition::Closing } else { LinePosition::Inside };
         };
-        let at = indent(line);
-        if at < inside && !is_blank(line) {
-            return Step::Past;
+        let indent = indent_width(line);
+        if indent < item_indent && !is_blank(line) {
+            return LinePosition::Outside;
         }
-        let text = &line[at..];
-        let closing = text.bytes().take_while(|b| *b == mark).count();
-        let closes = closing >= length && is_blank(&text[closing..]) && at - inside.min(at) <= 3;
-        if closes { Step::Last } else { Step::Inside }
+        let text = &line[indent..];
+        let closing_length = text.bytes().take_while(|byte| *byte == mark).count();
+        let closes = closing_length >= length
+            && is_blank(&text[closing_length..])
+            // More indentation makes the line part of the code.
+            && indent.saturating_sub(item_indent) <= 3;
+        if closes { LinePosition::Closing } else { LinePosition::Inside }
     }
 }
 
-/// Marks the lines inside closed fences and comments. With `behind_marker`, the first line follows
-/// a marker and opens nothing.
-pub(crate) fn verbatim_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
+/// Marks the lines inside closed fences and comments. With `after_marker`, the first line follows
+/// a requirement marker and opens nothing.
+pub(crate) fn verbatim_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
     let mut verbatim = vec![false; lines.len()];
-    let mut list = List::default();
-    let mut never = NeverClosed::default();
-    let mut at = usize::from(behind_marker);
+    let mut list = ListContext::default();
+    let mut unclosed = UnclosedBlocks::default();
+    let mut at = usize::from(after_marker);
     while at < lines.len() {
-        list.pass(lines[at]);
-        let open = Verbatim::opened_by(lines[at], list).filter(|open| !never.holds(*open));
-        match open.map(|open| (open, closed_at(lines, at, open))) {
-            Some((_, Some(end))) => {
-                verbatim[at..end].fill(true);
-                at = end;
+        list.observe_line(lines[at]);
+        let mut next = at + 1;
+        if let Some(block) = VerbatimBlock::opened_by(lines[at], list)
+            && !unclosed.contains(block)
+        {
+            match closing_line_end(lines, at, block) {
+                Some(end) => {
+                    verbatim[at..end].fill(true);
+                    next = end;
+                }
+                None => unclosed.insert(block),
             }
-            Some((open, None)) => {
-                never.learn(open);
-                at += 1;
-            }
-            None => at += 1,
         }
+        at = next;
     }
     verbatim
 }
 
-/// Openings without a closing line below, so that the search for it is not repeated.
+/// Blocks without a closing line. Keeps the scan linear: no search for a closing line is repeated.
 #[derive(Default)]
-struct NeverClosed {
-    comment: bool,
-    /// By mark and indentation: from this length on.
+struct UnclosedBlocks {
+    has_comment: bool,
+    /// Shortest unclosed fence by mark and indentation.
     fences: HashMap<(u8, usize), usize>,
 }
 
-impl NeverClosed {
-    fn holds(&self, open: Verbatim) -> bool {
-        match open {
-            Verbatim::Comment => self.comment,
-            Verbatim::Fence { mark, length, inside } => {
-                self.fences.get(&(mark, inside)).is_some_and(|never| length >= *never)
+impl UnclosedBlocks {
+    fn contains(&self, block: VerbatimBlock) -> bool {
+        match block {
+            VerbatimBlock::Comment => self.has_comment,
+            VerbatimBlock::Fence { mark, length, item_indent } => {
+                self.fences.get(&(mark, item_indent)).is_some_and(|shortest| length >= *shortest)
             }
         }
     }
 
-    fn learn(&mut self, open: Verbatim) {
-        match open {
-            Verbatim::Comment => self.comment = true,
-            Verbatim::Fence { mark, length, inside } => {
-                self.fences.insert((mark, inside), length);
+    fn insert(&mut self, block: VerbatimBlock) {
+        match block {
+            VerbatimBlock::Comment => self.has_comment = true,
+            VerbatimBlock::Fence { mark, length, item_indent } => {
+                self.fences.insert((mark, item_indent), length);
             }
         }
     }
 }
 
-/// End of the lines that were opened at `at`; `None` if never closed.
-fn closed_at(lines: &[&str], at: usize, open: Verbatim) -> Option<usize> {
-    let rest = lines.iter().enumerate().skip(at + 1);
-    rest.map(|(at, line)| (at, open.step(line))).find_map(|(at, step)| match step {
-        Step::Inside => None,
-        Step::Last => Some(at + 1),
-        Step::Past => Some(at),
-    })
+/// End of the block that opens at line `at`; `None` if it is not closed.
+fn closing_line_end(lines: &[&str], at: usize, block: VerbatimBlock) -> Option<usize> {
+    for (at, line) in lines.iter().enumerate().skip(at + 1) {
+        match block.position_of(line) {
+            LinePosition::Inside => {}
+            LinePosition::Closing => return Some(at + 1),
+            LinePosition::Outside => return Some(at),
+        }
+    }
+    None
 }
 
 /// True if the line opens a fence or a comment outside of lists.
 pub(crate) fn opens_verbatim(line: &str) -> bool {
-    Verbatim::opened_by(line, List::default()).is_some()
+    VerbatimBlock::opened_by(line, ListContext::default()).is_some()
 }
 
 /// A line without its line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
+pub(crate) struct SourceLine<'a> {
     pub(crate) start: usize,
     pub(crate) text: &'a str,
+    /// Start of the next line.
     pub(crate) next: usize,
 }
 
-impl Line<'_> {
+impl SourceLine<'_> {
     pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 }
 
-/// The lines of `source`. LF, CRLF and a lone CR end a line; a BOM is skipped.
-pub(crate) fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
+/// The lines of a text without its BOM. LF, CRLF and a lone CR end a line.
+pub(crate) fn source_lines(source: &str) -> impl Iterator<Item = SourceLine<'_>> {
     let bytes = source.as_bytes();
+    // The BOM is not part of the first line.
     let mut at = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     std::iter::from_fn(move || {
         if at >= bytes.len() {
@@ -360,18 +401,19 @@ pub(crate) fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
         let start = at;
         let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(bytes.len(), |i| start + i);
         at = match bytes.get(end..) {
+            // CRLF is one line end.
             Some([b'\r', b'\n', ..]) => end + 2,
             Some([_, ..]) => end + 1,
             _ => end,
         };
-        Some(Line { start, text: &source[start..end], next: at })
+        Some(SourceLine { start, text: &source[start..end], next: at })
     })
 }
 
 /// The most frequent line end; LF by default.
 pub(crate) fn line_end(source: &str) -> &'static str {
     let (mut lf, mut crlf, mut cr) = (0_usize, 0_usize, 0_usize);
-    for line in lines(source) {
+    for line in source_lines(source) {
         match &source[line.end()..line.next] {
             "\n" => lf += 1,
             "\r\n" => crlf += 1,
@@ -388,12 +430,12 @@ pub(crate) fn line_end(source: &str) -> &'static str {
     }
 }
 
-/// The numbers of the lines at rising offsets, counted from 1.
+/// The 1-based numbers of the lines at ascending byte offsets.
 pub(crate) fn line_numbers(
     source: &str,
     offsets: impl Iterator<Item = usize>,
 ) -> impl Iterator<Item = usize> {
-    let mut lines = lines(source).zip(1..).peekable();
+    let mut lines = source_lines(source).zip(1..).peekable();
     offsets.map(move |offset| {
         while lines.next_if(|(line, _)| line.next <= offset).is_some() {}
         lines.peek().map_or(1, |(_, number)| *number)
@@ -404,27 +446,28 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|b| b == b' ' || b == b'\t')
 }
 
-/// Up to three spaces may stand before a block's first character.
+/// The text after the indentation; `None` for more than three spaces, which make a code block.
 pub(crate) fn strip_indent(text: &str) -> Option<&str> {
     let stripped = text.trim_start_matches(' ');
     (text.len() - stripped.len() <= 3 && !stripped.starts_with('\t')).then_some(stripped)
 }
 
-/// Width of a list item's marker with the space after it.
-pub(crate) fn list_item(text: &str) -> Option<usize> {
+/// The width of a list item's marker, including the space after it.
+pub(crate) fn list_marker_width(text: &str) -> Option<usize> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let mark = match (digits, text.as_bytes().get(digits)?) {
+    let marker = match (digits, text.as_bytes().get(digits)?) {
         (0, b'-' | b'*' | b'+') => 1,
         (1..=9, b'.' | b')') => digits + 1,
         _ => return None,
     };
-    let rest = &text[mark..];
+    let rest = &text[marker..];
     let space = rest.len() - rest.trim_start_matches([' ', '\t']).len();
-    match (rest.is_empty(), space) {
-        (true, _) => Some(mark),
-        (_, 0) => None,
-        (_, 1..=4) => Some(mark + space),
-        _ => Some(mark + 1),
+    match space {
+        _ if rest.is_empty() => Some(marker),
+        0 => None,
+        1..=4 => Some(marker + space),
+        // More than four spaces begin indented code after one space.
+        _ => Some(marker + 1),
     }
 }
 
@@ -432,20 +475,20 @@ pub(crate) fn list_item(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    #[track_caller]
     fn check(source: &str, expected: &[&str]) {
-        let found: Vec<String> = outline(source)
-            .marks
-            .iter()
-            .map(|mark| match mark {
-                Mark::Heading { level, title, .. } => format!("h{level} {title}"),
-                Mark::Marker { token, .. } => (*token).to_owned(),
-            })
-            .collect();
+        let mut found = Vec::new();
+        for element in parse_outline(source).elements {
+            found.push(match element {
+                OutlineElement::Heading { level, title, .. } => format!("h{level} {title}"),
+                OutlineElement::Marker { token, .. } => token.to_owned(),
+            });
+        }
         assert_eq!(found, expected, "{source:?}");
     }
 
     #[test]
-    fn headings_and_markers_are_found_whatever_the_line_end() {
+    fn outline_is_the_same_for_any_line_end() {
         for end in ["\n", "\r\n", "\r"] {
             let source = ["# A", "", "**1.** one", "## B ##", "**R.1.**", "text"].join(end);
             check(&source, &["h1 A", "1", "h2 B", "R.1"]);
@@ -455,13 +498,13 @@ mod tests {
     }
 
     #[test]
-    fn fences_hide_structure() {
+    fn fence_hides_structure() {
         check("```\n# no\n**1.** no\n````\n**2.** yes", &["2"]);
         check("~~~ a`b\n**1.** no\n```\n~~~\n**2.** yes", &["2"]);
         check("``` a`b\n**1.** no fence above", &["1"]);
         check("    ```\n**1.** code above is indented", &["1"]);
         check("```\n**1.** never closed", &[]);
-        assert_eq!(outline("a\n\n```\nb").open, Some(3));
+        assert_eq!(parse_outline("a\n\n```\nb").unclosed_at, Some(3));
         check("**1.** a\n\n- ```\n  **9.** no\n  ```\n\n**2.** b", &["1", "2"]);
         check("- a\n  ```\n  code\n**1.** left the list", &["1"]);
         check("10. a\n\n    ```\n    # no\n    ```\n# yes", &["h1 yes"]);
@@ -469,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn underlined_headings_are_told_from_rules_lists_and_tables() {
+    fn underline_is_a_heading_only_below_a_paragraph() {
         check("Title\n=====\n\nMore\nwords\n---", &["h1 Title", "h2 More\nwords"]);
         check("- item\n---\n\n> quote\n---\n\n| a |\n|---|", &[]);
         check("**1.** text\n---\n\n---\n---", &["1"]);
@@ -478,13 +521,13 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_text() {
+    fn invalid_marker_or_heading_is_text() {
         check("** 1.** a\n**1**. b\n**1.**c\n**a b.** d\n**.** e\n #x\n#######  y", &[]);
         check("**1\u{200b}.** odd token ends the one before", &["1\u{200b}"]);
     }
 
     #[test]
-    fn the_line_end_of_the_majority_counts() {
+    fn line_end_is_the_most_frequent_one() {
         assert_eq!(line_end("a\r\nb\r\nc\n"), "\r\n");
         assert_eq!(line_end("a\r\nb\nc\n"), "\n");
         assert_eq!(line_end("one line"), "\n");

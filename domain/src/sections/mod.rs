@@ -1,7 +1,7 @@
-//! Requirement sections in markdown: parsed losslessly, edited by splicing.
+//! Requirement sections in Markdown: parsed without loss, edited by replacing byte ranges.
 //!
-//! Every edit copies the rest byte for byte: headings, prose, comments, line ends, BOM, the missing
-//! last newline.
+//! Every edit keeps all other bytes: headings, prose, comments, line ends, BOM, a missing final
+//! line end.
 
 pub mod instructions;
 mod markdown;
@@ -13,8 +13,8 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use markdown::{Mark, Outline};
-pub use markdown::{heading, title};
+use markdown::{Outline, OutlineElement};
+pub use markdown::{first_heading, heading};
 use requirement_index::Index;
 
 use crate::diagnostic::Diagnostic;
@@ -24,7 +24,7 @@ pub const MAX_TEXT: usize = 10_000;
 
 pub const MAX_REQUIREMENTS: usize = 50_000;
 
-/// The response for a missing section, as specified.
+/// The response for an empty section. Its text is specified.
 pub const NO_REQUIREMENTS: &str = "No requirements in this section.";
 pub const SECTION_NOT_FOUND: &str = "Section not found.";
 pub const REQUIREMENT_NOT_FOUND: &str = "Requirement not found.";
@@ -37,10 +37,10 @@ pub struct Section<'a> {
     requirements: Vec<Requirement<'a>>,
 }
 
-/// One numbered clause of a section.
+/// One numbered requirement of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement<'a> {
-    /// In the file's spelling.
+    /// As spelled in the file.
     pub index: &'a str,
     /// From the marker to the end of the last non-blank line.
     block: Range<usize>,
@@ -58,15 +58,17 @@ pub struct DeleteOutcome {
 }
 
 impl<'a> Section<'a> {
-    /// Parses a file's text; a missing file is empty.
+    /// Parses a section; the text of a missing file is empty.
     pub fn of(source: &'a str) -> Self {
-        let outline = markdown::outline(source);
+        let outline = markdown::parse_outline(source);
         let mut requirements = Vec::new();
-        let ends = outline.marks.iter().skip(1).map(Mark::start).chain([source.len()]);
-        for (mark, end) in outline.marks.iter().zip(ends) {
-            if let Mark::Marker { start, token } = *mark
+        for (position, element) in outline.elements.iter().enumerate() {
+            // A malformed marker ends the requirement above and begins none.
+            if let OutlineElement::Marker { start, token } = *element
                 && requirement_index::is_well_formed(token)
             {
+                let next = outline.elements.get(position + 1);
+                let end = next.map_or(source.len(), OutlineElement::start);
                 let block = start..content_end(source, start..end);
                 requirements.push(Requirement { index: token, block });
             }
@@ -78,14 +80,19 @@ impl<'a> Section<'a> {
         &self.requirements
     }
 
-    /// The first requirement with this index, compared by value.
+    /// The first requirement with this index. Indices are compared by value: `01` equals `1`.
     pub fn find(&self, index: &str) -> Option<&Requirement<'a>> {
-        self.requirements
-            .iter()
-            .find(|r| requirement_index::compare(r.index, index) == Ordering::Equal)
+        Some(&self.requirements[self.position_of(index)?])
     }
 
-    /// A requirement as stored, with its marker.
+    fn position_of(&self, index: &str) -> Option<usize> {
+        let mut requirements = self.requirements.iter();
+        requirements.position(|requirement| {
+            requirement_index::compare_indices(requirement.index, index) == Ordering::Equal
+        })
+    }
+
+    /// A requirement as stored, including its marker.
     pub fn stored(&self, requirement: &Requirement<'_>) -> &'a str {
         &self.source[requirement.block.clone()]
     }
@@ -93,109 +100,119 @@ impl<'a> Section<'a> {
     /// A requirement's text without marker and escapes, with LF line ends.
     pub fn text(&self, requirement: &Requirement<'_>) -> String {
         let stored = self.stored(requirement);
-        let behind_marker = &stored[requirement.index.len() + "**.**".len()..];
-        let text = behind_marker.replace("\r\n", "\n").replace('\r', "\n");
+        // Readers get LF only, on every platform.
+        let after_marker = &stored[requirement.index.len() + "**.**".len()..];
+        let text = after_marker.replace("\r\n", "\n").replace('\r', "\n");
         let own_line = text.split('\n').next().is_some_and(markdown::is_blank);
-        text::unescape(text.trim_matches(WHITE_SPACE), own_line)
+        text::unescape_structure(text.trim_matches(WHITE_SPACE), own_line)
     }
 
-    /// Deletes a requirement and the blank lines around it; `None` if there is no such index. Never
-    /// renumbers.
+    /// Deletes a requirement and the blank lines around it. Other indices do not change. `None` if
+    /// there is no such index.
     pub fn delete(&self, index: &Index) -> Option<DeleteOutcome> {
-        let requirement = self.find(index.as_str())?;
-        let block = requirement.block.clone();
-        let marks = self.outline.marks.iter().map(Mark::start);
-        let next = marks.filter(|start| *start > block.start).min();
-        let before = content_end(self.source, 0..block.start);
-        // The smaller of the gaps around it goes, so that its neighbours stay separate paragraphs.
-        let is_first = self.source[..before].trim_start_matches('\u{feff}').is_empty();
-        let height = |gap: Range<usize>| markdown::lines(&self.source[gap]).count();
-        let cut = match next {
-            Some(next) if is_first || height(block.end..next) <= height(before..block.start) => {
-                block.start..next
-            }
-            _ => before..block.end,
-        };
-        let mut body = splice(self.source, vec![(cut.clone(), String::new())]);
-        let position = self.requirements.iter().position(|r| r == requirement);
-        if !Section::of(&body).keeps(self, None, position) {
-            // A following heading needs a blank line. After a lone CR, an LF would not make one.
-            let lone = self.source[..cut.start].ends_with('\r');
-            let gap = if lone { "\r" } else { markdown::line_end(self.source) };
-            body = splice(self.source, vec![(cut, gap.to_owned())]);
+        let position = self.position_of(index.as_str())?;
+        let requirement = &self.requirements[position];
+        let range = self.deletion_range(&requirement.block);
+        let mut body = apply_splices(self.source, vec![(range.clone(), String::new())]);
+        // Parses the result, because the removal may join a paragraph and an underline.
+        if !Section::of(&body).preserves(self, None, Some(position)) {
+            // A heading below needs a blank line. After a lone CR, an LF would complete a CRLF.
+            let after_lone_cr = self.source[..range.start].ends_with('\r');
+            let gap = if after_lone_cr { "\r" } else { markdown::line_end(self.source) };
+            body = apply_splices(self.source, vec![(range, gap.to_owned())]);
         }
+        let is_empty = body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty();
         Some(DeleteOutcome {
-            body: (!body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty())
-                .then_some(body),
+            body: if is_empty { None } else { Some(body) },
             index: requirement.index.to_owned(),
             requirement: self.stored(requirement).to_owned(),
             text: self.text(requirement),
         })
     }
 
-    /// True if this edited section has the same headings, invalid markers and texts as `before`,
-    /// except at the two positions.
-    fn keeps(&self, before: &Section<'_>, here: Option<usize>, there: Option<usize>) -> bool {
-        self.others().eq(before.others()) && self.texts_but(here).eq(before.texts_but(there))
+    /// The block with the smaller of the gaps around it, so that the text above and the text below
+    /// remain separate paragraphs.
+    fn deletion_range(&self, block: &Range<usize>) -> Range<usize> {
+        let content_before = content_end(self.source, 0..block.start);
+        let elements = self.outline.elements.iter();
+        let next = elements.map(OutlineElement::start).find(|start| *start > block.start);
+        if let Some(next) = next {
+            let gap_before = markdown::source_lines(&self.source[content_before..block.start]);
+            let gap_after = markdown::source_lines(&self.source[block.end..next]);
+            let is_first = self.source[..content_before].trim_start_matches('\u{feff}').is_empty();
+            if is_first || gap_after.count() <= gap_before.count() {
+                return block.start..next;
+            }
+        }
+        content_before..block.end
     }
 
-    /// The headings and invalid markers.
-    fn others(&self) -> impl Iterator<Item = &str> {
-        self.outline.marks.iter().filter_map(|mark| match *mark {
-            Mark::Heading { title, .. } => Some(title),
-            Mark::Marker { token, .. } => {
-                (!requirement_index::is_well_formed(token)).then_some(token)
+    /// True if this edited section has the same headings, invalid markers and texts as `before`.
+    /// The edited requirement is at `here` in this section and at `there` in `before`.
+    fn preserves(&self, before: &Section<'_>, here: Option<usize>, there: Option<usize>) -> bool {
+        self.other_elements().eq(before.other_elements())
+            && self.texts_except(here).eq(before.texts_except(there))
+    }
+
+    /// Headings and invalid markers.
+    fn other_elements(&self) -> impl Iterator<Item = &str> {
+        self.outline.elements.iter().filter_map(|element| match *element {
+            OutlineElement::Heading { title, .. } => Some(title),
+            OutlineElement::Marker { token, .. } if requirement_index::is_well_formed(token) => {
+                None
             }
+            OutlineElement::Marker { token, .. } => Some(token),
         })
     }
 
-    /// The stored texts, except the one at `position`.
-    fn texts_but(&self, position: Option<usize>) -> impl Iterator<Item = &str> {
-        let others = self.requirements.iter().enumerate();
-        let others = others.filter(move |(at, _)| Some(*at) != position);
-        others.map(|(_, r)| &self.source[r.block.start + "**".len() + r.index.len()..r.block.end])
+    /// The stored texts, without indices and without the text at `position`.
+    fn texts_except(&self, position: Option<usize>) -> impl Iterator<Item = &str> {
+        self.requirements.iter().enumerate().filter_map(move |(at, requirement)| {
+            let text_start = requirement.block.start + "**".len() + requirement.index.len();
+            (Some(at) != position).then(|| &self.source[text_start..requirement.block.end])
+        })
     }
 
-    /// Invalid markers, a wrong order, an unclosed fence.
+    /// Reports invalid markers, indices out of order, and an unclosed fence or comment.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        let mut found = Vec::new();
-        let mut last: HashMap<Option<&str>, &str> = HashMap::new();
-        for mark in &self.outline.marks {
-            let Mark::Marker { start, token } = *mark else { continue };
+        let mut problems = Vec::new();
+        let mut last_of_group: HashMap<Option<&str>, &str> = HashMap::new();
+        // Order is checked per group: headings may separate groups.
+        for element in &self.outline.elements {
+            let OutlineElement::Marker { start, token } = *element else { continue };
             if !requirement_index::is_well_formed(token) {
-                found.push((start, not_an_index(token)));
+                problems.push((start, invalid_index_message(token)));
                 continue;
             }
-            let group = requirement_index::group(token);
-            let above = last.get(&group);
-            match above
-                .filter(|above| requirement_index::compare(token, above) != Ordering::Greater)
+            let last = last_of_group.entry(requirement_index::group_of(token)).or_insert("");
+            if last.is_empty()
+                || requirement_index::compare_indices(token, last) == Ordering::Greater
             {
-                Some(above) => found.push((start, out_of_order(token, above))),
-                None => {
-                    last.insert(group, token);
-                }
+                *last = token;
+            } else {
+                problems.push((start, order_message(token, last)));
             }
         }
-        // Nothing is parsed after an unclosed fence, so it is the last.
-        if let Some(start) = self.outline.open {
-            let message = "this code fence or comment is never closed; it hides all text below it";
-            found.push((start, message.to_owned()));
+        // Last, because nothing is parsed after an unclosed block.
+        if let Some(start) = self.outline.unclosed_at {
+            let message = "this code fence or comment is not closed and hides all text below; \
+                           close it";
+            problems.push((start, message.to_owned()));
         }
-        let starts: Vec<usize> = found.iter().map(|(start, _)| *start).collect();
-        let numbers = markdown::line_numbers(self.source, starts.into_iter());
-        numbers.zip(found).map(|(line, (_, message))| Diagnostic::new(line, message)).collect()
+        let starts: Vec<usize> = problems.iter().map(|(start, _)| *start).collect();
+        let lines = markdown::line_numbers(self.source, starts.into_iter());
+        lines.zip(problems).map(|(line, (_, message))| Diagnostic::new(line, message)).collect()
     }
 }
 
-fn not_an_index(token: &str) -> String {
+fn invalid_index_message(token: &str) -> String {
     format!(
-        "`**{token}.**` is not a valid index (1 to 10 characters: letters, digits, '_' and '-' in \
-         segments separated by dots), so it is not a requirement"
+        "`**{token}.**` is not a requirement; use an index of 1 to 10 characters: letters, digits, \
+         '_' and '-' in segments separated by dots"
     )
 }
 
-fn out_of_order(index: &str, above: &str) -> String {
+fn order_message(index: &str, above: &str) -> String {
     format!("index {index} comes after {above}; the next set in this section renumbers it")
 }
 
@@ -209,12 +226,13 @@ fn content_end(source: &str, range: Range<usize>) -> usize {
     if content.is_empty() { end } else { range.end - trailing.len() }
 }
 
-fn splice(source: &str, mut edits: Vec<(Range<usize>, String)>) -> String {
-    edits.sort_by_key(|(range, _)| range.start);
-    let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
+/// Replaces non-overlapping ranges of the source.
+fn apply_splices(source: &str, mut splices: Vec<(Range<usize>, String)>) -> String {
+    splices.sort_by_key(|(range, _)| range.start);
+    let added: usize = splices.iter().map(|(_, text)| text.len()).sum();
     let mut edited = String::with_capacity(source.len() + added);
     let mut at = 0;
-    for (range, text) in edits {
+    for (range, text) in splices {
         edited.push_str(&source[at..range.start]);
         edited.push_str(&text);
         at = range.end;

@@ -1,16 +1,15 @@
-//! Arguments that identify requirements: section keys, the stems of `{section}.md`, and indices.
+//! Arguments that identify requirements: section keys, which are the names of section files, and
+//! indices.
 //!
-//! Indices are compared by value: `01` is requirement `1`. Any existing file directly in the
-//! directory is a valid key, but only a plain key may be new.
+//! Indices are compared by value: `01` is requirement `1`. The key of an existing file may contain
+//! any character of a file name, but a new key is restricted by [`SectionKey::check_new`].
 
 use std::cmp::{Ordering, Reverse};
 
 use crate::bounded_types::{check_text, string_type};
 
-/// Maximum length of an index, in characters.
-pub const MAX_INDEX: usize = 10;
-/// Maximum length of a key, in characters.
-pub const MAX_KEY: usize = 100;
+pub const MAX_INDEX_CHARS: usize = 10;
+pub const MAX_KEY_CHARS: usize = 100;
 
 string_type!(
     /// Segments of letters, digits, `_` and `-`, separated by single dots.
@@ -19,13 +18,13 @@ string_type!(
     {
         "type": "string",
         "minLength": 1,
-        "maxLength": MAX_INDEX,
+        "maxLength": MAX_INDEX_CHARS,
         "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
     }
 );
 
 fn parse_index(text: &str) -> Result<String, String> {
-    check_text(text, MAX_INDEX)?;
+    check_text(text, MAX_INDEX_CHARS)?;
     if !is_well_formed(text) {
         return Err(format!(
             "{text:?} is not an index; use letters, digits, '_' and '-' in segments separated by \
@@ -36,21 +35,24 @@ fn parse_index(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn is_well_formed(text: &str) -> bool {
-    let is_segment = |segment: &str| {
-        !segment.is_empty()
-            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-    };
-    text.len() <= MAX_INDEX && text.split('.').all(is_segment)
+    text.len() <= MAX_INDEX_CHARS && text.split('.').all(is_segment)
 }
 
-/// The group of an index: its first segment where that starts with a letter, else the numbers.
-pub(crate) fn group(index: &str) -> Option<&str> {
+fn is_segment(segment: &str) -> bool {
+    !segment.is_empty()
+        && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The group of an index: its first segment if that starts with a letter, else `None`, the group of
+/// numbers.
+pub(crate) fn group_of(index: &str) -> Option<&str> {
     let first = index.split('.').next().unwrap_or_default();
     first.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(first)
 }
 
-/// Segment by segment: numbers by value and before words, words alphabetically, the shorter first.
-pub(crate) fn compare(a: &str, b: &str) -> Ordering {
+/// Compares segment by segment: numbers by value and before words, words alphabetically. A prefix
+/// comes first.
+pub(crate) fn compare_indices(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a.split('.'), b.split('.'));
     loop {
         match (left.next(), right.next()) {
@@ -66,28 +68,30 @@ pub(crate) fn compare(a: &str, b: &str) -> Ordering {
 }
 
 fn compare_segments(a: &str, b: &str) -> Ordering {
-    match (number(a), number(b)) {
+    match (parse_number(a), parse_number(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => {
-            let lower = |s: &str| s.bytes().map(|b| b.to_ascii_lowercase()).collect::<Vec<_>>();
-            lower(a).cmp(&lower(b)).then_with(|| a.cmp(b))
+            // The exact spelling decides between words that differ only in case.
+            let lower_a = a.bytes().map(|byte| byte.to_ascii_lowercase());
+            let lower_b = b.bytes().map(|byte| byte.to_ascii_lowercase());
+            lower_a.cmp(lower_b).then_with(|| a.cmp(b))
         }
     }
 }
 
-fn number(segment: &str) -> Option<u64> {
-    segment.bytes().all(|b| b.is_ascii_digit()).then(|| segment.parse().ok()).flatten()
+fn parse_number(segment: &str) -> Option<u64> {
+    if segment.bytes().all(|byte| byte.is_ascii_digit()) { segment.parse().ok() } else { None }
 }
 
-/// The next index after `predecessor`, at the depth of `offender` where that is possible, else at
-/// the nearest depth that is, rather deeper than shallower. `None` when no index of at most
-/// [`MAX_INDEX`] characters is left.
+/// The next index after `predecessor`, at the depth of `offender` if possible, else at the nearest
+/// depth, preferably a deeper one. `None` if no index of at most [`MAX_INDEX_CHARS`] characters is
+/// left.
 pub(crate) fn next_after(predecessor: &str, offender: &str) -> Option<String> {
-    let own = offender.split('.').count();
-    let mut depths: Vec<usize> = (1..=MAX_INDEX.div_ceil(2)).collect();
-    depths.sort_by_key(|depth| (depth.abs_diff(own), Reverse(*depth)));
+    let depth = offender.split('.').count();
+    let mut depths: Vec<usize> = (1..=MAX_INDEX_CHARS.div_ceil(2)).collect();
+    depths.sort_by_key(|other| (other.abs_diff(depth), Reverse(*other)));
     depths.into_iter().find_map(|depth| next_at_depth(predecessor, depth))
 }
 
@@ -96,12 +100,14 @@ fn next_at_depth(predecessor: &str, depth: usize) -> Option<String> {
     if depth <= segments.len() {
         segments.truncate(depth);
         let last = segments.pop()?;
-        segments.push((number(&last)? + 1).to_string());
+        // A word has no successor at this depth.
+        segments.push((parse_number(&last)? + 1).to_string());
     } else {
+        // A deeper index is greater than its prefix.
         segments.resize(depth, "1".to_owned());
     }
     let next = segments.join(".");
-    (next.len() <= MAX_INDEX).then_some(next)
+    (next.len() <= MAX_INDEX_CHARS).then_some(next)
 }
 
 string_type!(
@@ -111,20 +117,21 @@ string_type!(
     {
         "type": "string",
         "minLength": 1,
-        "maxLength": MAX_KEY,
+        "maxLength": MAX_KEY_CHARS,
         "pattern": r"^[^\s./\\][^/\\]*$"
     }
 );
 
 fn parse_key(text: &str) -> Result<String, String> {
-    check_text(text, MAX_KEY)?;
-    let first_is_odd = text.starts_with(|c: char| c == '.' || c.is_whitespace());
-    if first_is_odd || text.contains(|c: char| c == '/' || c == '\\' || c.is_control()) {
+    check_text(text, MAX_KEY_CHARS)?;
+    let has_invalid_start = text.starts_with(|c: char| c == '.' || c.is_whitespace());
+    if has_invalid_start || text.contains(|c: char| c == '/' || c == '\\' || c.is_control()) {
         return Err(format!(
             "{text:?} is not a section key; use letters, digits, '_' and '-', such as \"general\" \
              or \"code_quality\""
         ));
     }
+    // In any case: file systems may ignore it.
     if text.eq_ignore_ascii_case("agents") {
         return Err(format!(
             "{text:?} is reserved for AGENTS.md, the instructions; choose another key"
@@ -134,16 +141,18 @@ fn parse_key(text: &str) -> Result<String, String> {
 }
 
 impl SectionKey {
-    /// Checks that a section of this key may be created.
+    /// Checks that a new section may have this key.
     pub fn check_new(&self) -> Result<(), String> {
         let key = self.as_str();
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if !key.chars().all(plain) || !key.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        let is_valid = key.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        if !is_valid {
             return Err(format!(
-                "there is no section {key:?}, and a new key consists of letters, digits, '_' and \
-                 '-' and starts with a letter or digit, such as \"code_quality\""
+                "section {key:?} does not exist and its key is invalid; use letters, digits, '_' \
+                 and '-', starting with a letter or digit, such as \"code_quality\""
             ));
         }
+        // Windows cannot create such files, in any folder.
         if is_device_name(key) {
             return Err(format!("{key:?} is a device name on Windows; choose another key"));
         }
@@ -153,20 +162,20 @@ impl SectionKey {
 
 fn is_device_name(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    let numbered = |prefix| {
-        key.strip_prefix(prefix)
-            .is_some_and(|n: &str| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
-    };
-    matches!(key.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
+    if matches!(key.as_str(), "con" | "prn" | "aux" | "nul") {
+        return true;
+    }
+    let port = key.strip_prefix("com").or_else(|| key.strip_prefix("lpt"));
+    port.is_some_and(|port| port.len() == 1 && port.as_bytes()[0].is_ascii_digit())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // S1: C.3, P.1; catalogue 29
+    // S1: C.3, P.1
     #[test]
-    fn flexible_indices_are_read_and_malformed_ones_refused() {
+    fn index_with_invalid_segment_is_rejected() {
         for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
             assert!(Index::try_from(good.to_owned()).is_ok(), "{good}");
         }
@@ -178,28 +187,28 @@ mod tests {
 
     // S1: S.3.3
     #[test]
-    fn order_goes_by_segments_numbers_by_value_before_words() {
+    fn indices_sort_by_segment_numbers_before_words() {
         let sorted = ["1", "1.2", "1.10", "1.a", "1.B", "2", "10", "a", "b"];
         for pair in sorted.windows(2) {
-            assert_eq!(compare(pair[0], pair[1]), Ordering::Less, "{pair:?}");
-            assert_eq!(compare(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
+            assert_eq!(compare_indices(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+            assert_eq!(compare_indices(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
         }
-        assert_eq!(compare("01.002", "1.2"), Ordering::Equal);
-        assert_eq!(compare("9999999999", "9999999998"), Ordering::Greater);
+        assert_eq!(compare_indices("01.002", "1.2"), Ordering::Equal);
+        assert_eq!(compare_indices("9999999999", "9999999998"), Ordering::Greater);
     }
 
     #[test]
-    fn groups_are_named_by_a_first_segment_that_starts_with_a_letter() {
-        assert_eq!(group("R.1"), Some("R"));
-        assert_eq!(group("R"), Some("R"));
+    fn group_is_the_first_segment_if_it_is_a_word() {
+        assert_eq!(group_of("R.1"), Some("R"));
+        assert_eq!(group_of("R"), Some("R"));
         for number in ["1", "1a.2", "_x", "-1"] {
-            assert_eq!(group(number), None, "{number}");
+            assert_eq!(group_of(number), None, "{number}");
         }
     }
 
     // S1: S.3.4
     #[test]
-    fn the_next_index_keeps_the_depth_where_it_can() {
+    fn next_index_keeps_the_depth_if_possible() {
         for (predecessor, offender, next) in [
             ("3", "2", Some("4")),
             ("2.3", "1", Some("3")),
@@ -219,9 +228,9 @@ mod tests {
         SectionKey::try_from(text.to_owned())
     }
 
-    // S1: P.1, G.3.2; catalogue 1, 2, 3, 4, 5, 8, 25
+    // S1: P.1, G.3.2
     #[test]
-    fn keys_that_lead_elsewhere_or_are_reserved_are_refused() {
+    fn section_key_with_path_or_reserved_is_rejected() {
         let bad = "../../etc/passwd|..\\..\\x|a/b|/tmp/x|C:\\x|\\\\host\\share|a\0b|.|..|| |.hidden|.git|\
                    .github|.ixchel|AGENTS|agents|Agents|a\nb";
         for bad in bad.split('|') {
@@ -231,9 +240,9 @@ mod tests {
         assert!(key(&"x".repeat(101)).unwrap_err().contains("101"));
     }
 
-    // S1: S.3.1; catalogue 3, 5
+    // S1: S.3.1
     #[test]
-    fn an_odd_key_may_name_a_file_and_may_not_be_new() {
+    fn unusual_section_key_may_exist_but_not_be_new() {
         for odd in ["-rf", "x.", "x ", "my notes", "%2e%2e%2fx", "заметки", "CON", "com1", "nul"]
         {
             assert!(key(odd).unwrap().check_new().is_err(), "{odd:?}");

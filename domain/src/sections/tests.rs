@@ -1,4 +1,4 @@
-//! What setting and deleting does to a file, as a user would see it in a diff.
+//! Setting and deleting requirements, checked by the resulting file.
 
 mod properties;
 
@@ -27,7 +27,7 @@ fn check_delete(source: &str, at: &str, expected: Option<&str>) {
 
 // S1: C.2, S.3.1
 #[test]
-fn the_first_requirement_makes_the_file() {
+fn set_in_a_missing_file_creates_it() {
     check_set("", "1", "One.", "**1.** One.\n");
     check_set("\u{feff}", "1", "One.", "\u{feff}**1.** One.\n");
     check_set("Prose", "1", "One.", "Prose\n\n**1.** One.");
@@ -36,7 +36,7 @@ fn the_first_requirement_makes_the_file() {
 
 // S1: S.3.2
 #[test]
-fn an_existing_requirement_is_replaced_in_place_with_all_its_paragraphs() {
+fn set_replaces_all_paragraphs_of_a_requirement() {
     check_set(
         "# A\n\n**1.** Old\n\n- list\n\n```\n**2.** no\n```\n\n<!-- mine -->\n\n## B\n\n**2.** Two",
         "1",
@@ -49,7 +49,7 @@ fn an_existing_requirement_is_replaced_in_place_with_all_its_paragraphs() {
 
 // S1: S.3.2
 #[test]
-fn a_text_that_stands_there_already_changes_no_byte() {
+fn set_of_the_same_text_changes_no_byte() {
     let mixed = "**1.** a\r\nb\n\n**2.** c\n\n# H\n";
     check_set(mixed, "1", "a\nb", mixed);
     check_set(mixed, "01", " a\r\nb\n", mixed);
@@ -57,7 +57,7 @@ fn a_text_that_stands_there_already_changes_no_byte() {
 
 // S1: S.3.3
 #[test]
-fn a_new_requirement_lands_behind_the_greatest_smaller_index_of_its_group() {
+fn set_inserts_after_the_greatest_smaller_index() {
     let source = "# A\n\n**1.** a\n\n## B\n\n**3.** c\n";
     check_set(source, "2", "b", "# A\n\n**1.** a\n\n**2.** b\n\n## B\n\n**3.** c\n");
     check_set(source, "4", "d", "# A\n\n**1.** a\n\n## B\n\n**3.** c\n\n**4.** d\n");
@@ -68,7 +68,7 @@ fn a_new_requirement_lands_behind_the_greatest_smaller_index_of_its_group() {
 
 // S1: S.3.3
 #[test]
-fn groups_keep_the_file_s_order_numbers_first_and_other_new_groups_last() {
+fn set_of_a_new_group_appends_it_but_numbers_first() {
     let source = "## R\n\n**R.1.** r\n\n## P\n\n**P.1.** p\n\nEnd of p.\n\n## Rest\n\nprose\n";
     let with = |old: &str, new: &str| source.replace(old, new);
     check_set(source, "R.2", "x", &with("**R.1.** r\n", "**R.1.** r\n\n**R.2.** x\n"));
@@ -79,7 +79,7 @@ fn groups_keep_the_file_s_order_numbers_first_and_other_new_groups_last() {
 
 // S1: S.3.4
 #[test]
-fn a_broken_order_is_mended_by_reindexing_as_far_as_needed() {
+fn set_renumbers_indices_that_are_out_of_order() {
     let source = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
     let set = set(source, "8", "F");
     assert_eq!(set.body, "**1.** a\n\n**3.** b\n\n**4.** c\n\n**5.** d\n\n**7.** e\n\n**8.** F\n");
@@ -89,7 +89,7 @@ fn a_broken_order_is_mended_by_reindexing_as_far_as_needed() {
 
 // S1: S.3.4, S.3.6
 #[test]
-fn the_answer_is_the_requirement_as_it_stands_after_reindexing() {
+fn set_outcome_has_the_index_after_renumbering() {
     let set = set("**3.** a\n\n**2.** b\n", "2", "B");
     assert_eq!((set.index.as_str(), set.requirement.as_str()), ("4", "**4.** B"));
     assert_eq!(set.body, "**3.** a\n\n**4.** B\n");
@@ -99,20 +99,20 @@ fn the_answer_is_the_requirement_as_it_stands_after_reindexing() {
 
 // S1: S.3.4
 #[test]
-fn a_gap_is_no_violation_and_delete_never_reindexes() {
+fn set_keeps_gaps_and_delete_does_not_renumber() {
     assert_eq!(set("**1.** a\n\n**9.** b\n", "5", "x").renumbered, []);
     check_delete("**3.** a\n\n**2.** b\n\n**1.** c\n", "2", Some("**3.** a\n\n**1.** c\n"));
 }
 
 // S1: S.3.2, D.3.3
 #[test]
-fn of_two_equal_indices_set_and_delete_mean_the_first() {
+fn set_and_delete_use_the_first_of_equal_indices() {
     check_delete("**1.** a\n\n**1.** b\n", "1", Some("**1.** b\n"));
     check_set("**1.** a\n\n**1.** b\n", "1", "x", "**1.** x\n\n**2.** b\n");
 }
 
 #[test]
-fn a_text_of_openings_that_nobody_closes_is_read_in_no_time() {
+fn text_with_many_unclosed_fences_parses_in_linear_time() {
     let source = format!("**1.** a\n{}", "~~~a\n```b\n<!-- c\n".repeat(100_000));
     let section = Section::of(&source);
     assert_eq!(section.text(section.find("1").unwrap()).lines().count(), 300_001);
@@ -120,7 +120,7 @@ fn a_text_of_openings_that_nobody_closes_is_read_in_no_time() {
 
 // S1: D.3.3, D.3.4
 #[test]
-fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
+fn delete_of_the_last_requirement_removes_the_file() {
     check_delete("# A\n\n**1.** a\n\n**2.** b\n", "1", Some("# A\n\n**2.** b\n"));
     check_delete("# A\n\n**1.** a\n\n**2.** b\n", "2", Some("# A\n\n**1.** a\n"));
     check_delete("**1.** a\r\n\r\n**2.** b", "2", Some("**1.** a"));
@@ -135,7 +135,7 @@ fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
 
 // S1: S.3.2, D.3.3
 #[test]
-fn a_fence_in_a_list_or_comment_hides_no_requirement_below_it() {
+fn fence_in_a_list_or_comment_ends_with_it() {
     for fence in ["- ```\n  code\n  ```", "1. a\n   ```\n   code\n   ```", "<!--\n```\n-->"] {
         let source = format!("**1.** a\n\n{fence}\n\n**2.** b\n\n**3.** c\n");
         check_set(&source, "1", "new", "**1.** new\n\n**2.** b\n\n**3.** c\n");
@@ -144,13 +144,13 @@ fn a_fence_in_a_list_or_comment_hides_no_requirement_below_it() {
 }
 
 #[test]
-fn an_open_fence_above_refuses_the_set_and_names_its_line() {
+fn set_below_an_unclosed_fence_is_rejected_with_its_line() {
     let error = Section::of("**1.** a\n\n```\n").set(&index("2"), "x", 120).unwrap_err();
     assert!(error.message.contains("line 3 opens a code fence"), "{}", error.message);
 }
 
 #[test]
-fn a_section_that_could_not_be_read_again_is_not_written() {
+fn set_in_a_section_above_the_size_limit_is_rejected() {
     let large = format!("{}\n\n**1.** a\n", "x".repeat(8 << 20));
     let many: String = (0..50_000).flat_map(|n| [format!("**{n}.** x"), "\n".into()]).collect();
     for source in [large, many] {
@@ -160,7 +160,7 @@ fn a_section_that_could_not_be_read_again_is_not_written() {
 }
 
 #[test]
-fn diagnostics_name_line_and_reason() {
+fn diagnostics_have_line_and_reason() {
     let section = Section::of("# A\n**12345678901.** x\n\n**2.** b\n**2.** c\n~~~\n");
     let lines: Vec<_> = section.diagnostics().iter().map(|f| f.line).collect();
     assert_eq!(lines, [Some(2), Some(5), Some(6)]);

@@ -1,26 +1,34 @@
-//! Text of requirements: escaping, which is reversible, and wrapping at spaces.
+//! Requirement text: reversible escaping, and wrapping at spaces.
 //!
-//! A line that would parse as structure gets a backslash in front. A line that already has one gets
-//! another, which makes `unescape` exact. Closed fences and the marker's own line never change.
+//! A line that would parse as structure gets a leading backslash. A line that already has one gets
+//! another, which makes unescaping exact. Closed fences and the marker's own line do not change.
 
 use super::markdown::{
-    heading, is_blank, list_item, marker, opens_verbatim, strip_indent, underline, verbatim_lines,
+    heading, is_blank, list_marker_width, opens_verbatim, parse_marker, strip_indent,
+    underline_level, verbatim_lines,
 };
 
-/// `text` as stored in a file. With `own_line`, it begins on a line of its own.
-pub(crate) fn escape(text: &str, own_line: bool) -> String {
+/// Escapes a text for a file. With `own_line`, the text begins on a line of its own.
+pub(crate) fn escape_structure(text: &str, own_line: bool) -> String {
     edit_lines(text, own_line, |line, above| {
-        let (at, backslashes, is_underline) = structure(line)?;
-        let breaks = !is_underline || above.is_some_and(|above| !is_blank(above));
-        (backslashes > 0 || breaks).then(|| format!("{}\\{}", &line[..at], &line[at..]))
+        let structure = find_structure(line)?;
+        // An underline is structure only below a paragraph.
+        let is_active = !structure.is_underline || above.is_some_and(|above| !is_blank(above));
+        if structure.backslashes == 0 && !is_active {
+            return None;
+        }
+        Some(format!("{}\\{}", &line[..structure.start], &line[structure.start..]))
     })
 }
 
-/// Reverses [`escape`].
-pub(crate) fn unescape(text: &str, own_line: bool) -> String {
+/// Reverses [`escape_structure`].
+pub(crate) fn unescape_structure(text: &str, own_line: bool) -> String {
     edit_lines(text, own_line, |line, _| {
-        let (at, backslashes, _) = structure(line)?;
-        (backslashes > 0).then(|| format!("{}{}", &line[..at], &line[at + 1..]))
+        let structure = find_structure(line)?;
+        if structure.backslashes == 0 {
+            return None;
+        }
+        Some(format!("{}{}", &line[..structure.start], &line[structure.start + 1..]))
     })
 }
 
@@ -29,7 +37,7 @@ pub(crate) fn begins_with_fence(text: &str) -> bool {
     verbatim_lines(&text.split('\n').collect::<Vec<_>>(), false)[0]
 }
 
-/// Calls `edit` with each line outside closed fences and comments, and the line above it.
+/// Calls `edit` with each line outside closed fences and comments, and with the line above it.
 fn edit_lines(
     text: &str,
     own_line: bool,
@@ -38,46 +46,54 @@ fn edit_lines(
     let lines: Vec<&str> = text.split('\n').collect();
     let verbatim = verbatim_lines(&lines, !own_line);
     let mut edited: Vec<String> = Vec::with_capacity(lines.len());
+    let mut above = None;
     for (at, line) in lines.iter().enumerate() {
-        let above = at.checked_sub(1).map(|above| lines[above]);
-        let fixed = verbatim[at] || (at == 0 && !own_line);
-        let changed = if fixed { None } else { edit(line, above) };
+        let is_fixed = verbatim[at] || (at == 0 && !own_line);
+        let changed = if is_fixed { None } else { edit(line, above) };
         edited.push(changed.unwrap_or_else(|| (*line).to_owned()));
+        above = Some(*line);
     }
     edited.join("\n")
 }
 
-/// Start and number of a line's backslashes before structure, and true for an underline, which is
-/// structure only under a paragraph.
-fn structure(line: &str) -> Option<(usize, usize, bool)> {
+/// Structure at the start of a line, which may be escaped by backslashes.
+struct EscapedStructure {
+    /// Byte offset of the first backslash, or of the structure.
+    start: usize,
+    backslashes: usize,
+    is_underline: bool,
+}
+
+fn find_structure(line: &str) -> Option<EscapedStructure> {
     let text = strip_indent(line)?;
     let core = text.trim_start_matches('\\');
-    let (at, backslashes) = (line.len() - text.len(), text.len() - core.len());
-    let is_other =
-        heading(core).is_some() || opens_verbatim(core) || (at == 0 && marker(core).is_some());
-    let is_underline = underline(core).is_some();
-    (is_underline || (is_other && !core.starts_with(' '))).then_some((
-        at,
-        backslashes,
-        is_underline,
-    ))
+    let start = line.len() - text.len();
+    // Backslashes are skipped: an escaped line must be escaped again.
+    let is_underline = underline_level(core).is_some();
+    let is_other = heading(core).is_some()
+        || opens_verbatim(core)
+        || (start == 0 && parse_marker(core).is_some());
+    if !is_underline && (!is_other || core.starts_with(' ')) {
+        return None;
+    }
+    Some(EscapedStructure { start, backslashes: text.len() - core.len(), is_underline })
 }
 
 /// The line width of rule R.2, in characters.
 pub const COLUMNS: usize = 120;
 
-/// Wraps lines at `columns` characters where that is possible and keeps the markdown's meaning; 0
-/// is off. The first line has `taken` characters before it.
-pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
+/// Wraps lines at `columns` characters if that keeps their Markdown meaning; 0 turns wrapping off.
+/// `taken` characters precede the first line.
+pub(crate) fn wrap_text(text: &str, taken: usize, columns: usize) -> String {
     if columns == 0 {
         return text.to_owned();
     }
     let lines: Vec<&str> = text.split('\n').collect();
     let fixed = fixed_lines(&lines, taken > 0);
     let mut wrapped = Vec::with_capacity(lines.len());
-    for (number, line) in lines.iter().enumerate() {
-        let taken = if number == 0 { taken } else { 0 };
-        if fixed[number] || taken + line.chars().count() <= columns {
+    for (at, line) in lines.iter().enumerate() {
+        let taken = if at == 0 { taken } else { 0 };
+        if fixed[at] || taken + line.chars().count() <= columns {
             wrapped.push((*line).to_owned());
         } else {
             wrap_line(line, taken, columns, &mut wrapped);
@@ -86,31 +102,41 @@ pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
     wrapped.join("\n")
 }
 
-/// Numbers, from 1, and lengths of the lines longer than `columns`.
+/// The lines longer than `columns`: 1-based number and length in characters.
 pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize, usize)> {
-    let length = |(at, line): (usize, &str)| {
-        (at + 1, line.trim_end().chars().count() + if at == 0 { taken } else { 0 })
-    };
-    let is_long = |&(_, length): &(usize, usize)| columns > 0 && length > columns;
-    text.split('\n').enumerate().map(length).filter(is_long).collect()
+    let mut long = Vec::new();
+    let mut taken = taken;
+    for (line, number) in text.split('\n').zip(1..) {
+        let length = taken + line.trim_end().chars().count();
+        if columns > 0 && length > columns {
+            long.push((number, length));
+        }
+        taken = 0;
+    }
+    long
 }
 
 /// Marks the lines that must not be wrapped.
-fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
-    let mut fixed = verbatim_lines(lines, behind_marker);
-    let quotes_code = lines.iter().any(|line| is_quoted_fence(line));
+fn fixed_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
+    let mut fixed = verbatim_lines(lines, after_marker);
+    let has_quoted_fence = lines.iter().any(|line| is_quoted_fence(line));
     let mut in_list = false;
     for at in 0..lines.len() {
         let line = lines[at];
         if fixed[at] {
             continue;
         }
-        in_list |= list_item(line.trim_start()).is_some();
+        in_list |= list_marker_width(line.trim_start()).is_some();
         let after_gap = at > 0 && (is_blank(lines[at - 1]) || fixed[at - 1]);
-        let is_code = strip_indent(line).is_none() && after_gap && !in_list;
-        let is_quote = quotes_code && line.trim_start().starts_with('>');
-        fixed[at] |= is_code || is_quote || is_table_row(line) || is_link_definition(line);
+        // Indentation continues a list item, but begins code elsewhere.
+        let is_indented_code = strip_indent(line).is_none() && after_gap && !in_list;
+        let may_be_quoted_code = has_quoted_fence && line.trim_start().starts_with('>');
+        fixed[at] = is_indented_code
+            || may_be_quoted_code
+            || is_table_row(line)
+            || is_link_definition(line);
         if is_delimiter_row(line) && at > 0 {
+            // The header above the delimiter row, and all rows below it.
             let rows = lines[at..].iter().take_while(|row| !is_blank(row)).count();
             fixed[at - 1..at + rows].fill(true);
         }
@@ -118,7 +144,6 @@ fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
     fixed
 }
 
-/// Code in a quote: then quotes are not wrapped.
 fn is_quoted_fence(line: &str) -> bool {
     let text = line.trim_start();
     let inner = text.trim_start_matches(['>', ' ']);
@@ -130,48 +155,46 @@ fn is_table_row(line: &str) -> bool {
 }
 
 fn is_delimiter_row(line: &str) -> bool {
-    let made_of = |b: u8| matches!(b, b'|' | b':' | b'-' | b' ');
-    line.contains('|') && line.contains('-') && line.bytes().all(made_of)
+    line.contains('|')
+        && line.contains('-')
+        && line.bytes().all(|byte| matches!(byte, b'|' | b':' | b'-' | b' '))
 }
 
 fn is_link_definition(line: &str) -> bool {
     strip_indent(line).is_some_and(|text| text.starts_with('[') && text.contains("]: "))
 }
 
-/// Breaks a line at the last space within `columns`, else at the first one after it.
-fn wrap_line(line: &str, taken: usize, columns: usize, out: &mut Vec<String>) {
-    let (indent, prefix) = continuation(line);
-    // A line may consist of its lead only.
+/// Breaks a line at the last space within `columns`, or at the first space after it.
+fn wrap_line(line: &str, taken: usize, columns: usize, wrapped: &mut Vec<String>) {
+    let (indent, prefix) = continuation_prefix(line);
+    // A line may consist of its indent only.
     let content = &line[..line.trim_end().len().max(indent)];
     let mut rest_start = 0;
-    let mut width = taken;
-    let mut candidates = break_points(content, indent).into_iter().peekable();
-    loop {
-        let lead = if rest_start == 0 { "" } else { prefix.as_str() };
-        let room = columns.saturating_sub(width + lead.chars().count());
-        let length = |end: usize| content[rest_start..end].chars().count();
-        if length(content.len()) <= room {
-            break;
-        }
+    let mut available = columns.saturating_sub(taken);
+    let mut break_points = break_points(content, indent).into_iter().peekable();
+    while content[rest_start..].chars().count() > available {
         let mut chosen = None;
-        while let Some(&(end, next)) = candidates.peek() {
-            if chosen.is_some() && length(end) > room {
+        while let Some(&(end, next)) = break_points.peek() {
+            // Without an earlier space, the first one after the limit is used.
+            if chosen.is_some() && content[rest_start..end].chars().count() > available {
                 break;
             }
             chosen = Some((end, next));
-            candidates.next();
+            break_points.next();
         }
         let Some((end, next)) = chosen else { break };
-        out.push(format!("{lead}{}", &content[rest_start..end]));
+        let line_prefix = if rest_start == 0 { "" } else { prefix.as_str() };
+        wrapped.push(format!("{line_prefix}{}", &content[rest_start..end]));
         rest_start = next;
-        width = 0;
+        available = columns.saturating_sub(prefix.chars().count());
     }
-    let lead = if rest_start == 0 { "" } else { prefix.as_str() };
-    out.push(format!("{lead}{}", &line[rest_start..]));
+    let line_prefix = if rest_start == 0 { "" } else { prefix.as_str() };
+    wrapped.push(format!("{line_prefix}{}", &line[rest_start..]));
 }
 
-/// Width of a line's lead, and the lead of its continuation lines.
-fn continuation(line: &str) -> (usize, String) {
+/// The length in bytes of a line's indent with quote and list markers, and the prefix of its
+/// continuation lines.
+fn continuation_prefix(line: &str) -> (usize, String) {
     let mut at = line.len() - line.trim_start().len();
     let mut prefix = line[..at].to_owned();
     while let Some(rest) = line[at..].strip_prefix('>') {
@@ -179,43 +202,44 @@ fn continuation(line: &str) -> (usize, String) {
         prefix.push_str(&line[at..=at + space]);
         at += 1 + space;
     }
-    if let Some(width) = list_item(&line[at..]) {
+    if let Some(width) = list_marker_width(&line[at..]) {
         prefix.push_str(&" ".repeat(width));
         at += width;
     }
     (at, prefix)
 }
 
-/// Spaces where a line may break, as (end of the line, start of the next).
+/// The spaces at which a line may break: end of the line, start of the next one.
 fn break_points(line: &str, from: usize) -> Vec<(usize, usize)> {
     let links = link_ranges(line);
     let mut points = Vec::new();
     let mut at = from;
-    while let Some(found) = line[at..].find(' ') {
-        let end = at + found;
+    while let Some(offset) = line[at..].find(' ') {
+        let end = at + offset;
         let next = line.len() - line[end..].trim_start_matches(' ').len();
         at = next;
+        // A link text may contain spaces, but some renderers do not join its lines.
         let in_link = links.iter().any(|link| link.contains(&end));
-        let rest = &line[next..];
-        if end > from && next < line.len() && !in_link && !begins_a_block(rest) {
+        if end > from && next < line.len() && !in_link && !begins_block(&line[next..]) {
             points.push((end, next));
         }
     }
     points
 }
 
-/// True if a line that begins with `rest` would not continue the paragraph.
-fn begins_a_block(rest: &str) -> bool {
+/// True if a line that begins with `rest` would begin a block instead of continuing the paragraph.
+fn begins_block(rest: &str) -> bool {
+    // The word alone, because the line may break again directly after it.
     let word = rest.split(' ').next().unwrap_or_default();
-    list_item(rest).is_some()
+    list_marker_width(rest).is_some()
         || rest.starts_with(['>', '|', '<'])
         || rest.starts_with("```")
         || rest.starts_with("~~~")
-        || structure(rest).is_some()
-        || structure(word).is_some()
+        || find_structure(rest).is_some()
+        || find_structure(word).is_some()
 }
 
-/// Inline links, images and reference links: `[text](target)` and `[text][name]`.
+/// The ranges of inline links, images and reference links: `[text](target)` and `[text][name]`.
 fn link_ranges(line: &str) -> Vec<std::ops::Range<usize>> {
     let bytes = line.as_bytes();
     let mut links = Vec::new();
@@ -223,18 +247,19 @@ fn link_ranges(line: &str) -> Vec<std::ops::Range<usize>> {
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
+            // Skips the escaped character.
             b'\\' => at += 1,
             b'[' => open.push(at),
             b']' => {
                 let start = open.pop();
-                let close = match bytes.get(at + 1) {
-                    Some(b'(') => closing(bytes, at + 1, b'(', b')'),
-                    Some(b'[') => closing(bytes, at + 1, b'[', b']'),
+                let end = match bytes.get(at + 1) {
+                    Some(b'(') => closing_bracket(bytes, at + 1, b'(', b')'),
+                    Some(b'[') => closing_bracket(bytes, at + 1, b'[', b']'),
                     _ => None,
                 };
-                if let (Some(start), Some(close)) = (start, close) {
-                    links.push(start..close + 1);
-                    at = close;
+                if let (Some(start), Some(end)) = (start, end) {
+                    links.push(start..end + 1);
+                    at = end;
                 }
             }
             _ => {}
@@ -244,7 +269,7 @@ fn link_ranges(line: &str) -> Vec<std::ops::Range<usize>> {
     links
 }
 
-fn closing(bytes: &[u8], open: usize, opening: u8, closing: u8) -> Option<usize> {
+fn closing_bracket(bytes: &[u8], open: usize, opening: u8, closing: u8) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(open) {
         if *byte == opening {
@@ -266,13 +291,13 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, escaped: &str) {
-        assert_eq!(escape(text, false), escaped);
-        assert_eq!(unescape(escaped, false), text);
+        assert_eq!(escape_structure(text, false), escaped);
+        assert_eq!(unescape_structure(escaped, false), text);
     }
 
-    // S1: C.2, S.3.2; catalogue 26
+    // S1: C.2, S.3.2
     #[test]
-    fn a_forged_marker_or_heading_is_escaped_and_comes_back() {
+    fn marker_or_heading_in_text_is_escaped_reversibly() {
         check("a\n**9.** forged", "a\n\\**9.** forged");
         check("a\n## Sections\n\\# b", "a\n\\## Sections\n\\\\# b");
         check("a\n  # b", "a\n  \\# b");
@@ -282,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_nothing_stays_as_it_is() {
+    fn text_without_structure_is_not_escaped() {
         for text in [
             "# on the marker's line",
             "a\n```\n# code\n**9.** x\n```\nb",
@@ -299,9 +324,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unescape_undoes_escape(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
+        fn unescape_reverses_escape_for_any_text(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
             let own = own && begins_with_fence(&text);
-            prop_assert_eq!(unescape(&escape(&text, own), own), text);
+            prop_assert_eq!(unescape_structure(&escape_structure(&text, own), own), text);
         }
     }
 
@@ -312,27 +337,27 @@ mod tests {
 
     // S1: R.2
     #[test]
-    fn long_lines_break_at_spaces_and_the_marker_counts() {
+    fn long_line_wraps_at_spaces_including_the_marker() {
         let text = "ъ word ".repeat(60);
-        let wrapped = wrap(text.trim(), 7, COLUMNS);
+        let wrapped = wrap_text(text.trim(), 7, COLUMNS);
         let widths = widths(&wrapped, 7);
         let (_, full) = widths.split_last().unwrap();
         assert!(full.iter().all(|w| (110..=120).contains(w)), "{wrapped}");
         assert_eq!(wrapped.replace('\n', " "), text.trim());
-        assert_eq!(wrap(&wrapped, 7, COLUMNS), wrapped, "wrapping twice changes nothing");
-        assert_eq!(wrap(text.trim(), 7, 0), text.trim(), "0 is off");
+        assert_eq!(wrap_text(&wrapped, 7, COLUMNS), wrapped, "wrapping twice changes nothing");
+        assert_eq!(wrap_text(text.trim(), 7, 0), text.trim(), "0 is off");
     }
 
     // S1: R.2
     #[test]
-    fn exactly_120_characters_stay_and_121_break() {
+    fn line_of_120_characters_is_not_wrapped() {
         let line = format!("{} {}", "a".repeat(60), "b".repeat(52));
-        assert_eq!(wrap(&line, 7, COLUMNS), line);
-        assert_eq!(wrap(&format!("{line}b"), 7, COLUMNS).lines().count(), 2);
+        assert_eq!(wrap_text(&line, 7, COLUMNS), line);
+        assert_eq!(wrap_text(&format!("{line}b"), 7, COLUMNS).lines().count(), 2);
     }
 
     #[test]
-    fn a_line_that_is_all_lead_stays() {
+    fn line_of_only_indent_is_not_wrapped() {
         for lead in [
             " ".repeat(121),
             format!(">{}", " ".repeat(121)),
@@ -340,12 +365,12 @@ mod tests {
             "\u{a0}".repeat(121),
         ] {
             let text = format!("a\n{lead}\nb");
-            assert_eq!(wrap(&text, 7, COLUMNS), text);
+            assert_eq!(wrap_text(&text, 7, COLUMNS), text);
         }
     }
 
     #[test]
-    fn fences_tables_links_and_code_stay_whole() {
+    fn fence_table_link_and_code_are_not_wrapped() {
         let words = "word ".repeat(40);
         for fixed in [
             format!("x\n```\n{words}\n```"),
@@ -358,26 +383,26 @@ mod tests {
             format!("x\n[name]: https://example.org \"{words}\""),
             format!("[{words}](https://example.org)"),
         ] {
-            assert_eq!(wrap(&fixed, 7, COLUMNS), fixed);
+            assert_eq!(wrap_text(&fixed, 7, COLUMNS), fixed);
         }
     }
 
     #[test]
-    fn list_items_and_quotes_continue_under_themselves() {
+    fn wrapped_list_item_or_quote_keeps_its_prefix() {
         let words = "word ".repeat(30);
-        let list = wrap(&format!("x\n  - {words}"), 7, COLUMNS);
+        let list = wrap_text(&format!("x\n  - {words}"), 7, COLUMNS);
         assert!(list.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{list}");
-        let quote = wrap(&format!("x\n> {words}"), 7, COLUMNS);
+        let quote = wrap_text(&format!("x\n> {words}"), 7, COLUMNS);
         assert!(quote.lines().nth(2).is_some_and(|line| line.starts_with("> word")), "{quote}");
     }
 
     #[test]
-    fn no_line_breaks_before_what_would_begin_a_block() {
+    fn line_does_not_break_before_a_block_start() {
         for token in
             ["- b", "# b", "1. b", "**9.** b", "> b", "``` b", "+ b", "\\# b", "===", "---"]
         {
             let text = format!("{} {token} {}", "a".repeat(112), "c".repeat(30));
-            let wrapped = wrap(&text, 0, COLUMNS);
+            let wrapped = wrap_text(&text, 0, COLUMNS);
             let begins = wrapped.lines().skip(1).any(|line| line.starts_with(token));
             assert!(!begins, "{token}: {wrapped}");
         }

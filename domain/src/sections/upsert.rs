@@ -1,17 +1,18 @@
-//! Sets a requirement: replaces or inserts it, wraps, escapes, and repairs the order.
+//! Sets a requirement: replaces or inserts it, wraps and escapes its text, and repairs the order of
+//! the section.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::requirement_index::{self, Index};
-use super::text::{begins_with_fence, escape, long_lines, wrap};
-use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, markdown, splice};
+use super::requirement_index::{self, Index, compare_indices};
+use super::text::{begins_with_fence, escape_structure, long_lines, wrap_text};
+use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, apply_splices, content_end, markdown};
 use crate::document::MAX_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
-/// An index that changed to repair the order.
+/// An index that changed to restore the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenumberedIndex {
     pub from: String,
@@ -23,9 +24,9 @@ pub struct RenumberedIndex {
 pub struct SetOutcome {
     /// The new text of the file.
     pub body: String,
-    /// The requirement's new index.
+    /// The requirement's index after renumbering.
     pub index: String,
-    /// The requirement as stored, with its marker.
+    /// The requirement as stored, including its marker.
     pub requirement: String,
     /// The wrapped text without escapes.
     pub text: String,
@@ -34,187 +35,204 @@ pub struct SetOutcome {
 }
 
 impl Section<'_> {
-    /// Replaces or inserts a requirement, wraps it to `columns` (0 = off) and repairs the order of
-    /// the section.
+    /// Replaces or inserts a requirement and repairs the order of the section. Lines are wrapped at
+    /// `columns` characters; 0 turns wrapping off.
     pub fn set(&self, index: &Index, text: &str, columns: usize) -> Result<SetOutcome> {
-        let found = self
-            .requirements
-            .iter()
-            .position(|r| requirement_index::compare(r.index, index.as_str()) == Ordering::Equal);
-        let position = found.unwrap_or_else(|| self.insert_position(index.as_str()));
+        let existing = self.position_of(index.as_str());
+        let position = existing.unwrap_or_else(|| self.insert_position(index.as_str()));
         let mut before: Vec<&str> = self.requirements.iter().map(|r| r.index).collect();
-        if found.is_none() {
+        if existing.is_none() {
             before.insert(position, index.as_str());
         }
-        let indices = renumbered(&before)?;
+        // Renumbers as if the new requirement were already inserted.
+        let indices = renumber_indices(&before)?;
 
-        let written = RequirementBlock::new(&indices[position], text, columns);
-        let end = markdown::line_end(self.source);
-        let unchanged = found.map(|at| &self.requirements[at]).filter(|requirement| {
-            before[position] == indices[position] && self.text(requirement) == written.text
-        });
-        let block = match unchanged {
-            Some(requirement) => self.stored(requirement).to_owned(),
-            None => written.block.replace('\n', end),
-        };
-        let mut edits = self.renumbering(&before, &indices, found.ok_or(position));
-        edits.push(match found {
-            Some(at) => (self.requirements[at].block.clone(), block.clone()),
-            None => self.insertion(position, index.as_str(), &block, end),
-        });
+        let new = RequirementBlock::new(&indices[position], text, columns);
+        let line_end = markdown::line_end(self.source);
+        let new_block = new.block.replace('\n', line_end);
+        let mut splices = self.renumber_edits(&before, &indices, position, existing.is_some());
+        let block;
+        if let Some(existing) = existing {
+            let requirement = &self.requirements[existing];
+            let is_unchanged =
+                before[position] == indices[position] && self.text(requirement) == new.text;
+            // An unchanged requirement keeps its bytes, such as mixed line ends.
+            block = if is_unchanged { self.stored(requirement).to_owned() } else { new_block };
+            splices.push((requirement.block.clone(), block.clone()));
+        } else {
+            block = new_block;
+            splices.push(self.insertion_edit(position, index.as_str(), &block, line_end));
+        }
+        // Storages reject larger documents.
         check_size(indices.len(), self.source.len() + block.len())?;
-        let body = self.edited(edits, end, &indices, position, &written.text)?;
-        let moves = before.iter().zip(&indices).filter(|(from, to)| *from != to);
-        let moves =
-            moves.map(|(from, to)| RenumberedIndex { from: (*from).into(), to: to.to_string() });
+        let body = self.apply_verified(splices, line_end, &indices, position, &new.text)?;
+        let mut renumbered = Vec::new();
+        for (from, to) in before.iter().zip(&indices) {
+            if from != to {
+                renumbered.push(RenumberedIndex { from: (*from).to_owned(), to: to.to_string() });
+            }
+        }
         Ok(SetOutcome {
             body,
             index: indices[position].to_string(),
             requirement: block,
-            text: written.text,
-            renumbered: moves.collect(),
-            warnings: written.warnings,
+            text: new.text,
+            renumbered,
+            warnings: new.warnings,
         })
     }
 
-    /// The edits of the other requirements' indices. `place` is the position of the one that is
-    /// set: found, or to be inserted.
-    fn renumbering(
+    /// The edits that renumber all requirements except the one at `position`, which either exists
+    /// or will be inserted.
+    fn renumber_edits(
         &self,
         before: &[&str],
         indices: &[Cow<'_, str>],
-        place: Result<usize, usize>,
+        position: usize,
+        exists: bool,
     ) -> Vec<(Range<usize>, String)> {
         let mut edits = Vec::new();
         for (at, requirement) in self.requirements.iter().enumerate() {
-            let moved = if place.is_err_and(|inserted| at >= inserted) { at + 1 } else { at };
-            if before[moved] != indices[moved] && place != Ok(at) {
+            let new_at = if !exists && at >= position { at + 1 } else { at };
+            // Only the token is replaced; the text keeps its bytes.
+            if new_at != position && before[new_at] != indices[new_at] {
                 let start = requirement.block.start + "**".len();
                 let token = start..start + requirement.index.len();
-                edits.push((token, indices[moved].to_string()));
+                edits.push((token, indices[new_at].to_string()));
             }
         }
         edits
     }
 
-    /// The position of a new index: after the greatest smaller one of its group, else before the
-    /// group's first. A new group comes last, but numbers come first.
+    /// The position of a new index: after the greatest smaller index of its group, or else before
+    /// the group's first. A new group is appended, but the group of numbers comes first.
     fn insert_position(&self, index: &str) -> usize {
-        let group = requirement_index::group(index);
-        let members = || {
-            self.requirements
-                .iter()
-                .enumerate()
-                .filter(|(_, r)| requirement_index::group(r.index) == group)
-        };
-        let smaller =
-            members().filter(|(_, r)| requirement_index::compare(r.index, index) == Ordering::Less);
-        let predecessor =
-            smaller.max_by(|(_, a), (_, b)| requirement_index::compare(a.index, b.index));
-        match (predecessor, members().next(), group) {
+        let group = requirement_index::group_of(index);
+        let mut first = None;
+        let mut predecessor: Option<(usize, &str)> = None;
+        for (at, requirement) in self.requirements.iter().enumerate() {
+            let other = requirement.index;
+            if requirement_index::group_of(other) != group {
+                continue;
+            }
+            first = first.or(Some(at));
+            let is_smaller = compare_indices(other, index) == Ordering::Less;
+            let is_greatest = predecessor
+                .is_none_or(|(_, greatest)| compare_indices(other, greatest) != Ordering::Less);
+            if is_smaller && is_greatest {
+                predecessor = Some((at, other));
+            }
+        }
+        match (predecessor, first, group) {
             (Some((at, _)), _, _) => at + 1,
-            (None, Some((first, _)), _) => first,
+            (None, Some(first), _) => first,
             (None, None, None) => 0,
             (None, None, Some(_)) => self.requirements.len(),
         }
     }
 
-    /// The edit that inserts `block` at `position`, with blank lines around it.
-    fn insertion(
+    /// The edit that inserts `block` at `position` with blank lines around it.
+    fn insertion_edit(
         &self,
         position: usize,
         index: &str,
         block: &str,
-        end: &str,
+        line_end: &str,
     ) -> (Range<usize>, String) {
-        let before_first = match self.requirements.get(position) {
-            Some(next) if position == 0 => Some(next),
-            Some(next) => {
-                let above = self.requirements[position - 1].index;
-                let follows = requirement_index::group(above) == requirement_index::group(index)
-                    && requirement_index::compare(above, index) == Ordering::Less;
-                (!follows).then_some(next)
-            }
-            None => None,
-        };
-        if let Some(next) = before_first {
-            return (next.block.start..next.block.start, format!("{block}{end}{end}"));
+        if let Some(next) = self.requirements.get(position)
+            && !self.follows_predecessor(position, index)
+        {
+            let start = next.block.start;
+            return (start..start, format!("{block}{line_end}{line_end}"));
         }
+        // Appends to the requirement above, so that a heading below stays below.
         let at = match position.checked_sub(1) {
             Some(above) => self.requirements[above].block.end,
             None => content_end(self.source, 0..self.source.len()),
         };
-        let is_start = at <= '\u{feff}'.len_utf8()
-            && self.source[..at].trim_start_matches('\u{feff}').is_empty();
-        let apart = if is_start { String::new() } else { end.repeat(2) };
+        let is_file_start = matches!(&self.source[..at], "" | "\u{feff}");
+        let gap_before = if is_file_start { String::new() } else { line_end.repeat(2) };
         let rest = &self.source[at..];
-        let gap = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
-        let ends = markdown::lines(&rest[..gap]).count();
-        let trail = match (rest.len() == gap, ends) {
-            (true, 0) if is_start => end.to_owned(),
-            (true, _) => String::new(),
-            (false, ends) => end.repeat(2_usize.saturating_sub(ends)),
+        let existing_gap = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
+        let line_ends = markdown::source_lines(&rest[..existing_gap]).count();
+        let gap_after = if existing_gap < rest.len() {
+            line_end.repeat(2_usize.saturating_sub(line_ends))
+        } else if line_ends == 0 && is_file_start {
+            line_end.to_owned()
+        } else {
+            // The end of the file keeps its line ends.
+            String::new()
         };
-        (at..at, format!("{apart}{block}{trail}"))
+        (at..at, format!("{gap_before}{block}{gap_after}"))
     }
 
-    /// The edited file, parsed again: it has the expected requirements, texts and headings. A blank
-    /// line is added if a paragraph would absorb the next line.
-    fn edited(
+    /// True if the requirement above `position` is of the same group and has a smaller index.
+    fn follows_predecessor(&self, position: usize, index: &str) -> bool {
+        let Some(above) = position.checked_sub(1) else { return false };
+        let above = self.requirements[above].index;
+        requirement_index::group_of(above) == requirement_index::group_of(index)
+            && compare_indices(above, index) == Ordering::Less
+    }
+
+    /// Applies the edits and parses the result, which must have the expected indices, texts and
+    /// headings. Adds a blank line if the last edit would absorb the next line.
+    fn apply_verified(
         &self,
-        mut edits: Vec<(Range<usize>, String)>,
-        end: &str,
+        mut splices: Vec<(Range<usize>, String)>,
+        line_end: &str,
         indices: &[Cow<'_, str>],
         position: usize,
         text: &str,
     ) -> Result<String> {
-        let inserted = indices.len() > self.requirements.len();
-        for gap in ["", end] {
-            if let Some((_, text)) = edits.last_mut() {
+        let is_inserted = indices.len() > self.requirements.len();
+        let old_position = if is_inserted { None } else { Some(position) };
+        // The second attempt adds a blank line after the requirement.
+        for gap in ["", line_end] {
+            if let Some((_, text)) = splices.last_mut() {
                 text.push_str(gap);
             }
-            let body = splice(self.source, edits.clone());
+            let body = apply_splices(self.source, splices.clone());
             let edited = Section::of(&body);
-            let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices)
+            let is_expected = edited.requirements.iter().map(|r| r.index).eq(indices)
                 && edited.text(&edited.requirements[position]) == text
-                && edited.keeps(self, Some(position), (!inserted).then_some(position));
-            if as_meant {
+                && edited.preserves(self, Some(position), old_position);
+            if is_expected {
                 return Ok(body);
             }
         }
-        let way_out = match self.outline.open {
-            Some(at) => format!(
-                "line {} opens a code fence or a comment that is never closed; close it first",
-                markdown::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
-            ),
-            None => "its markdown hides the requirement; look at the file around it".to_owned(),
+        let fix = match self.outline.unclosed_at {
+            Some(start) => {
+                let line = markdown::line_numbers(self.source, [start].into_iter()).next();
+                let line = line.unwrap_or(1);
+                format!(
+                    "line {line} opens a code fence or a comment that is not closed; close it first"
+                )
+            }
+            None => "the Markdown around it hides it; edit the file by hand".to_owned(),
         };
-        Err(Error::new(
-            ErrorKind::Refused,
-            format!(
-                "The requirement can't be written so that it can be read again: {way_out}. \
-                 Nothing was changed."
-            ),
-        ))
+        let message = format!(
+            "The requirement would not be readable in the section: {fix}. Nothing was changed."
+        );
+        Err(Error::new(ErrorKind::Refused, message))
     }
 }
 
 fn check_size(requirements: usize, bytes: usize) -> Result<()> {
-    let (most, what) = if requirements > MAX_REQUIREMENTS {
-        (MAX_REQUIREMENTS, "requirements")
+    let limit = if requirements > MAX_REQUIREMENTS {
+        format!("{MAX_REQUIREMENTS} requirements")
     } else if bytes > MAX_BYTES {
-        (MAX_BYTES, "bytes")
+        format!("{MAX_BYTES} bytes")
     } else {
         return Ok(());
     };
     let message = format!(
-        "A section may hold at most {most} {what}; put this requirement into another section. \
-         Nothing was changed."
+        "A section holds at most {limit}; set this requirement in another section. Nothing was \
+         changed."
     );
     Err(Error::new(ErrorKind::Refused, message).field("section"))
 }
 
-/// A requirement's block for the file.
+/// A requirement rendered for the file, with LF line ends.
 struct RequirementBlock {
     block: String,
     text: String,
@@ -224,11 +242,11 @@ struct RequirementBlock {
 impl RequirementBlock {
     fn new(index: &str, text: &str, columns: usize) -> Self {
         let marker = format!("**{index}.**");
-        let given = text.replace("\r\n", "\n").replace('\r', "\n");
-        let given = given.trim_matches(WHITE_SPACE);
-        let own_line = begins_with_fence(given);
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let text = text.trim_matches(WHITE_SPACE);
+        let own_line = begins_with_fence(text);
         let taken = if own_line { 0 } else { marker.len() + 1 };
-        let text = wrap(given, taken, columns);
+        let text = wrap_text(text, taken, columns);
         let mut warnings = Vec::new();
         for (line, length) in long_lines(&text, taken, columns) {
             warnings.push(format!(
@@ -236,47 +254,56 @@ impl RequirementBlock {
                  at {columns}"
             ));
         }
+        // A heuristic: English cannot be distinguished from other Latin texts here.
         if is_mostly_not_latin(&text) {
             let warning = "R.1: requirements must be written in English; this text is mostly in \
                            another script";
             warnings.push(warning.to_owned());
         }
-        let between = if own_line { "\n\n" } else { " " };
-        let block = format!("{marker}{between}{}", escape(&text, own_line));
+        let separator = if own_line { "\n\n" } else { " " };
+        let block = format!("{marker}{separator}{}", escape_structure(&text, own_line));
         Self { block, text, warnings }
     }
 }
 
 fn is_mostly_not_latin(text: &str) -> bool {
-    let is_latin = |c: &char| matches!(c, '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
-    let letters = text.chars().filter(|c| c.is_alphabetic());
-    let (latin, other): (Vec<char>, Vec<char>) = letters.partition(is_latin);
-    other.len() > latin.len()
+    let (mut latin, mut other) = (0_usize, 0_usize);
+    for c in text.chars().filter(|c| c.is_alphabetic()) {
+        match c {
+            '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => latin += 1,
+            _ => other += 1,
+        }
+    }
+    other > latin
 }
 
-/// The indices, with each that does not rise within its group replaced by the next one after its
-/// predecessor in the same group.
-fn renumbered<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
-    let mut last: HashMap<Option<&str>, usize> = HashMap::new();
+/// Replaces each index that is not greater than its predecessor in the same group by the next index
+/// after that predecessor.
+fn renumber_indices<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
+    let mut last_of_group: HashMap<Option<&str>, usize> = HashMap::new();
     let mut indices: Vec<Cow<'a, str>> = Vec::with_capacity(before.len());
     for (at, index) in before.iter().enumerate() {
-        let above = last.insert(requirement_index::group(index), at).map(|above| &*indices[above]);
-        let offends =
-            above.filter(|above| requirement_index::compare(index, above) != Ordering::Greater);
-        let Some(above) = offends else {
-            indices.push(Cow::Borrowed(index));
-            continue;
+        let predecessor = last_of_group.insert(requirement_index::group_of(index), at);
+        let new_index = match predecessor.map(|predecessor| &*indices[predecessor]) {
+            Some(predecessor) if compare_indices(index, predecessor) != Ordering::Greater => {
+                match requirement_index::next_after(predecessor, index) {
+                    Some(next) => Cow::Owned(next),
+                    None => return Err(no_index_left(index, predecessor)),
+                }
+            }
+            _ => Cow::Borrowed(*index),
         };
-        let next = requirement_index::next_after(above, index).ok_or_else(|| {
-            let message = format!(
-                "The indices of this section are out of order at {index}, and no index of at most \
-                 {} characters is left after {above}; renumber the section by hand. Nothing was \
-                 changed.",
-                requirement_index::MAX_INDEX
-            );
-            Error::new(ErrorKind::Refused, message).reference(*index)
-        })?;
-        indices.push(Cow::Owned(next));
+        indices.push(new_index);
     }
     Ok(indices)
+}
+
+fn no_index_left(index: &str, predecessor: &str) -> Error {
+    let message = format!(
+        "The indices of this section are out of order at {index}, and no index of at most {} \
+         characters is left after {predecessor}; renumber the section by hand. Nothing was \
+         changed.",
+        requirement_index::MAX_INDEX_CHARS
+    );
+    Error::new(ErrorKind::Refused, message).reference(index)
 }

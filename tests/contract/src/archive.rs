@@ -1,4 +1,4 @@
-//! Moving everything: out of a storage, and into an empty one.
+//! Export of a whole store and import into an empty one.
 
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
@@ -19,7 +19,7 @@ fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Do
     }
 }
 
-/// One of each kind, in order, with bytes, times and places that are easily lost.
+/// Documents of each kind in order, with unusual bytes, times and places.
 fn records() -> Vec<DocumentRecord> {
     vec![
         record(
@@ -31,7 +31,7 @@ fn records() -> Vec<DocumentRecord> {
         record(
             DocumentId::section("general"),
             "docs/dev/req/general.md",
-            b"**1.** \xff is no text\n",
+            b"**1.** \xff not UTF-8\n",
             -1,
         ),
         record(DocumentId::section("zero"), "docs/dev/req/zero.md", b"", 0),
@@ -44,7 +44,7 @@ fn records() -> Vec<DocumentRecord> {
         ),
         record(DocumentId::entity("n\u{f6}te"), ".ixchel/n\u{f6}te.md", b"\n\n", 2),
         record(
-            item("REQ-048-3f9a1c"),
+            requirement("REQ-048-3f9a1c"),
             ".reqlore/backlog/requirements/REQ-048-3f9a1c.md",
             b"---\ntitle: By hand\n---\n",
             1_500_000_000_000_000_000,
@@ -58,19 +58,19 @@ fn records() -> Vec<DocumentRecord> {
     ]
 }
 
-fn item(name: &str) -> DocumentId {
+fn requirement(name: &str) -> DocumentId {
     DocumentId { kind: DocumentKind::Item(ItemKind::Requirement), name: name.to_owned() }
 }
 
-async fn fill(archive: &dyn Archive, records: Vec<DocumentRecord>) -> StoreResult<()> {
-    let mut sink = archive.fill().await?;
+async fn import_records(archive: &dyn Archive, records: Vec<DocumentRecord>) -> StoreResult<()> {
+    let mut writer = archive.fill().await?;
     for record in records {
-        sink.put(vec![ArchiveRecord::Document(record)]).await?;
+        writer.put(vec![ArchiveRecord::Document(record)]).await?;
     }
-    sink.finish().await
+    writer.finish().await
 }
 
-/// All records of an archive, in order.
+/// Returns all records of an archive, in order.
 pub async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
     read_all(archive.read().await?).await
 }
@@ -90,7 +90,7 @@ async fn read_all(mut reader: Box<dyn RecordReader>) -> StoreResult<Vec<ArchiveR
     }
 }
 
-/// All documents of an archive, in order.
+/// Returns all documents of an archive, in order.
 pub async fn read_documents(archive: &dyn Archive) -> StoreResult<Vec<DocumentRecord>> {
     Ok(documents_of(read_records(archive).await?))
 }
@@ -105,23 +105,23 @@ fn documents_of(records: Vec<ArchiveRecord>) -> Vec<DocumentRecord> {
     documents
 }
 
-pub async fn records_come_back_as_they_were_put(s: &Storage) {
-    fill(&*s.store, records()).await.unwrap();
+pub async fn records_survive_a_round_trip(s: &Storage) {
+    import_records(&*s.store, records()).await.unwrap();
     assert_eq!(read_documents(&*s.store).await.unwrap(), records());
     for record in records() {
-        assert_eq!(s.body(&record.document.id).await, Some(record.document.body));
+        assert_eq!(s.read_body(&record.document.id).await, Some(record.document.body));
     }
     let words = ["dec-1d2c8f".to_owned()];
     let found = s.store.lookup(&s.project, DocumentKind::Entity, &words).await.unwrap();
-    assert_eq!(found[0].len(), 1, "what was filled in is found by reference");
+    assert_eq!(found[0].len(), 1, "imported documents are found by reference");
     let words = ["REQ-048".to_owned()];
     let kind = DocumentKind::Item(ItemKind::Requirement);
     let found = s.store.lookup(&s.project, kind, &words).await.unwrap();
-    let said = found[0][0].item.as_ref().unwrap();
-    assert_eq!(said.created_at.seconds(), 1_500_000_000, "the file's time came along");
+    let item = found[0][0].item.as_ref().unwrap();
+    assert_eq!(item.created_at.seconds(), 1_500_000_000, "the file's time is imported");
 }
 
-pub async fn records_come_in_one_order(s: &Storage) {
+pub async fn records_have_one_order(s: &Storage) {
     let [a, b] = ["a", "b"];
     let ids = [
         DocumentId::instructions(),
@@ -131,57 +131,53 @@ pub async fn records_come_in_one_order(s: &Storage) {
         DocumentId::entity(a),
         DocumentId::entity("a/c"),
         DocumentId::entity(b),
-        item("REQ-001"),
-        item("REQ-002"),
+        requirement("REQ-001"),
+        requirement("REQ-002"),
         DocumentId { kind: DocumentKind::Deleted, name: "REQ-003".to_owned() },
     ];
-    for at in [5, 9, 2, 6, 8, 0, 3, 7, 1, 4] {
-        s.put(&ids[at], "x").await;
+    for index in [5, 9, 2, 6, 8, 0, 3, 7, 1, 4] {
+        s.put(&ids[index], "x").await;
     }
     let records = read_documents(&*s.store).await.unwrap();
     let found: Vec<DocumentId> = records.into_iter().map(|record| record.document.id).collect();
     assert_eq!(found, ids);
 }
 
-pub async fn a_storage_that_holds_something_is_not_filled(s: &Storage) {
+pub async fn import_rejects_a_store_with_documents(s: &Storage) {
     let id = DocumentId::section("a");
     s.put(&id, "kept").await;
-    s.assert_not_filled().await;
-    assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"kept")));
+    s.assert_rejects_import().await;
+    assert_eq!(s.read_body(&id).await, Some(Bytes::from_static(b"kept")));
 }
 
-pub async fn what_was_not_finished_is_incomplete(s: &Storage) {
-    let mut sink = s.store.fill().await.unwrap();
-    sink.put(records().into_iter().map(ArchiveRecord::Document).collect()).await.unwrap();
-    drop(sink);
-    let refused = |error: &StoreError| {
-        let told = error.to_string();
-        matches!(error, StoreError::Refused { .. }) && told.contains("incomplete")
+pub async fn unfinished_import_is_incomplete(s: &Storage) {
+    let mut writer = s.store.fill().await.unwrap();
+    writer.put(records().into_iter().map(ArchiveRecord::Document).collect()).await.unwrap();
+    drop(writer);
+    let is_refused = |error: &StoreError| {
+        matches!(error, StoreError::Refused { .. }) && error.to_string().contains("incomplete")
     };
-    assert!(s.store.read().await.err().as_ref().is_some_and(refused));
-    assert!(s.store.fill().await.err().as_ref().is_some_and(refused));
+    assert!(s.store.read().await.err().as_ref().is_some_and(is_refused));
+    assert!(s.store.fill().await.err().as_ref().is_some_and(is_refused));
     if let Some(reopen) = &s.reopen {
-        assert!(
-            reopen().await.err().as_ref().is_some_and(refused),
-            "it is refused at the next start"
-        );
+        assert!(reopen().await.err().as_ref().is_some_and(is_refused), "refused at the next start");
     }
 }
 
-pub async fn what_was_filled_outlives_a_restart(s: &Storage) {
-    fill(&*s.store, records()).await.unwrap();
-    let Some(again) = s.reopened().await else { return };
-    assert_eq!(read_documents(&*again).await.unwrap(), records());
+pub async fn import_survives_restart(s: &Storage) {
+    import_records(&*s.store, records()).await.unwrap();
+    let Some(reopened) = s.reopen_store().await else { return };
+    assert_eq!(read_documents(&*reopened).await.unwrap(), records());
 }
 
-pub async fn a_copy_shows_one_moment(s: &Storage) {
+pub async fn export_is_a_snapshot(s: &Storage) {
     s.put(&DocumentId::section("before"), "x").await;
-    let source = s.store.read().await.unwrap();
+    let reader = s.store.read().await.unwrap();
     let meanwhile = async {
         s.put(&DocumentId::section("after"), "x").await;
         s.put(&DocumentId::section("before"), "y").await;
     };
-    let ((), copied) = futures_util::join!(meanwhile, read_all(source));
+    let ((), copied) = futures_util::join!(meanwhile, read_all(reader));
     let copied = documents_of(copied.unwrap());
     let bodies: Vec<_> = copied.iter().map(|r| (&*r.document.id.name, &*r.document.body)).collect();
     assert_eq!(bodies, [("before", &b"x"[..])]);

@@ -1,4 +1,4 @@
-//! The audit's chain and the keys of writes, the same on every storage.
+//! Audit log and idempotency keys.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::archive::read_records;
-use crate::identity::{put_as, user};
+use crate::identity::{put_identities_as, user};
 use crate::{Storage, act};
 
 const DAY: i64 = 24 * 60 * 60;
 
-pub fn entry(action: &str, seconds: i64) -> AuditEvent {
+pub fn audit_event(action: &str, seconds: i64) -> AuditEvent {
     AuditEvent {
         at: Timestamp::new(seconds, 1),
         user: "ada".to_owned(),
@@ -36,12 +36,12 @@ pub fn entry(action: &str, seconds: i64) -> AuditEvent {
     }
 }
 
-pub fn audited() -> WriteContext {
+pub fn audited_context() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
     WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
 }
 
-fn once(key: char, request: &str, at: i64) -> WriteContext {
+fn keyed(key: char, request: &str, at: i64) -> WriteContext {
     let (key, request) = (key.to_string().repeat(32), request.to_owned());
     let at = Timestamp::new(1_700_000_000 + at, 0);
     WriteContext { idempotency_key: Some(IdempotencyKey { key, request }), at, ..act() }
@@ -64,8 +64,8 @@ async fn put(
     s.store.commit(&s.project, commit).await.map(drop)
 }
 
-/// All rows, after their chain was verified.
-pub async fn chain(store: &dyn Store) -> Vec<AuditRow> {
+/// Returns all rows after verifying their chain.
+pub async fn verified_rows(store: &dyn Store) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::default();
     verifier.next(&rows).unwrap();
@@ -78,26 +78,28 @@ fn actions(rows: &[AuditRow]) -> Vec<String> {
     rows.iter().map(|row| row.entry().unwrap().action).collect()
 }
 
-pub async fn rows_are_chained_in_the_order_they_came(s: &Storage) {
+pub async fn rows_are_chained_in_recording_order(s: &Storage) {
     assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
-    s.store.record(vec![entry("a", 1), entry("b", 2)]).await.unwrap();
+    s.store.record(vec![audit_event("a", 1), audit_event("b", 2)]).await.unwrap();
     s.store.record(Vec::new()).await.unwrap();
-    s.store.record(vec![entry("c", 3)]).await.unwrap();
-    let rows = chain(&*s.store).await;
+    s.store.record(vec![audit_event("c", 3)]).await.unwrap();
+    let rows = verified_rows(&*s.store).await;
     assert_eq!(actions(&rows), ["a", "b", "c"]);
-    assert_eq!(rows[2].entry().unwrap(), entry("c", 3));
+    assert_eq!(rows[2].entry().unwrap(), audit_event("c", 3));
     let records = (0..8).map(|_| {
         let store = Arc::clone(&s.store);
-        tokio::spawn(async move { store.record(vec![entry("x", 4), entry("y", 4)]).await })
+        tokio::spawn(
+            async move { store.record(vec![audit_event("x", 4), audit_event("y", 4)]).await },
+        )
     });
     for record in records.collect::<Vec<_>>() {
         record.await.unwrap().unwrap();
     }
-    assert_eq!(chain(&*s.store).await.len(), 19);
+    assert_eq!(verified_rows(&*s.store).await.len(), 19);
 }
 
 pub async fn rows_are_read_from_any_number(s: &Storage) {
-    let all = (0..700).map(|second| entry("a", second)).collect();
+    let all = (0..700).map(|second| audit_event("a", second)).collect();
     s.store.record(all).await.unwrap();
     let numbers = |rows: Vec<AuditRow>| rows.iter().map(|row| row.number).collect::<Vec<_>>();
     assert_eq!(numbers(s.store.rows(0, 2).await.unwrap()), [1, 2]);
@@ -106,147 +108,153 @@ pub async fn rows_are_read_from_any_number(s: &Storage) {
     assert!(s.store.rows(701, 9).await.unwrap().is_empty());
 }
 
-pub async fn a_commit_is_audited_with_its_change(s: &Storage) {
-    s.store.record(vec![entry("before", 1)]).await.unwrap();
-    put(s, "a", Some("one"), audited()).await.unwrap();
-    put(s, "a", Some("two"), audited()).await.unwrap();
-    let rows = chain(&*s.store).await;
+pub async fn commit_writes_its_audit_row(s: &Storage) {
+    s.store.record(vec![audit_event("before", 1)]).await.unwrap();
+    put(s, "a", Some("one"), audited_context()).await.unwrap();
+    put(s, "a", Some("two"), audited_context()).await.unwrap();
+    let rows = verified_rows(&*s.store).await;
     assert_eq!(actions(&rows), ["before", "contract", "contract"]);
-    let entry = rows[2].entry().unwrap();
+    let event = rows[2].entry().unwrap();
     let (before, after) = (Some(Version::of(b"one")), Some(Version::of(b"two")));
-    assert_eq!(entry.targets, [AuditTarget { name: "section a".to_owned(), before, after }]);
-    assert_eq!((&*entry.user, entry.project), ("tester", Some(s.project.clone())));
-    assert_eq!((&*entry.correlation_id, &*entry.result), ("contract", OK));
-    if let Some(again) = s.reopened().await {
-        assert_eq!(chain(&*again).await, rows, "nothing is added, lost or taken back");
+    assert_eq!(event.targets, [AuditTarget { name: "section a".to_owned(), before, after }]);
+    assert_eq!((&*event.user, event.project), ("tester", Some(s.project.clone())));
+    assert_eq!((&*event.correlation_id, &*event.result), ("contract", OK));
+    if let Some(reopened) = s.reopen_store().await {
+        assert_eq!(verified_rows(&*reopened).await, rows, "nothing is added, lost or rolled back");
     }
 }
 
-pub async fn a_change_its_row_and_its_key_come_together(s: &Storage) {
-    let both = WriteContext { audited: audited().audited, ..once('k', "r", 0) };
+pub async fn change_row_and_key_are_atomic(s: &Storage) {
+    let both = WriteContext { audited: audited_context().audited, ..keyed('k', "r", 0) };
     put(s, "a", Some("one"), both).await.unwrap();
-    let both = WriteContext { audited: audited().audited, ..once('k', "r", 0) };
+    let both = WriteContext { audited: audited_context().audited, ..keyed('k', "r", 0) };
     let repeated = put(s, "a", Some("two"), both).await.unwrap_err();
     assert!(matches!(repeated, StoreError::Repeated(_)), "{repeated:?}");
-    let rows = chain(&*s.store).await;
-    assert_eq!(actions(&rows), ["contract"], "what did not happen twice has one row");
-    let told = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap().targets;
-    assert_eq!(rows[0].entry().unwrap().targets, told);
-    assert_eq!(told[0].after, Some(Version::of(b"one")));
-    assert_eq!(s.body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
+    let rows = verified_rows(&*s.store).await;
+    assert_eq!(actions(&rows), ["contract"], "a repeated commit has no second row");
+    let targets = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap().targets;
+    assert_eq!(rows[0].entry().unwrap().targets, targets);
+    assert_eq!(targets[0].after, Some(Version::of(b"one")));
+    assert_eq!(s.read_body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
 }
 
-pub async fn what_changed_nothing_is_not_audited_here(s: &Storage) {
-    put(s, "a", None, audited()).await.unwrap();
+pub async fn empty_and_rejected_commits_write_no_row(s: &Storage) {
+    put(s, "a", None, audited_context()).await.unwrap();
     put(s, "a", Some("unaudited"), act()).await.unwrap();
-    let refused = |_: &_| Err(Error::new(ErrorKind::Refused, "no"));
+    let reject = |_: &_| Err(Error::new(ErrorKind::Refused, "no"));
     let reads = ReadSet::of(Vec::new());
-    let commit = CommitRequest { reads, decide: Box::new(refused), context: audited() };
+    let commit = CommitRequest { reads, decide: Box::new(reject), context: audited_context() };
     s.store.commit(&s.project, commit).await.unwrap_err();
-    assert!(chain(&*s.store).await.is_empty());
+    assert!(verified_rows(&*s.store).await.is_empty());
 }
 
-pub async fn an_identity_commit_is_audited_with_its_change(s: &Storage) {
-    put_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited()).await.unwrap();
-    let rows = chain(&*s.store).await;
-    let entry = rows[0].entry().unwrap();
-    assert_eq!((rows.len(), entry.targets), (1, vec![AuditTarget::read("user/ada")]));
+pub async fn identity_commit_writes_its_audit_row(s: &Storage) {
+    put_identities_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited_context())
+        .await
+        .unwrap();
+    let rows = verified_rows(&*s.store).await;
+    let event = rows[0].entry().unwrap();
+    assert_eq!((rows.len(), event.targets), (1, vec![AuditTarget::read("user/ada")]));
 }
 
-pub async fn pruning_says_what_is_gone(s: &Storage) {
+pub async fn pruning_records_a_row(s: &Storage) {
     let now = Timestamp::new(1_700_000_000, 0);
     assert_eq!(s.store.prune(now, now).await.unwrap(), 0);
-    s.store.record(vec![entry("a", 1), entry("b", 2), entry("c", 30)]).await.unwrap();
+    s.store
+        .record(vec![audit_event("a", 1), audit_event("b", 2), audit_event("c", 30)])
+        .await
+        .unwrap();
     assert_eq!(s.store.prune(Timestamp::new(1, 0), now).await.unwrap(), 0);
     assert_eq!(s.store.prune(Timestamp::new(30, 0), now).await.unwrap(), 2);
-    let rows = chain(&*s.store).await;
+    let rows = verified_rows(&*s.store).await;
     assert_eq!(actions(&rows), ["c", reqlore_domain::audit_log::PRUNED]);
     assert_eq!(s.store.prune(Timestamp::new(40, 0), now).await.unwrap(), 1);
-    s.store.record(vec![entry("d", 50)]).await.unwrap();
-    let rows = chain(&*s.store).await;
+    s.store.record(vec![audit_event("d", 50)]).await.unwrap();
+    let rows = verified_rows(&*s.store).await;
     assert_eq!(rows.first().unwrap().number, 4);
     assert_eq!(actions(&rows).last().unwrap(), "d");
 }
 
-pub async fn many_rows_are_pruned_when_it_is_repeated(s: &Storage) {
+pub async fn repeated_pruning_removes_all_old_rows(s: &Storage) {
     let now = Timestamp::new(1_700_000_000, 0);
-    let mut entries: Vec<AuditEvent> = (0..6_000).map(|second| entry("old", second)).collect();
-    entries.push(entry("kept", 7_000));
+    let mut entries: Vec<AuditEvent> =
+        (0..6_000).map(|second| audit_event("old", second)).collect();
+    entries.push(audit_event("kept", 7_000));
     s.store.record(entries).await.unwrap();
-    let mut gone = 0;
+    let mut pruned_count = 0;
     loop {
         match s.store.prune(Timestamp::new(7_000, 0), now).await.unwrap() {
             0 => break,
-            step => gone += step,
+            step => pruned_count += step,
         }
     }
-    assert_eq!(gone, 6_000);
-    let rows = chain(&*s.store).await;
+    assert_eq!(pruned_count, 6_000);
+    let rows = verified_rows(&*s.store).await;
     assert_eq!((rows[0].number, &*actions(&rows)[0]), (6_001, "kept"));
     let pruned = reqlore_domain::audit_log::PRUNED;
     assert!(rows.len() > 1 && actions(&rows)[1..].iter().all(|action| action == pruned));
 }
 
-pub async fn a_storage_that_holds_rows_alone_is_not_filled(s: &Storage) {
-    s.store.record(vec![entry("a", 1)]).await.unwrap();
-    s.assert_not_filled().await;
+pub async fn import_rejects_a_store_with_audit_rows(s: &Storage) {
+    s.store.record(vec![audit_event("a", 1)]).await.unwrap();
+    s.assert_rejects_import().await;
 }
 
-pub async fn the_audit_comes_back_as_it_was_put(s: &Storage) {
+pub async fn audit_rows_survive_a_round_trip(s: &Storage) {
     let mut head = ChainHead::default();
     let sealed = |second| {
-        let row = AuditRow::after(head, entry("a", second));
+        let row = AuditRow::after(head, audit_event("a", second));
         head = row.head();
         row
     };
     let rows: Vec<_> = (0..1_000).map(sealed).map(ArchiveRecord::AuditRow).collect();
-    let mut sink = s.store.fill().await.unwrap();
+    let mut writer = s.store.fill().await.unwrap();
     for part in rows.chunks(300) {
-        sink.put(part.to_vec()).await.unwrap();
+        writer.put(part.to_vec()).await.unwrap();
     }
-    sink.finish().await.unwrap();
+    writer.finish().await.unwrap();
     assert_eq!(read_records(&*s.store).await.unwrap(), rows);
-    s.store.record(vec![entry("behind", 1)]).await.unwrap();
-    assert_eq!(chain(&*s.store).await.len(), 1_001);
+    s.store.record(vec![audit_event("after", 1)]).await.unwrap();
+    assert_eq!(verified_rows(&*s.store).await.len(), 1_001);
 }
 
-pub async fn a_key_is_used_once(s: &Storage) {
-    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
-    let repeated = put(s, "a", Some("two"), once('k', "other", 1)).await.unwrap_err();
-    let StoreError::Repeated(earlier) = repeated else { panic!("{repeated:?}") };
-    assert_eq!((&*earlier.request, earlier.answer.as_deref()), ("r", None));
-    assert_eq!(earlier.targets[0].after, Some(Version::of(b"one")));
-    assert_eq!(s.body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
-    put(s, "a", Some("two"), once('l', "r", 1)).await.unwrap();
-    put(s, "a", Some("three"), once('k', "r", DAY)).await.expect("after a day it is free again");
-    let racing = (0..6).map(|_| put(s, "b", Some("x"), once('m', "r", 1)));
+pub async fn keys_are_used_once(s: &Storage) {
+    put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
+    let repeated = put(s, "a", Some("two"), keyed('k', "other", 1)).await.unwrap_err();
+    let StoreError::Repeated(record) = repeated else { panic!("{repeated:?}") };
+    assert_eq!((&*record.request, record.answer.as_deref()), ("r", None));
+    assert_eq!(record.targets[0].after, Some(Version::of(b"one")));
+    assert_eq!(s.read_body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
+    put(s, "a", Some("two"), keyed('l', "r", 1)).await.unwrap();
+    put(s, "a", Some("three"), keyed('k', "r", DAY)).await.expect("a key is free after a day");
+    let racing = (0..6).map(|_| put(s, "b", Some("x"), keyed('m', "r", 1)));
     let done = futures_util::future::join_all(racing).await;
     assert_eq!(done.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-    let Some(again) = s.reopened().await else { return };
-    let earlier = again.find_record(&"m".repeat(32)).await.unwrap();
-    assert_eq!(earlier.unwrap().targets[0].name, "section b");
+    let Some(reopened) = s.reopen_store().await else { return };
+    let record = reopened.find_record(&"m".repeat(32)).await.unwrap();
+    assert_eq!(record.unwrap().targets[0].name, "section b");
 }
 
-pub async fn a_key_is_kept_only_with_a_change(s: &Storage) {
-    put(s, "a", None, once('k', "r", 0)).await.unwrap();
+pub async fn idempotency_key_needs_a_change(s: &Storage) {
+    put(s, "a", None, keyed('k', "r", 0)).await.unwrap();
     assert_eq!(s.store.find_record(&"k".repeat(32)).await.unwrap(), None);
-    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
+    put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
 }
 
-pub async fn an_answer_is_kept(s: &Storage) {
-    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
+pub async fn response_is_stored(s: &Storage) {
+    put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
     s.store.save_response(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
-    s.store.save_response(&"u".repeat(32), "nobody asked".to_owned()).await.unwrap();
-    let earlier = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap();
-    assert_eq!((&*earlier.request, earlier.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
+    s.store.save_response(&"u".repeat(32), "an unknown key".to_owned()).await.unwrap();
+    let record = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap();
+    assert_eq!((&*record.request, record.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
     assert_eq!(s.store.find_record(&"u".repeat(32)).await.unwrap(), None);
-    let Some(again) = s.reopened().await else { return };
-    assert_eq!(again.find_record(&"k".repeat(32)).await.unwrap(), Some(earlier));
+    let Some(reopened) = s.reopen_store().await else { return };
+    assert_eq!(reopened.find_record(&"k".repeat(32)).await.unwrap(), Some(record));
 }
 
-pub async fn old_keys_are_forgotten(s: &Storage) {
-    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
-    put(s, "a", Some("two"), once('l', "r", 10)).await.unwrap();
+pub async fn old_idempotency_keys_expire(s: &Storage) {
+    put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
+    put(s, "a", Some("two"), keyed('l', "r", 10)).await.unwrap();
     s.store.expire_records(Timestamp::new(1_700_000_010, 0)).await.unwrap();
     assert_eq!(s.store.find_record(&"k".repeat(32)).await.unwrap(), None);
     assert!(s.store.find_record(&"l".repeat(32)).await.unwrap().is_some());

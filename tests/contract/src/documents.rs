@@ -1,4 +1,4 @@
-//! Reading: `get`, `versions`, `find` and `lookup`.
+//! Reads: `get`, `versions`, `find` and `lookup`.
 
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
@@ -8,8 +8,8 @@ use reqlore_domain::ports::documents::{
 
 use crate::Storage;
 
-/// One of each kind.
-fn of_every_kind() -> [DocumentId; 9] {
+/// A document of each kind.
+fn one_of_each_kind() -> [DocumentId; 9] {
     let item = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
     [
         DocumentId::instructions(),
@@ -24,23 +24,23 @@ fn of_every_kind() -> [DocumentId; 9] {
     ]
 }
 
-pub async fn what_is_not_there_is_none(s: &Storage) {
-    assert_eq!(s.body(&DocumentId::section("nothing")).await, None);
-    assert_eq!(s.body(&DocumentId::instructions()).await, None);
+pub async fn missing_documents_are_none(s: &Storage) {
+    assert_eq!(s.read_body(&DocumentId::section("nothing")).await, None);
+    assert_eq!(s.read_body(&DocumentId::instructions()).await, None);
     let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
     assert_eq!((page.metadata.len(), page.total, page.next), (0, 0, None));
 }
 
-pub async fn bytes_come_back_as_they_were_put(s: &Storage) {
+pub async fn bytes_survive_a_round_trip(s: &Storage) {
     let id = DocumentId::section("bytes");
     for body in ["\u{feff}# A\r\n\r\nmixed\nends\r", "no newline at the end", "\u{a0}\u{2028}é🦀\n"]
     {
         s.put(&id, body).await;
-        assert_eq!(s.body(&id).await.as_deref(), Some(body.as_bytes()));
+        assert_eq!(s.read_body(&id).await.as_deref(), Some(body.as_bytes()));
     }
 }
 
-pub async fn get_keeps_the_order_asked(s: &Storage) {
+pub async fn get_keeps_the_order(s: &Storage) {
     let (a, b) = (DocumentId::section("a"), DocumentId::instructions());
     s.put(&a, "A").await;
     s.put(&b, "B").await;
@@ -51,7 +51,7 @@ pub async fn get_keeps_the_order_asked(s: &Storage) {
     assert_eq!(found[2].as_ref().map(|d| &d.id), Some(&a));
 }
 
-pub async fn projects_are_apart(s: &Storage) {
+pub async fn projects_are_isolated(s: &Storage) {
     let (id, entity) = (DocumentId::section("mine"), DocumentId::entity("a"));
     s.put(&id, "secret").await;
     s.put(&entity, "---\nid: dec-1d2c8f\n---\n").await;
@@ -59,7 +59,7 @@ pub async fn projects_are_apart(s: &Storage) {
     assert_eq!(other, [None]);
     let page = s.store.find(&s.other, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
     assert_eq!(page.total, 0);
-    // The same names in both.
+    // The same name in both projects.
     let theirs = DocumentChange::put(id.clone(), "theirs");
     let reads =
         ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(vec![id.clone()]) };
@@ -69,7 +69,7 @@ pub async fn projects_are_apart(s: &Storage) {
     };
     let commit = CommitRequest { reads, decide: Box::new(decide), context: crate::act() };
     s.store.commit(&s.other, commit).await.unwrap();
-    assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"secret")));
+    assert_eq!(s.read_body(&id).await, Some(Bytes::from_static(b"secret")));
     let words = ["dec-1d2c8f".to_owned()];
     let named = s.store.lookup(&s.other, DocumentKind::Entity, &words).await.unwrap();
     assert_eq!(named, [vec![]]);
@@ -78,7 +78,7 @@ pub async fn projects_are_apart(s: &Storage) {
     assert_eq!(other[0].as_ref().map(|d| &*d.body), Some(&b"theirs"[..]));
 }
 
-pub async fn versions_are_those_of_get(s: &Storage) {
+pub async fn versions_match_get(s: &Storage) {
     let (a, none) = (DocumentId::section("a"), DocumentId::section("none"));
     s.put(&a, "one").await;
     let ids = [none, a.clone(), DocumentId::docsets()];
@@ -105,7 +105,7 @@ pub async fn find_sorts_by_name(s: &Storage) {
     assert!(page.metadata.iter().all(|h| h.title.as_deref() == Some("Title")));
 }
 
-pub async fn find_pages_with_the_true_total(s: &Storage) {
+pub async fn pages_report_the_total(s: &Storage) {
     for name in ["a", "b", "c", "d", "e"] {
         s.put(&DocumentId::section(name), "x").await;
     }
@@ -122,98 +122,102 @@ pub async fn find_pages_with_the_true_total(s: &Storage) {
     assert_eq!(seen, ["a", "b", "c", "d", "e"]);
 }
 
-pub async fn an_unreadable_document_is_listed_with_its_fault(s: &Storage) {
+pub async fn unreadable_document_is_listed_with_a_diagnostic(s: &Storage) {
     let id = DocumentId::section("broken");
     let body = Bytes::from_static(b"# T\n\xff");
     let change = DocumentChange::put(id.clone(), body.clone());
-    s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()])).await.unwrap();
+    s.commit_from(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()])).await.unwrap();
     let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
     assert!(page.metadata[0].fault.is_some(), "{:?}", page.metadata[0]);
-    assert_eq!(s.body(&id).await, Some(body));
+    assert_eq!(s.read_body(&id).await, Some(body));
 }
 
-pub async fn documents_of_every_kind_are_kept(s: &Storage) {
-    let ids = of_every_kind();
+pub async fn every_document_kind_is_stored(s: &Storage) {
+    let ids = one_of_each_kind();
     assert_eq!(ids.each_ref().map(|id| id.kind), DocumentKind::ALL);
     for id in &ids {
         s.put(id, "docsets: {}\n").await;
     }
     for id in &ids {
-        assert_eq!(s.body(id).await.as_deref(), Some(&b"docsets: {}\n"[..]), "{id}");
+        assert_eq!(s.read_body(id).await.as_deref(), Some(&b"docsets: {}\n"[..]), "{id}");
         let page = s.store.find(&s.project, &DocumentFilter::all(id.kind)).await.unwrap();
-        let found: Vec<_> = page.metadata.iter().map(|head| &head.id).collect();
+        let found: Vec<_> = page.metadata.iter().map(|meta| &meta.id).collect();
         assert_eq!(found, [id]);
     }
     for id in &ids {
         s.delete(id).await;
-        assert_eq!(s.body(id).await, None, "{id}");
+        assert_eq!(s.read_body(id).await, None, "{id}");
     }
 }
 
-pub async fn entities_may_lie_at_any_depth(s: &Storage) {
+pub async fn entities_may_be_nested(s: &Storage) {
     let names = ["ideas/old/specs/cli", "ideas/old", "readme", "decisions/dec-1d2c8f", "ideas/ä"];
     for name in names {
         s.put(&DocumentId::entity(name), "# Title\n").await;
     }
     let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
-    let found: Vec<_> = page.metadata.iter().map(|head| head.id.name.as_str()).collect();
+    let found: Vec<_> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
     let mut sorted = names;
     sorted.sort_unstable();
     assert_eq!(found, sorted);
     let none = DocumentId::entity("../outside");
-    assert_eq!(s.body(&none).await, None);
+    assert_eq!(s.read_body(&none).await, None);
 }
 
-pub async fn heads_of_entities_tell_what_they_say(s: &Storage) {
+pub async fn entity_metadata_matches_the_body(s: &Storage) {
     let id = DocumentId::entity("decisions/dec-1d2c8f");
     let text = "---\nid: dec-1d2c8f\ntitle: T\ntags: [a]\nlinks: [dec-aaaaaa]\n---\nbody\n";
     s.put(&id, text).await;
     s.put(&DocumentId::entity("decisions/broken"), "---\nid: [\n---\n").await;
     let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
-    let fault = page.metadata[0].fault.as_ref().expect("broken front matter is a fault");
+    let fault = page.metadata[0].fault.as_ref().expect("broken front matter has a diagnostic");
     assert_eq!(fault.line, Some(2), "{fault:?}");
     let entity = page.metadata[1].entity.as_ref().expect("an entity");
     assert_eq!((entity.id.as_str(), entity.title.as_str()), ("dec-1d2c8f", "T"));
     assert_eq!((&entity.tags[..], entity.links.len()), (&["a".to_owned()][..], 1));
 }
 
-/// The names of the documents that each word names.
-async fn named(s: &Storage, words: &[&str]) -> Vec<Vec<String>> {
+/// Returns the names of the documents that each word matches.
+async fn lookup_names(s: &Storage, words: &[&str]) -> Vec<Vec<String>> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let found = s.store.lookup(&s.project, DocumentKind::Entity, &words).await.unwrap();
-    found.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
+    found.iter().map(|list| list.iter().map(|meta| meta.id.name.clone()).collect()).collect()
 }
 
 const ENTITY: &str = "---\nid: dec-1d2c8f\n---\n";
 
-pub async fn a_word_names_by_reference_and_by_name(s: &Storage) {
+pub async fn lookup_matches_reference_and_name(s: &Storage) {
     s.put(&DocumentId::entity("decisions/first"), ENTITY).await;
     s.put(&DocumentId::entity("notes"), "# No id\n").await;
     s.put(&DocumentId::section("dec-1d2c8f"), "of another kind").await;
-    let found = named(s, &["dec-1d2c8f", "nothing", "notes", "decisions/first", "notes"]).await;
+    let found =
+        lookup_names(s, &["dec-1d2c8f", "nothing", "notes", "decisions/first", "notes"]).await;
     let first = vec!["decisions/first".to_owned()];
     let notes = vec!["notes".to_owned()];
     assert_eq!(found, [first.clone(), vec![], notes.clone(), first, notes]);
-    assert_eq!(named(s, &[]).await, Vec::<Vec<String>>::new());
+    assert_eq!(lookup_names(s, &[]).await, Vec::<Vec<String>>::new());
 }
 
-pub async fn a_reference_may_be_claimed_twice(s: &Storage) {
+pub async fn lookup_returns_all_claims_of_a_reference(s: &Storage) {
     s.put(&DocumentId::entity("decisions/b"), ENTITY).await;
     s.put(&DocumentId::entity("decisions/a"), ENTITY).await;
-    // Its name is what the others claim.
+    // The name of this document is the reference of the others.
     s.put(&DocumentId::entity("dec-1d2c8f"), "---\nid: dec-ffffff\n---\n").await;
-    let found = named(s, &["dec-1d2c8f"]).await;
+    let found = lookup_names(s, &["dec-1d2c8f"]).await;
     assert_eq!(found, [["dec-1d2c8f", "decisions/a", "decisions/b"]]);
 }
 
-pub async fn names_follow_every_commit(s: &Storage) {
+pub async fn lookup_reflects_every_commit(s: &Storage) {
     let id = DocumentId::entity("decisions/first");
     s.put(&id, ENTITY).await;
     s.put(&id, "---\nid: dec-ffffff\n---\n").await;
     let [before, after] = ["dec-1d2c8f", "dec-ffffff"];
-    assert_eq!(named(s, &[before, after]).await, [vec![], vec![id.name.clone()]]);
+    assert_eq!(lookup_names(s, &[before, after]).await, [vec![], vec![id.name.clone()]]);
     s.delete(&id).await;
-    assert_eq!(named(s, &[before, after, &id.name]).await, [(); 3].map(|()| Vec::<String>::new()));
+    assert_eq!(
+        lookup_names(s, &[before, after, &id.name]).await,
+        [(); 3].map(|()| Vec::<String>::new())
+    );
     s.put(&id, ENTITY).await;
-    assert_eq!(named(s, &[before]).await, [[id.name]]);
+    assert_eq!(lookup_names(s, &[before]).await, [[id.name]]);
 }

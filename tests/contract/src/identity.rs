@@ -1,4 +1,4 @@
-//! Users and tokens, the same on every storage.
+//! Users and tokens.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ fn token(id: &str, user: &str, created_at: i64) -> Token {
     }
 }
 
-/// Puts these without a look at what is there.
-async fn put(store: &dyn Store, changes: Vec<IdentityChange>) -> StoreResult<()> {
-    put_as(store, changes, act()).await
+/// Stores changes without reading the present state.
+async fn put_identities(store: &dyn Store, changes: Vec<IdentityChange>) -> StoreResult<()> {
+    put_identities_as(store, changes, act()).await
 }
 
-pub async fn put_as(
+pub async fn put_identities_as(
     store: &dyn Store,
     changes: Vec<IdentityChange>,
     act: WriteContext,
@@ -59,11 +59,11 @@ pub async fn put_as(
 
 pub async fn users_are_listed_by_name(s: &Storage) {
     for name in ["Zoe", "ada", "Bob"] {
-        put(&*s.store, vec![IdentityChange::User(user(name))]).await.unwrap();
+        put_identities(&*s.store, vec![IdentityChange::User(user(name))]).await.unwrap();
     }
     assert_eq!(s.store.users().await.unwrap(), [user("ada"), user("Bob"), user("Zoe")]);
     let disabled = User { disabled_at: Some(at(9)), role: Role::Commenter, ..user("BOB") };
-    put(&*s.store, vec![IdentityChange::User(disabled.clone())]).await.unwrap();
+    put_identities(&*s.store, vec![IdentityChange::User(disabled.clone())]).await.unwrap();
     assert_eq!(s.store.users().await.unwrap(), [user("ada"), disabled, user("Zoe")]);
 }
 
@@ -76,35 +76,37 @@ pub async fn tokens_are_listed_by_age(s: &Storage) {
     ];
     for place in [3, 1, 0, 2] {
         let change = IdentityChange::Token(tokens[place].clone());
-        put(&*s.store, vec![change]).await.unwrap();
+        put_identities(&*s.store, vec![change]).await.unwrap();
     }
     assert_eq!(s.store.tokens().await.unwrap(), tokens);
 }
 
-pub async fn a_token_is_found_with_its_user(s: &Storage) {
+pub async fn token_is_found_with_its_user(s: &Storage) {
     let (known, unknown) = (token("aaaaaaaaaaaa", "Ada", 1), TokenId::parse("AAAAAAAAAAAA"));
     let both = vec![IdentityChange::User(user("ada")), IdentityChange::Token(known.clone())];
-    put(&*s.store, both).await.unwrap();
+    put_identities(&*s.store, both).await.unwrap();
     let found = s.store.token_owner(&known.id).await.unwrap().unwrap();
     assert_eq!((found.token, found.user), (known.clone(), user("ada")));
     assert_eq!(s.store.token_owner(&unknown.unwrap()).await.unwrap(), None);
     let revoked = Token { revoked_at: Some(at(5)), successor: Some(known.id.clone()), ..known };
-    put(&*s.store, vec![IdentityChange::Token(revoked.clone())]).await.unwrap();
+    put_identities(&*s.store, vec![IdentityChange::Token(revoked.clone())]).await.unwrap();
     assert_eq!(s.store.token_owner(&revoked.id).await.unwrap().unwrap().token, revoked);
 }
 
-pub async fn the_epoch_changes_with_every_identity_commit(s: &Storage) {
+pub async fn epoch_changes_with_every_identity_commit(s: &Storage) {
     let before = s.store.epoch().await.unwrap();
     assert_eq!(s.store.epoch().await.unwrap(), before);
-    put(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
+    put_identities(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
     let after = s.store.epoch().await.unwrap();
     assert_ne!(after, before);
-    put(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))]).await.unwrap();
+    put_identities(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))])
+        .await
+        .unwrap();
     assert_ne!(s.store.epoch().await.unwrap(), after);
 }
 
-pub async fn a_refused_identity_decision_changes_nothing(s: &Storage) {
-    put(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
+pub async fn rejected_identity_decision_changes_nothing(s: &Storage) {
+    put_identities(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
     let epoch = s.store.epoch().await.unwrap();
     let commit = IdentityCommit {
         users: vec![UserName::parse("ADA").unwrap(), UserName::parse("bob").unwrap()],
@@ -122,10 +124,10 @@ pub async fn a_refused_identity_decision_changes_nothing(s: &Storage) {
     assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
 }
 
-pub async fn a_user_is_made_once(s: &Storage) {
-    let make = |store: Arc<dyn Store>| async move {
+pub async fn concurrent_commits_create_a_user_once(s: &Storage) {
+    let create = |store: Arc<dyn Store>| async move {
         let decide = |users: &[Option<User>], _: &[Option<Token>]| match &users[0] {
-            Some(_) => Err(Error::new(ErrorKind::Refused, "there is one")),
+            Some(_) => Err(Error::new(ErrorKind::Refused, "it exists")),
             None => Ok(vec![IdentityChange::User(user("ada"))]),
         };
         let users = vec![UserName::parse("ada").unwrap()];
@@ -133,7 +135,7 @@ pub async fn a_user_is_made_once(s: &Storage) {
         let commit = IdentityCommit { users, tokens: Vec::new(), decide, act: act() };
         store.commit_identities(commit).await.is_ok()
     };
-    let all = (0..8).map(|_| tokio::spawn(make(Arc::clone(&s.store))));
+    let all = (0..8).map(|_| tokio::spawn(create(Arc::clone(&s.store))));
     let mut count = 0;
     for one in all.collect::<Vec<_>>() {
         count += usize::from(one.await.unwrap());
@@ -141,10 +143,10 @@ pub async fn a_user_is_made_once(s: &Storage) {
     assert_eq!(count, 1);
 }
 
-pub async fn the_last_use_only_grows(s: &Storage) {
+pub async fn last_use_never_decreases(s: &Storage) {
     let known = token("aaaaaaaaaaaa", "ada", 1);
     let both = vec![IdentityChange::User(user("ada")), IdentityChange::Token(known.clone())];
-    put(&*s.store, both).await.unwrap();
+    put_identities(&*s.store, both).await.unwrap();
     let epoch = s.store.epoch().await.unwrap();
     let unknown = TokenId::parse("AAAAAAAAAAAA").unwrap();
     for (second, expected) in [(20, 20), (10, 20), (30, 30)] {
@@ -157,21 +159,23 @@ pub async fn the_last_use_only_grows(s: &Storage) {
     assert_eq!(s.store.tokens().await.unwrap()[0].last_used_at, Some(at(30)));
 }
 
-pub async fn identities_outlive_a_restart(s: &Storage) {
+pub async fn identities_survive_restart(s: &Storage) {
     let (kept, known) = (user("ada"), token("aaaaaaaaaaaa", "ada", 1));
     let both = vec![IdentityChange::User(kept.clone()), IdentityChange::Token(known.clone())];
-    put(&*s.store, both).await.unwrap();
-    let Some(again) = s.reopened().await else { return };
-    let found = again.token_owner(&known.id).await.unwrap().unwrap();
+    put_identities(&*s.store, both).await.unwrap();
+    let Some(reopened) = s.reopen_store().await else { return };
+    let found = reopened.token_owner(&known.id).await.unwrap().unwrap();
     assert_eq!((found.user, found.token), (kept, known));
 }
 
-pub async fn a_storage_that_holds_tokens_alone_is_not_filled(s: &Storage) {
-    put(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))]).await.unwrap();
-    s.assert_not_filled().await;
+pub async fn import_rejects_a_store_with_tokens(s: &Storage) {
+    put_identities(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))])
+        .await
+        .unwrap();
+    s.assert_rejects_import().await;
 }
 
-pub async fn identities_come_back_as_they_were_put(s: &Storage) {
+pub async fn identities_survive_a_round_trip(s: &Storage) {
     let mut used = token("bbbbbbbbbbbb", "bob", 2);
     used.last_used_at = Some(at(7));
     used.revoked_at = Some(at(8));
@@ -179,11 +183,11 @@ pub async fn identities_come_back_as_they_were_put(s: &Storage) {
         users: vec![user("ada"), User { disabled_at: Some(at(3)), ..user("Bob") }],
         tokens: vec![token("aaaaaaaaaaaa", "ada", 1), used],
     };
-    let mut sink = s.store.fill().await.unwrap();
-    sink.put(all.clone().into_records().collect()).await.unwrap();
-    sink.finish().await.unwrap();
+    let mut writer = s.store.fill().await.unwrap();
+    writer.put(all.clone().into_records().collect()).await.unwrap();
+    writer.finish().await.unwrap();
     let found = read_records(&*s.store).await.unwrap();
     assert_eq!(found, all.clone().into_records().collect::<Vec<_>>());
     assert_eq!(s.store.token_owner(&all.tokens[1].id).await.unwrap().unwrap().user, all.users[1]);
-    s.assert_not_filled().await;
+    s.assert_rejects_import().await;
 }

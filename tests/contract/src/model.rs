@@ -1,13 +1,14 @@
-//! Any history of operations gives the same answers as the simplest store, restarts included.
+//! Model test: random histories of operations give the same answers as the memory store.
 //!
-//! So many operations as `REQLORE_MODEL_OPERATIONS` says, some hundreds without it. A failure is
-//! shrunk to the shortest history that still differs.
+//! `REQLORE_MODEL_OPERATIONS` sets the number of operations, 300 by default. A failing history is
+//! shrunk to the shortest one that still differs.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -24,23 +25,23 @@ use reqlore_storage_memory::MemoryStore;
 use crate::archive::read_records;
 use crate::{Storage, Store, act};
 
-/// A history is at most so long.
-const LONGEST: usize = 40;
+/// Maximum length of a history.
+const MAX_OPERATIONS: usize = 40;
 
 #[derive(Debug, Clone)]
-enum Operation {
+enum StoreOperation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
     Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: Option<usize> },
-    Named { project: bool, kind: DocumentKind, words: Vec<usize> },
-    Linking { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
+    Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
+    Backlinks { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
     Create { project: bool, kind: ItemKind },
     Changes { kind: DocumentKind },
-    Everything,
+    Export,
     Restart,
 }
 
-fn ids() -> Vec<DocumentId> {
+fn document_ids() -> Vec<DocumentId> {
     let entities = ["a", "decisions/dec-1d2c8f", "decisions/b", "n\u{f6}te/deep/x"];
     let mut ids = vec![DocumentId::instructions(), DocumentId::docsets()];
     ids.extend(["a", "b", "Z9"].map(DocumentId::section));
@@ -56,7 +57,7 @@ fn ids() -> Vec<DocumentId> {
     ids
 }
 
-/// The last one is so long that a database may keep it in pieces.
+/// The last one is so long that a database may split it.
 const BODIES: [&str; 9] = [
     ITEM,
     "---\ntitle: T\nuser_story: US-3\ncreated_at: 2026-01-01\nupdated_at: 2026-01-01\n---\n",
@@ -91,91 +92,94 @@ const WORDS: [&str; 11] = [
     "notes",
 ];
 
-fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    let id = 0..ids().len();
+fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
+    let id = 0..document_ids().len();
     let kind = proptest::sample::select(DocumentKind::ALL.to_vec());
     let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
     let words = proptest::collection::vec(0..WORDS.len(), 0..4);
-    let change = (id.clone(), proptest::option::weighted(0.8, 0..BODIES.len()));
+    let change = (id.clone(), option::weighted(0.8, 0..BODIES.len()));
     let changes = proptest::collection::vec(change, 0..4);
     let operation = prop_oneof![
         8 => (any::<bool>(), changes, proptest::bool::weighted(0.1)).prop_map(
-            |(project, changes, refuse)| Operation::Commit { project, changes, refuse }
+            |(project, changes, refuse)| StoreOperation::Commit { project, changes, refuse }
         ),
         3 => (any::<bool>(), proptest::collection::vec(id.clone(), 0..5))
-            .prop_map(|(project, ids)| Operation::Get { project, ids }),
-        3 => (any::<bool>(), kind.clone(), proptest::option::of(id), proptest::option::of(0..4usize))
+            .prop_map(|(project, ids)| StoreOperation::Get { project, ids }),
+        3 => (any::<bool>(), kind.clone(), option::of(id), option::of(0..4usize))
             .prop_map(|(project, kind, after, limit)| {
-                Operation::Find { project, kind, after, limit }
+                StoreOperation::Find { project, kind, after, limit }
             }),
         3 => (any::<bool>(), kind.clone(), words.clone())
-            .prop_map(|(project, kind, words)| Operation::Named { project, kind, words }),
+            .prop_map(|(project, kind, words)| StoreOperation::Lookup { project, kind, words }),
         3 => (any::<bool>(), proptest::collection::vec(kind.clone(), 0..9), words)
-            .prop_map(|(project, kinds, words)| Operation::Linking { project, kinds, words }),
+            .prop_map(|(project, kinds, words)| {
+                StoreOperation::Backlinks { project, kinds, words }
+            }),
         2 => (any::<bool>(), item_kind)
-            .prop_map(|(project, kind)| Operation::Create { project, kind }),
-        3 => kind.prop_map(|kind| Operation::Changes { kind }),
-        1 => Just(Operation::Everything),
-        1 => Just(Operation::Restart),
+            .prop_map(|(project, kind)| StoreOperation::Create { project, kind }),
+        3 => kind.prop_map(|kind| StoreOperation::Changes { kind }),
+        1 => Just(StoreOperation::Export),
+        1 => Just(StoreOperation::Restart),
     ];
-    proptest::collection::vec(operation, 1..LONGEST)
+    proptest::collection::vec(operation, 1..MAX_OPERATIONS)
 }
 
-/// Plays histories on fresh stores until enough operations were compared.
-pub fn check(open: impl Fn() -> Pin<Box<dyn Future<Output = Storage>>>) {
-    let enough = wanted();
+/// Runs histories on fresh stores until enough operations were compared.
+pub fn check_histories(open: impl Fn() -> Pin<Box<dyn Future<Output = Storage>>>) {
+    let wanted = operation_count();
     let compared = std::cell::Cell::new(0);
-    let cases = u32::try_from(enough / (LONGEST / 2) + 1).unwrap();
+    let cases = u32::try_from(wanted / (MAX_OPERATIONS / 2) + 1).unwrap();
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let outcome = TestRunner::new(config).run(&operations(), |history| {
         compared.set(compared.get() + history.len());
-        crate::run(play(open(), &history)).map_err(TestCaseError::fail)
+        crate::run(run_history(open(), &history)).map_err(TestCaseError::fail)
     });
     match outcome {
         Ok(()) => println!("{} operations, no difference", compared.get()),
-        Err(TestError::Fail(why, history)) => panic!("{why}\nafter {history:#?}"),
-        Err(TestError::Abort(why)) => panic!("{why}"),
+        Err(TestError::Fail(reason, history)) => panic!("{reason}\nafter {history:#?}"),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long is told by whoever runs the tests")]
-fn wanted() -> usize {
-    let wanted = std::env::var("REQLORE_MODEL_OPERATIONS").ok();
-    wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(300)
+#[expect(clippy::disallowed_methods, reason = "the environment sets the length of the test")]
+fn operation_count() -> usize {
+    let count = std::env::var("REQLORE_MODEL_OPERATIONS").ok();
+    count.and_then(|count| count.parse().ok()).unwrap_or(300)
 }
 
-/// A store under test and what was asked of it.
-struct Side {
+/// One of the two compared stores, with the revisions that it returned.
+struct ModelSide {
     store: Arc<dyn Store>,
     projects: [ProjectKey; 2],
-    /// Since when the changes of a kind are asked for, and up to when they were told last.
+    /// The revision after which changes of a kind are requested.
     since: HashMap<DocumentKind, Revision>,
-    until: HashMap<DocumentKind, Revision>,
+    /// The last revision that was returned for a kind.
+    latest: HashMap<DocumentKind, Revision>,
 }
 
-async fn play(
+async fn run_history(
     open: Pin<Box<dyn Future<Output = Storage>>>,
-    history: &[Operation],
+    history: &[StoreOperation],
 ) -> Result<(), String> {
     let storage = open.await;
     let projects = [storage.project.clone(), storage.other.clone()];
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let mut expected = Side::new(memory, projects.clone());
-    let mut found = Side::new(Arc::clone(&storage.store), projects);
+    let mut expected = ModelSide::new(memory, projects.clone());
+    let mut found = ModelSide::new(Arc::clone(&storage.store), projects);
     for (at, operation) in history.iter().enumerate() {
-        if let (Operation::Restart, Some(reopen)) = (operation, &storage.reopen) {
+        if let (StoreOperation::Restart, Some(reopen)) = (operation, &storage.reopen) {
             found.store = Arc::new(MemoryStore::default());
             found.store = reopen().await.map_err(|error| format!("reopen: {error}"))?;
             continue;
         }
         let answers = (expected.answer(operation).await, found.answer(operation).await);
-        if let (Operation::Changes { kind }, (RESET, _) | (_, RESET)) =
+        if let (StoreOperation::Changes { kind }, (RESET, _) | (_, RESET)) =
             (operation, (answers.0.as_str(), answers.1.as_str()))
         {
-            // It can't be told any more: both begin anew.
+            // After a reset both stores start at their latest revision.
             for side in [&mut expected, &mut found] {
-                side.since.insert(*kind, side.until[kind]);
+                side.since.insert(*kind, side.latest[kind]);
             }
         } else if answers.0 != answers.1 {
             let (expected, found) = answers;
@@ -187,62 +191,70 @@ async fn play(
 
 const RESET: &str = "reset";
 
-impl Side {
+impl ModelSide {
     fn new(store: Arc<dyn Store>, projects: [ProjectKey; 2]) -> Self {
-        Self { store, projects, since: HashMap::new(), until: HashMap::new() }
+        Self { store, projects, since: HashMap::new(), latest: HashMap::new() }
     }
 
     fn project(&self, first: bool) -> &ProjectKey {
         &self.projects[usize::from(!first)]
     }
 
-    /// The answer as text, without what may differ: revisions, times and places.
-    async fn answer(&mut self, operation: &Operation) -> String {
-        let all = ids();
+    /// Returns the answer as text, without values that may differ: revisions, times and places.
+    async fn answer(&mut self, operation: &StoreOperation) -> String {
+        let all = document_ids();
         match operation {
-            Operation::Commit { project, changes, refuse } => {
-                let commit = commit(changes, *refuse);
+            StoreOperation::Commit { project, changes, refuse } => {
+                let commit = changes_commit(changes, *refuse);
                 let committed = self.store.commit(self.project(*project), commit).await;
-                told(committed.map(|committed| committed.versions))
+                answer_text(committed.map(|committed| committed.versions))
             }
-            Operation::Get { project, ids } => {
+            StoreOperation::Get { project, ids } => {
                 let ids: Vec<DocumentId> = ids.iter().map(|at| all[*at].clone()).collect();
                 let project = self.project(*project);
                 let documents = self.store.get(project, &ids).await;
-                format!("{} {}", told(documents), told(self.store.versions(project, &ids).await))
+                format!(
+                    "{} {}",
+                    answer_text(documents),
+                    answer_text(self.store.versions(project, &ids).await)
+                )
             }
-            Operation::Find { project, kind, after, limit } => {
+            StoreOperation::Find { project, kind, after, limit } => {
                 let after = after.map(|at| all[at].name.clone());
                 let filter =
                     DocumentFilter { kind: *kind, after, limit: limit.map(|limit| limit + 1) };
                 let page = self.store.find(self.project(*project), &filter).await;
-                told(page.map(|page| MetadataPage {
+                answer_text(page.map(|page| MetadataPage {
                     metadata: page.metadata.iter().map(without_times).collect(),
                     ..page
                 }))
             }
-            Operation::Named { project, kind, words } => {
+            StoreOperation::Lookup { project, kind, words } => {
                 let words: Vec<String> = words.iter().map(|at| WORDS[*at].to_owned()).collect();
                 let named = self.store.lookup(self.project(*project), *kind, &words).await;
-                told::<Vec<Vec<Arc<DocumentMeta>>>>(timeless(named))
+                answer_text::<Vec<Vec<Arc<DocumentMeta>>>>(all_without_times(named))
             }
-            Operation::Linking { project, kinds, words } => {
+            StoreOperation::Backlinks { project, kinds, words } => {
                 let targets = words.iter().map(|at| WORDS[*at].to_owned()).collect();
                 let links = BacklinkQuery { kinds: kinds.clone(), targets };
-                told(timeless(self.store.backlinks(self.project(*project), &links).await))
+                answer_text(all_without_times(
+                    self.store.backlinks(self.project(*project), &links).await,
+                ))
             }
-            Operation::Create { project, kind } => {
-                let commit = create(*kind);
+            StoreOperation::Create { project, kind } => {
+                let commit = create_commit(*kind);
                 let committed = self.store.commit(self.project(*project), commit).await;
-                told(committed.map(|committed| committed.versions))
+                answer_text(committed.map(|committed| committed.versions))
             }
-            Operation::Changes { kind } => self.changes(*kind).await,
-            Operation::Everything => told(everything(&*self.store, &self.projects[0]).await),
-            Operation::Restart => String::new(),
+            StoreOperation::Changes { kind } => self.changes(*kind).await,
+            StoreOperation::Export => {
+                answer_text(export_project(&*self.store, &self.projects[0]).await)
+            }
+            StoreOperation::Restart => String::new(),
         }
     }
 
-    /// What changed in the first project since both began to ask.
+    /// Returns the changes in the first project after the revision in `since`.
     async fn changes(&mut self, kind: DocumentKind) -> String {
         let since = self.since.get(&kind).copied();
         let project = &self.projects[0];
@@ -254,7 +266,7 @@ impl Side {
             Ok(changes) => changes,
             Err(error) => return format!("failed: {error}"),
         };
-        self.until.insert(kind, *revision);
+        self.latest.insert(kind, *revision);
         match changes {
             Ok(ChangeSet::Since { mut ids, .. }) if since.is_some() => {
                 ids.sort();
@@ -265,13 +277,13 @@ impl Side {
     }
 }
 
-fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> CommitRequest {
-    let all = ids();
+fn changes_commit(changes: &[(usize, Option<usize>)], refuse: bool) -> CommitRequest {
+    let all = document_ids();
     let mut documents: Vec<DocumentId> = Vec::new();
     let mut decided = Vec::new();
     for (at, body) in changes {
         let id = all[*at].clone();
-        // A document changes once in a commit.
+        // A document changes at most once in a commit.
         if documents.contains(&id) {
             continue;
         }
@@ -298,8 +310,8 @@ fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> CommitRequest {
     }
 }
 
-/// Makes an item of the next free number, with that number in its text.
-fn create(kind: ItemKind) -> CommitRequest {
+/// Creates an item with the next free number, which is also in its text.
+fn create_commit(kind: ItemKind) -> CommitRequest {
     let decide = move |snapshot: &Snapshot| {
         let reference = Reference { kind, number: snapshot.next_numbers[0] };
         let text = format!("---\ntitle: {reference}\ncreated_at: 2026-01-01\n---\n");
@@ -309,24 +321,24 @@ fn create(kind: ItemKind) -> CommitRequest {
     CommitRequest { reads, decide: Box::new(decide), context: act() }
 }
 
-/// Times may be a file's own.
-fn without_times(head: &Arc<DocumentMeta>) -> Arc<DocumentMeta> {
-    let mut head = DocumentMeta::clone(head);
-    if let Some(item) = &mut head.item {
+/// Removes the times, which may come from the file.
+fn without_times(meta: &Arc<DocumentMeta>) -> Arc<DocumentMeta> {
+    let mut meta = DocumentMeta::clone(meta);
+    if let Some(item) = &mut meta.item {
         let item = Arc::make_mut(item);
         (item.created_at, item.updated_at) = Default::default();
     }
-    Arc::new(head)
+    Arc::new(meta)
 }
 
-fn timeless(
+fn all_without_times(
     named: StoreResult<Vec<Vec<Arc<DocumentMeta>>>>,
 ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-    Ok(named?.iter().map(|heads| heads.iter().map(without_times).collect()).collect())
+    Ok(named?.iter().map(|list| list.iter().map(without_times).collect()).collect())
 }
 
-/// The bytes of the first project's documents, as a copy sees them.
-async fn everything(store: &dyn Archive, first: &ProjectKey) -> StoreResult<Vec<String>> {
+/// Returns the documents and marks of the first project, as an export contains them.
+async fn export_project(store: &dyn Archive, first: &ProjectKey) -> StoreResult<Vec<String>> {
     let mut all = Vec::new();
     for record in read_records(store).await? {
         match record {
@@ -342,7 +354,7 @@ async fn everything(store: &dyn Archive, first: &ProjectKey) -> StoreResult<Vec<
     Ok(all)
 }
 
-fn told<T: std::fmt::Debug>(answer: StoreResult<T>) -> String {
+fn answer_text<T: std::fmt::Debug>(answer: StoreResult<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
         Err(StoreError::Decided(error)) => format!("refused: {error}"),

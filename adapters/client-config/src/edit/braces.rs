@@ -1,23 +1,23 @@
-//! Pairs in braces, appended and removed: a JSON object or a TOML inline table.
+//! Appends and removes pairs in braces: a JSON object or a TOML inline table.
 //!
-//! A gap between two pairs contains only white space, comments and at most one comma. Comments are
-//! never removed, and a line comment keeps the line break after it.
+//! A gap between two pairs contains only white space, comments and at most one comma. Comments
+//! stay, and a line comment keeps the line break after it.
 
 use std::ops::Range;
 
 use super::text;
 
-pub(super) struct Braces<'a> {
+pub(super) struct BracedPairs<'a> {
     pub(super) text: &'a str,
-    /// With both braces.
+    /// Includes both braces.
     pub(super) span: Range<usize>,
     /// In the order of the text.
     pub(super) pairs: Vec<Range<usize>>,
 }
 
-/// How the file around new text is written.
+/// The notation of the file, which new text follows.
 #[derive(Clone, Copy)]
-pub(super) struct Style<'a> {
+pub(super) struct TextStyle<'a> {
     pub(super) line_end: &'a str,
     /// The indentation of one level.
     pub(super) unit: &'a str,
@@ -26,64 +26,77 @@ pub(super) struct Style<'a> {
     pub(super) is_multiline: bool,
 }
 
-impl Braces<'_> {
+impl BracedPairs<'_> {
     pub(super) fn is_multiline(&self) -> bool {
-        (0..=self.pairs.len()).any(|at| self.text[self.gap(at)].contains('\n'))
+        (0..=self.pairs.len()).any(|index| self.text[self.gap_before(index)].contains('\n'))
     }
 
     /// The indentation of a pair on a line of its own.
-    pub(super) fn indent(&self, unit: &str) -> String {
-        let is_first = |pair: &&Range<usize>| text::is_first_in_line(self.text, pair.start);
-        match self.pairs.iter().rev().find(is_first) {
-            Some(pair) => text::indent(self.text, pair.start).to_owned(),
-            None => format!("{}{unit}", text::indent(self.text, self.span.start)),
+    pub(super) fn pair_indent(&self, unit: &str) -> String {
+        for pair in self.pairs.iter().rev() {
+            if text::is_first_in_line(self.text, pair.start) {
+                return text::line_indent(self.text, pair.start).to_owned();
+            }
         }
+        format!("{}{unit}", text::line_indent(self.text, self.span.start))
     }
 
     /// The text with one more pair. It ends with a comma if the last pair did.
-    pub(super) fn append(&self, pair: &str, style: Style) -> String {
-        let gap = self.gap(self.pairs.len());
-        let end = tokens(self.text, gap.clone()).last().map_or(gap.start, |token| token.end);
-        let Style { line_end, unit, space, is_multiline } = style;
-        let mut splices = Vec::new();
+    pub(super) fn append_pair(&self, pair: &str, style: TextStyle) -> String {
+        let gap = self.gap_before(self.pairs.len());
+        // The new pair comes after the comments that follow the last pair.
+        let end = match gap_tokens(self.text, gap.clone()).last() {
+            Some(token) => token.end,
+            None => gap.start,
+        };
+        let TextStyle { line_end, unit, space, is_multiline } = style;
+        let mut replacements = Vec::new();
         let mut comma = "";
-        match (self.pairs.last(), self.comma(self.pairs.len())) {
+        match (self.pairs.last(), self.comma_in_gap(self.pairs.len())) {
             (Some(_), Some(_)) => comma = ",",
-            (Some(last), None) => splices.push((last.end..last.end, ",".to_owned())),
+            (Some(last), None) => replacements.push((last.end..last.end, ",".to_owned())),
             (None, _) => {}
         }
         if is_multiline {
-            let line = format!("{line_end}{}{pair}{comma}", self.indent(unit));
+            let line = format!("{line_end}{}{pair}{comma}", self.pair_indent(unit));
             if self.pairs.is_empty() && !self.text[end..gap.end].contains('\n') {
-                let outer = text::indent(self.text, self.span.start);
-                splices.push((end..gap.end, format!("{line}{line_end}{outer}")));
+                let outer = text::line_indent(self.text, self.span.start);
+                replacements.push((end..gap.end, format!("{line}{line_end}{outer}")));
             } else {
-                splices.push((end..end, line));
+                replacements.push((end..end, line));
             }
         } else if self.pairs.is_empty() && end == gap.start {
-            splices.push((gap, format!("{space}{pair}{space}")));
+            replacements.push((gap, format!("{space}{pair}{space}")));
         } else {
-            splices.push((end..end, format!("{space}{pair}{comma}")));
+            replacements.push((end..end, format!("{space}{pair}{comma}")));
         }
-        text::splice(self.text, splices)
+        text::replace_ranges(self.text, replacements)
     }
 
     /// The text without these pairs and their commas.
-    pub(super) fn remove(&self, is_removed: impl Fn(&Range<usize>) -> bool) -> String {
+    pub(super) fn remove_pairs(&self, is_removed: impl Fn(&Range<usize>) -> bool) -> String {
         let last_kept = self.pairs.iter().rposition(|pair| !is_removed(pair));
-        let is_comment = |token: Range<usize>| &self.text[token] != ",";
-        let mut gaps = (0..=self.pairs.len()).map(|at| self.gap(at));
-        if last_kept.is_none() && !gaps.any(|gap| tokens(self.text, gap).any(is_comment)) {
+        // Nothing is left that the white space belongs to.
+        if last_kept.is_none() && !self.has_comment() {
             let inside = self.span.start + 1..self.span.end - 1;
-            return text::splice(self.text, vec![(inside, String::new())]);
+            return text::replace_ranges(self.text, vec![(inside, String::new())]);
         }
         let mut removed: Vec<Range<usize>> = Vec::new();
-        for (at, pair) in self.pairs.iter().enumerate().filter(|(_, pair)| is_removed(pair)) {
-            // The last pair may have no comma; then the last one kept loses its comma.
-            let comma =
-                self.comma(at + 1).or_else(|| last_kept.and_then(|kept| self.comma(kept + 1)));
-            removed.extend([pair.clone()].into_iter().chain(comma));
+        for (index, pair) in self.pairs.iter().enumerate() {
+            if !is_removed(pair) {
+                continue;
+            }
+            removed.push(pair.clone());
+            // The last pair may have no comma. Then the last one kept loses its comma.
+            let mut comma = self.comma_in_gap(index + 1);
+            if comma.is_none()
+                && let Some(kept) = last_kept
+            {
+                comma = self.comma_in_gap(kept + 1);
+            }
+            removed.extend(comma);
         }
+        // Adjacent ranges are joined, so that whole lines are removed.
         removed.sort_by_key(|range| range.start);
         removed.dedup_by(|next, before| {
             let is_joined = self.text[before.end..next.start].trim().is_empty();
@@ -92,28 +105,52 @@ impl Braces<'_> {
             }
             is_joined
         });
-        text::remove(self.text, removed.into_iter().map(|range| text::widen(self.text, range)))
+        for range in &mut removed {
+            *range = text::widen_removal(self.text, range.clone());
+        }
+        text::remove_ranges(self.text, removed)
     }
 
-    /// The gap before the pair of this index; after the last pair for their number.
-    fn gap(&self, at: usize) -> Range<usize> {
-        let start = at.checked_sub(1).map_or(self.span.start + 1, |before| self.pairs[before].end);
-        start..self.pairs.get(at).map_or(self.span.end - 1, |pair| pair.start)
+    fn has_comment(&self) -> bool {
+        for index in 0..=self.pairs.len() {
+            for token in gap_tokens(self.text, self.gap_before(index)) {
+                if &self.text[token] != "," {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
-    fn comma(&self, gap: usize) -> Option<Range<usize>> {
-        tokens(self.text, self.gap(gap)).find(|token| &self.text[token.clone()] == ",")
+    /// The gap before the pair of this index, or after the last pair if the index is their number.
+    fn gap_before(&self, index: usize) -> Range<usize> {
+        let start = match index.checked_sub(1) {
+            Some(before) => self.pairs[before].end,
+            None => self.span.start + 1,
+        };
+        let end = match self.pairs.get(index) {
+            Some(pair) => pair.start,
+            None => self.span.end - 1,
+        };
+        start..end
+    }
+
+    fn comma_in_gap(&self, gap: usize) -> Option<Range<usize>> {
+        gap_tokens(self.text, self.gap_before(gap)).find(|token| &self.text[token.clone()] == ",")
     }
 }
 
-/// Commas and comments, and the first character of anything else.
-pub(super) fn tokens(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+/// The commas and comments in a range, and single characters of anything else.
+pub(super) fn gap_tokens(
+    text: &str,
+    range: Range<usize>,
+) -> impl Iterator<Item = Range<usize>> + '_ {
     let Range { mut start, end } = range;
     std::iter::from_fn(move || {
         let rest = text[start..end].trim_start();
         let length = match rest.as_bytes() {
             [] => return None,
-            [b'#', ..] | [b'/', b'/', ..] => rest.lines().next().map_or(0, str::len),
+            [b'#', ..] | [b'/', b'/', ..] => text::line_stop(rest, 0),
             [b'/', b'*', ..] => rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
             _ => rest.chars().next().map_or(0, char::len_utf8),
         };

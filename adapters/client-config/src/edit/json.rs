@@ -1,7 +1,7 @@
-//! A server entry in JSON with comments and trailing commas.
+//! Edits a server entry in JSON with comments and trailing commas.
 //!
-//! `jsonc_parser::cst` is not used for edits: it removes comments beside a removed property, and
-//! breaks an object on one line into lines.
+//! `jsonc_parser::cst` is not used for edits: it removes comments next to a removed property, and
+//! splits an object on one line into lines.
 
 use std::borrow::Cow;
 
@@ -9,68 +9,72 @@ use jsonc_parser::ast::{self, Object};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::tokens::{Token, TokenAndRange};
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use super::braces::{Braces, Style};
+use super::braces::{BracedPairs, TextStyle};
 use super::text;
 use crate::ConfigError;
 
-/// The object that these names lead to.
-pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Value>, ConfigError> {
-    let readable = replace_half_pairs(body);
-    let document = Document::read(&readable)?;
-    let Target::Found { map, at } = document.target(names)? else { return Ok(None) };
-    let entry = document.object(&map.properties[at])?;
+/// The object at this path.
+pub(super) fn find_object(body: &str, names: &[&str]) -> Result<Option<Value>, ConfigError> {
+    let readable = replace_lone_surrogates(body);
+    let document = JsonDocument::parse(&readable)?;
+    let PathTarget::Found { map, index } = document.find_target(names)? else { return Ok(None) };
+    let entry = document.property_object(&map.properties[index])?;
     Ok(Some(Value::from(ast::Value::Object(entry.clone()))))
 }
 
-pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, ConfigError> {
-    let readable = replace_half_pairs(body);
-    Ok(match Document::read(&readable)?.target(names)? {
-        Target::Found { map, at } => {
-            let start = map.properties[at].start();
-            braces(body, map).remove(|pair| pair.start == start)
+pub(super) fn remove_property(body: &str, names: &[&str]) -> Result<String, ConfigError> {
+    let readable = replace_lone_surrogates(body);
+    Ok(match JsonDocument::parse(&readable)?.find_target(names)? {
+        PathTarget::Found { map, index } => {
+            let start = map.properties[index].start();
+            object_pairs(body, map).remove_pairs(|pair| pair.start == start)
         }
-        Target::Empty | Target::Missing { .. } => body.to_owned(),
+        PathTarget::EmptyDocument | PathTarget::Missing { .. } => body.to_owned(),
     })
 }
 
-/// The text with this value, and with the maps that are missing around it.
-pub(super) fn set(body: &str, names: &[&str], value: &Value) -> Result<String, ConfigError> {
-    let readable = replace_half_pairs(body);
-    let document = Document::read(&readable)?;
-    Ok(match document.target(names)? {
-        Target::Empty => new_document(body, &nested(names, value)),
-        Target::Missing { map, depth } => {
-            let (braces, style) = (braces(body, map), document.style(body, map));
-            let value = nested(&names[depth + 1..], value);
-            let indent = if style.is_multiline { braces.indent(style.unit) } else { String::new() };
-            braces.append(&property(names[depth], &value, style, &indent), style)
+/// The text with this value at the path. Creates the missing objects.
+pub(super) fn set_value(body: &str, names: &[&str], value: &Value) -> Result<String, ConfigError> {
+    let readable = replace_lone_surrogates(body);
+    let document = JsonDocument::parse(&readable)?;
+    Ok(match document.find_target(names)? {
+        PathTarget::EmptyDocument => new_document(body, &nest_value(names, value)),
+        PathTarget::Missing { map, depth } => {
+            let (braces, style) = (object_pairs(body, map), document.object_style(body, map));
+            let value = nest_value(&names[depth + 1..], value);
+            let indent =
+                if style.is_multiline { braces.pair_indent(style.unit) } else { String::new() };
+            braces.append_pair(&print_property(names[depth], &value, style, &indent), style)
         }
-        Target::Found { map, at } => {
-            let property = &map.properties[at];
+        PathTarget::Found { map, index } => {
+            let property = &map.properties[index];
+            // An equal value keeps its notation.
             if Value::from(property.value.clone()) == *value {
                 return Ok(body.to_owned());
             }
-            let indent = text::indent(body, property.start());
-            let with = print(value, document.style(body, map), indent);
+            let indent = text::line_indent(body, property.start());
+            let printed = print_value(value, document.object_style(body, map), indent);
             let range = property.value.start()..property.value.end();
-            text::splice(body, vec![(range, with)])
+            text::replace_ranges(body, vec![(range, printed)])
         }
     })
 }
 
-fn nested(names: &[&str], value: &Value) -> Value {
-    names.iter().rev().fold(value.clone(), |inner, name| {
-        Value::Object(Map::from_iter([((*name).to_owned(), inner)]))
-    })
+fn nest_value(names: &[&str], value: &Value) -> Value {
+    let mut nested = value.clone();
+    for name in names.iter().rev() {
+        nested = json!({ *name: nested });
+    }
+    nested
 }
 
-/// A whole file with this value, after the comments that it may consist of.
+/// A whole file with this value, after the comments of the old text.
 fn new_document(body: &str, value: &Value) -> String {
     let line_end = text::line_end(body);
-    let style = Style { line_end, unit: "  ", space: " ", is_multiline: true };
-    let written = print(value, style, "");
+    let style = TextStyle { line_end, unit: "  ", space: " ", is_multiline: true };
+    let written = print_value(value, style, "");
     match body {
         blank if blank.trim().is_empty() => format!("{written}{line_end}"),
         comments if comments.ends_with('\n') => format!("{comments}{written}{line_end}"),
@@ -78,152 +82,180 @@ fn new_document(body: &str, value: &Value) -> String {
     }
 }
 
-fn braces<'a>(body: &'a str, object: &Object) -> Braces<'a> {
+fn object_pairs<'a>(body: &'a str, object: &Object) -> BracedPairs<'a> {
     let pairs = object.properties.iter().map(|property| property.start()..property.end());
-    Braces { text: body, span: object.start()..object.end(), pairs: pairs.collect() }
+    BracedPairs { text: body, span: object.start()..object.end(), pairs: pairs.collect() }
 }
 
-/// A text as a tree and as tokens, comments among them.
-struct Document<'a> {
+/// A parsed text, with its tokens and comments.
+struct JsonDocument<'a> {
     text: &'a str,
     tokens: Vec<TokenAndRange<'a>>,
     root: Option<ast::Value<'a>>,
 }
 
-enum Target<'d, 'a> {
+enum PathTarget<'d, 'a> {
     /// The document has no value.
-    Empty,
-    /// This map lacks the name of this index.
+    EmptyDocument,
+    /// `map` has no property for the name at index `depth` of the path.
     Missing { map: &'d Object<'a>, depth: usize },
-    /// The property of this index.
-    Found { map: &'d Object<'a>, at: usize },
+    /// The property at `index` of `map`.
+    Found { map: &'d Object<'a>, index: usize },
 }
 
-impl<'a> Document<'a> {
-    fn read(text: &'a str) -> Result<Self, ConfigError> {
+impl<'a> JsonDocument<'a> {
+    fn parse(text: &'a str) -> Result<Self, ConfigError> {
         let collect =
             CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
-        let parsed = parse_to_ast(text, &collect, &OPTIONS).map_err(|error| {
-            let what = error.kind().to_string();
-            let what = format!("{}{}", what[..1].to_lowercase(), &what[1..]);
-            ConfigError::syntax(text, error.range().start, "JSON", &what)
+        let parsed = parse_to_ast(text, &collect, &PARSE_OPTIONS).map_err(|error| {
+            let problem = error.kind().to_string();
+            let problem = format!("{}{}", problem[..1].to_lowercase(), &problem[1..]);
+            ConfigError::syntax_error(text, error.range().start, "JSON", &problem)
         })?;
         let document = Self { text, tokens: parsed.tokens.unwrap_or_default(), root: parsed.value };
+        // The parser is more tolerant than the clients' parsers.
         document.check_characters()?;
         Ok(document)
     }
 
-    /// Rejects what the parser accepts and no client does.
+    /// Rejects characters that the parser accepts and no client does.
     fn check_characters(&self) -> Result<(), ConfigError> {
-        let is_odd = |sign: char| ![' ', '\t', '\n', '\r'].contains(&sign);
         let mut end = 0;
-        let ranges = self.tokens.iter().map(|token| (token.start(), token.end(), &token.token));
-        for (start, stop, token) in
-            ranges.chain([(self.text.len(), self.text.len(), &Token::Comma)])
-        {
-            if let Some(at) = self.text[end..start].find(is_odd) {
-                return self.reject(end + at, "white space that JSON does not have");
-            }
-            end = stop;
+        for token in &self.tokens {
+            self.check_white_space(end, token.start())?;
+            end = token.end();
             let rest = &self.text[end..];
             let is_lone_return = rest.starts_with('\r') && !rest.starts_with("\r\n");
-            if is_lone_return && matches!(token, Token::CommentLine(_)) {
-                // For some clients the comment goes on after it.
-                return self.reject(end, "a comment that ends with a lone CR");
+            if is_lone_return && matches!(token.token, Token::CommentLine(_)) {
+                // Some clients continue the comment after it.
+                return self.syntax_error(end, "a comment that ends with a lone CR");
             }
-            if let (Token::String(_), Some(at)) = (token, self.text[start..end].find(|c| c < ' ')) {
-                let what = "a line break or tab in a string; write `\\n` or `\\t`";
-                return self.reject(start + at, what);
+            if matches!(token.token, Token::String(_))
+                && let Some(offset) = self.text[token.start()..end].find(|c| c < ' ')
+            {
+                let problem = "a line break or tab in a string; write `\\n` or `\\t`";
+                return self.syntax_error(token.start() + offset, problem);
             }
         }
-        Ok(())
+        self.check_white_space(end, self.text.len())
     }
 
-    fn reject(&self, at: usize, what: &str) -> Result<(), ConfigError> {
-        Err(ConfigError::syntax(self.text, at, "JSON", what))
+    fn check_white_space(&self, start: usize, end: usize) -> Result<(), ConfigError> {
+        match self.text[start..end].find(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
+            Some(offset) => {
+                self.syntax_error(start + offset, "white space that JSON does not have")
+            }
+            None => Ok(()),
+        }
     }
 
-    fn target(&self, names: &[&str]) -> Result<Target<'_, 'a>, ConfigError> {
-        let Some(root) = &self.root else { return Ok(Target::Empty) };
+    fn syntax_error(&self, position: usize, problem: &str) -> Result<(), ConfigError> {
+        Err(ConfigError::syntax_error(self.text, position, "JSON", problem))
+    }
+
+    fn find_target(&self, names: &[&str]) -> Result<PathTarget<'_, 'a>, ConfigError> {
+        let Some(root) = &self.root else { return Ok(PathTarget::EmptyDocument) };
         let Some(mut map) = root.as_object() else {
-            let what = "the file is not a JSON object; write `{}` instead, or move the file away, \
-                        then run this again";
-            return Err(ConfigError::at(self.text, root.start(), what));
+            let message = "the file is not a JSON object; replace its content with `{}`, or move \
+                           the file away, then run the command again";
+            return Err(ConfigError::at_position(self.text, root.start(), message));
         };
         for (depth, name) in names.iter().enumerate() {
-            let Some(at) = self.property(map, name)? else {
-                return Ok(Target::Missing { map, depth });
+            let Some(index) = self.find_property(map, name)? else {
+                return Ok(PathTarget::Missing { map, depth });
             };
             if depth + 1 == names.len() {
-                return Ok(Target::Found { map, at });
+                return Ok(PathTarget::Found { map, index });
             }
-            map = self.object(&map.properties[at])?;
+            map = self.property_object(&map.properties[index])?;
         }
-        Ok(Target::Empty)
+        Ok(PathTarget::EmptyDocument)
     }
 
-    fn object<'d>(&self, property: &'d ast::ObjectProp<'a>) -> Result<&'d Object<'a>, ConfigError> {
-        property.value.as_object().ok_or_else(|| {
-            let name = property.name.as_str();
-            let what = format!(
-                "the value of `{name}` has to be an object; remove `{name}`, or write `{{}}` as \
-                 its value, then run this again"
-            );
-            ConfigError::at(self.text, property.value.start(), &what)
-        })
+    fn property_object<'d>(
+        &self,
+        property: &'d ast::ObjectProp<'a>,
+    ) -> Result<&'d Object<'a>, ConfigError> {
+        if let Some(object) = property.value.as_object() {
+            return Ok(object);
+        }
+        let name = property.name.as_str();
+        let message = format!(
+            "`{name}` is not an object; remove it, or replace its value with `{{}}`, then run the \
+             command again"
+        );
+        Err(ConfigError::at_position(self.text, property.value.start(), &message))
     }
 
     /// The index of the property of this name.
-    fn property(&self, map: &Object<'_>, name: &str) -> Result<Option<usize>, ConfigError> {
-        let has_name = |property: &ast::ObjectProp| property.name.as_str() == name;
-        let first = map.properties.iter().position(has_name);
-        match map.properties.iter().rposition(has_name) {
-            Some(at) if first != Some(at) => {
-                let what = format!(
-                    "`{name}` occurs twice in this object, and clients differ in which they take; \
-                     remove one, then run this again"
-                );
-                Err(ConfigError::at(self.text, map.properties[at].start(), &what))
+    fn find_property(&self, map: &Object<'_>, name: &str) -> Result<Option<usize>, ConfigError> {
+        let mut found = None;
+        let mut is_duplicate = false;
+        for (index, property) in map.properties.iter().enumerate() {
+            if property.name.as_str() == name {
+                is_duplicate = found.is_some();
+                found = Some(index);
             }
-            _ => Ok(first),
         }
+        if let Some(index) = found
+            && is_duplicate
+        {
+            // Clients differ in which of them they read.
+            let message = format!(
+                "`{name}` occurs twice in this object; remove one, then run the command again"
+            );
+            let position = map.properties[index].start();
+            return Err(ConfigError::at_position(self.text, position, &message));
+        }
+        Ok(found)
     }
 
-    /// The style of an object; of the file for an object without properties.
-    fn style<'b>(&self, body: &'b str, object: &Object) -> Style<'b> {
+    /// The style of an object, or of the file if the object has no properties.
+    fn object_style<'b>(&self, body: &'b str, object: &Object) -> TextStyle<'b> {
         let is_root = self.root.as_ref().is_some_and(|root| root.start() == object.start());
-        let is_multiline = braces(body, object).is_multiline()
+        let is_multiline = object_pairs(body, object).is_multiline()
             || (object.properties.is_empty() && (is_root || body.trim().contains('\n')));
-        let mut indents = self
-            .tokens
-            .iter()
-            .filter(|token| !matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_)))
-            .filter(|token| text::is_first_in_line(body, token.start()))
-            .map(|token| text::indent(body, token.start()));
-        let unit = indents.find(|indent| !indent.is_empty()).unwrap_or("  ");
+        let mut unit = "  ";
+        for token in &self.tokens {
+            // Comments may have any indentation.
+            if matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_)) {
+                continue;
+            }
+            let indent = text::line_indent(body, token.start());
+            if text::is_first_in_line(body, token.start()) && !indent.is_empty() {
+                unit = indent;
+                break;
+            }
+        }
         let colon = self.tokens.iter().find(|token| token.token == Token::Colon);
+        // Minified files stay minified.
         let is_dense = colon.is_some_and(|colon| !body[colon.end()..].starts_with([' ', '\t']));
         let space = if is_dense && !is_multiline { "" } else { " " };
-        Style { line_end: text::line_end(body), unit, space, is_multiline }
+        TextStyle { line_end: text::line_end(body), unit, space, is_multiline }
     }
 }
 
-fn property(key: &str, value: &Value, style: Style, indent: &str) -> String {
-    format!("{}:{}{}", Value::from(key), style.space, print(value, style, indent))
+fn print_property(key: &str, value: &Value, style: TextStyle, indent: &str) -> String {
+    format!("{}:{}{}", Value::from(key), style.space, print_value(value, style, indent))
 }
 
 /// A list is on one line unless it contains objects or lists.
-fn print(value: &Value, style: Style, indent: &str) -> String {
-    let Style { line_end, unit, space, is_multiline } = style;
+fn print_value(value: &Value, style: TextStyle, indent: &str) -> String {
+    let TextStyle { line_end, unit, space, is_multiline } = style;
     let inner = format!("{indent}{unit}");
-    let (open, items, close, is_flat): (_, Vec<String>, _, _) = match value {
+    let mut items = Vec::new();
+    let (open, close, is_flat) = match value {
         Value::Object(map) => {
-            let items = map.iter().map(|(key, value)| property(key, value, style, &inner));
-            ("{", items.collect(), "}", false)
+            for (key, value) in map {
+                items.push(print_property(key, value, style, &inner));
+            }
+            ("{", "}", false)
         }
-        Value::Array(items) => {
-            let is_flat = !items.iter().any(|item| item.is_object() || item.is_array());
-            ("[", items.iter().map(|item| print(item, style, &inner)).collect(), "]", is_flat)
+        Value::Array(values) => {
+            for value in values {
+                items.push(print_value(value, style, &inner));
+            }
+            ("[", "]", !values.iter().any(|value| value.is_object() || value.is_array()))
         }
         scalar => return scalar.to_string(),
     };
@@ -238,33 +270,37 @@ fn print(value: &Value, style: Style, indent: &str) -> String {
     format!("{open}{margin}{}{margin}{close}", items.join(&format!(",{space}")))
 }
 
-/// The text with `\ufffd` for each escaped half of a surrogate pair, at the same positions.
-/// JavaScript writes one where a text was cut within an emoji, and the parser rejects it.
-fn replace_half_pairs(text: &str) -> Cow<'_, str> {
-    let mut readable = Cow::Borrowed(text);
-    let mut at = 0;
-    while let Some(found) = text[at..].find('\\') {
-        at += found;
-        match (surrogate(text, at), surrogate(text, at + 6)) {
-            (None, _) => at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
-            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => at += 12,
+/// The text with `\ufffd` for each lone surrogate escape, at the same positions.
+///
+/// JavaScript writes one if it cuts a text inside an emoji, and the parser rejects it.
+fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
+    let mut replaced = Cow::Borrowed(text);
+    let mut position = 0;
+    while let Some(offset) = text[position..].find('\\') {
+        position += offset;
+        match (surrogate_at(text, position), surrogate_at(text, position + 6)) {
+            (None, _) => {
+                let escaped = text[position + 1..].chars().next();
+                position += 1 + escaped.map_or(0, char::len_utf8);
+            }
+            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => position += 12,
             _ => {
-                readable.to_mut().replace_range(at..at + 6, "\\ufffd");
-                at += 6;
+                replaced.to_mut().replace_range(position..position + 6, "\\ufffd");
+                position += 6;
             }
         }
     }
-    readable
+    replaced
 }
 
-fn surrogate(text: &str, at: usize) -> Option<u32> {
-    let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+fn surrogate_at(text: &str, position: usize) -> Option<u32> {
+    let digits = text.get(position..position + 6)?.strip_prefix("\\u")?;
     let unit = u32::from_str_radix(digits, 16).ok()?;
-    (0xD800..0xE000).contains(&unit).then_some(unit)
+    if (0xD800..0xE000).contains(&unit) { Some(unit) } else { None }
 }
 
-/// JSON with comments and trailing commas, nothing else of JSON5.
-const OPTIONS: ParseOptions = ParseOptions {
+/// JSON with comments and trailing commas, but no other JSON5 syntax.
+const PARSE_OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
     allow_loose_object_property_names: false,

@@ -1,7 +1,7 @@
-//! One server entry in a client's configuration file: found, put in, taken out.
+//! Finds, writes and removes one server entry in a client's configuration file.
 //!
 //! All other bytes stay: comments, order, line ends, a BOM, trailing commas. A file that its client
-//! cannot read is rejected.
+//! can't read is rejected.
 
 pub mod block;
 mod braces;
@@ -13,121 +13,140 @@ use serde_json::{Map, Value};
 
 use crate::ConfigError;
 
-/// The name of our entry in each client's map of servers.
-pub const NAME: &str = "reqlore";
+/// The key of this server in each client's map of servers.
+pub const SERVER_NAME: &str = "reqlore";
 
-/// Claude Code keeps its histories in the same file as its servers.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Large, because Claude Code keeps its history in the same file as its servers.
+const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ConfigFormat {
     /// With comments and trailing commas.
     Json,
     Toml,
 }
 
-/// The entry [`NAME`] in the map of servers to which `path` leads.
+/// The entry [`SERVER_NAME`] in the map of servers at `path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
-    pub format: Format,
+pub struct EntrySlot {
+    pub format: ConfigFormat,
     pub path: &'static [&'static str],
 }
 
-impl Slot {
+impl EntrySlot {
     fn names(self) -> Vec<&'static str> {
-        self.path.iter().copied().chain([NAME]).collect()
+        let mut names = self.path.to_vec();
+        names.push(SERVER_NAME);
+        names
     }
 }
 
 /// The keys to write. Other keys of an existing entry (`env`, `disabled`, `timeout`) stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct EntryEdit {
     pub set: Map<String, Value>,
-    /// Keys that contradict those set, as `url` contradicts `command`.
+    /// Keys to remove, because they conflict with those set: `url` and `command`.
     pub drop: &'static [&'static str],
 }
 
 /// The entry, if the text has one.
-pub fn find(text: &str, slot: Slot) -> Result<Option<Value>, ConfigError> {
+pub fn find_entry(text: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     find_in(split_bom(text)?.1, slot)
 }
 
-fn find_in(body: &str, slot: Slot) -> Result<Option<Value>, ConfigError> {
+fn find_in(body: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     match slot.format {
-        Format::Json => json::find(body, &slot.names()),
-        Format::Toml => toml::find(body, &slot.names()),
+        ConfigFormat::Json => json::find_object(body, &slot.names()),
+        ConfigFormat::Toml => toml::find_table(body, &slot.names()),
     }
 }
 
-/// The text with this entry; the same text if it has it. An empty text becomes a whole file.
-pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> {
+/// The text with this entry. Unchanged if it has this entry; an empty text becomes a whole file.
+pub fn put_entry(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     let edited = if find_in(body, slot)?.is_some() {
-        update(body, slot, entry)?
+        update_entry(body, slot, entry)?
     } else {
         match slot.format {
-            Format::Json => json::set(body, &slot.names(), &Value::Object(entry.set.clone()))?,
-            Format::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
+            ConfigFormat::Json => {
+                json::set_value(body, &slot.names(), &Value::Object(entry.set.clone()))?
+            }
+            ConfigFormat::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
         }
     };
+    // A valid file may use a notation that the edit does not handle. Then nothing is written.
     match find_in(&edited, slot) {
         Ok(Some(found)) if entry.is_in(&found) => Ok(format!("{bom}{edited}")),
-        _ => Err(impossible(slot, "add", "it cannot be written without breaking this file")),
+        _ => Err(unsupported_notation(
+            slot,
+            "add",
+            "the entry can't be added without breaking this file",
+        )),
     }
 }
 
-fn update(body: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> {
+fn update_entry(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let names = slot.names();
     let mut edited = body.to_owned();
     for key in entry.drop {
-        edited = remove(&edited, slot.format, &[&names[..], &[key]].concat())?;
+        edited = remove_value(&edited, slot.format, &[&names[..], &[key]].concat())?;
     }
     for (key, value) in &entry.set {
         let names = [&names[..], &[key.as_str()]].concat();
         edited = match slot.format {
-            Format::Json => json::set(&edited, &names, value)?,
-            Format::Toml => toml::set(&edited, &names, value)?,
+            ConfigFormat::Json => json::set_value(&edited, &names, value)?,
+            ConfigFormat::Toml => toml::set_value(&edited, &names, value)?,
         };
     }
     Ok(edited)
 }
 
-/// The text without the entry; the same text if it has none. Maps around it stay, even empty: only
-/// a [`Trace`](crate::Trace) knows whether they were there before.
-pub fn take(text: &str, slot: Slot) -> Result<String, ConfigError> {
+/// The text without the entry. Empty maps around it stay: only an
+/// [`UndoPatch`](crate::UndoPatch) knows whether they existed before.
+pub fn remove_entry(text: &str, slot: EntrySlot) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     find_in(body, slot)?;
-    let edited = remove(body, slot.format, &slot.names())?;
+    let edited = remove_value(body, slot.format, &slot.names())?;
     match find_in(&edited, slot) {
         Ok(None) => Ok(format!("{bom}{edited}")),
-        _ => Err(impossible(slot, "remove", "it cannot be removed without breaking this file")),
+        _ => Err(unsupported_notation(
+            slot,
+            "remove",
+            "the entry can't be removed without breaking this file",
+        )),
     }
 }
 
-fn remove(body: &str, format: Format, names: &[&str]) -> Result<String, ConfigError> {
+fn remove_value(body: &str, format: ConfigFormat, names: &[&str]) -> Result<String, ConfigError> {
     match format {
-        Format::Json => json::remove(body, names),
-        Format::Toml => toml::remove(body, names),
+        ConfigFormat::Json => json::remove_property(body, names),
+        ConfigFormat::Toml => toml::remove_table(body, names),
     }
 }
 
-/// A file may be written in a way that these edits do not handle; then the user has to edit it.
-fn impossible(slot: Slot, verb: &str, what: &str) -> ConfigError {
-    ConfigError(format!("`{}.{NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
+/// The error for a valid file in a notation that these edits do not handle.
+fn unsupported_notation(slot: EntrySlot, verb: &str, problem: &str) -> ConfigError {
+    ConfigError(format!("`{}.{SERVER_NAME}`: {problem}; {verb} it by hand", slot.path.join(".")))
 }
 
-impl Entry {
-    fn is_in(&self, found: &Value) -> bool {
-        let set = self.set.iter().filter(|(_, value)| !value.is_null());
-        set.into_iter().all(|(key, value)| found.get(key) == Some(value))
-            && self.drop.iter().all(|key| found.get(key).is_none())
+impl EntryEdit {
+    /// True if an entry of a file has these values.
+    fn is_in(&self, entry: &Value) -> bool {
+        for (key, value) in &self.set {
+            // Null is not written to TOML.
+            if !value.is_null() && entry.get(key) != Some(value) {
+                return false;
+            }
+        }
+        self.drop.iter().all(|key| entry.get(key).is_none())
     }
 }
 
 fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
-    if text.len() > MAX_BYTES {
+    if text.len() > MAX_FILE_BYTES {
         return Err(ConfigError(format!(
-            "it has {} bytes, which is more than {MAX_BYTES}; is it the right file?",
+            "the file has {} bytes, which is more than {MAX_FILE_BYTES}; check that it is the \
+             right one",
             text.len()
         )));
     }

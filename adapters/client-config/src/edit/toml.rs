@@ -1,34 +1,42 @@
-//! A server entry in TOML: `[mcp_servers.reqlore]`, `reqlore = { … }` or `reqlore.command = "…"`.
+//! Edits a server entry in TOML: `[mcp_servers.reqlore]`, `reqlore = { … }` or `reqlore.command =`.
 //!
-//! A change keeps the notation of its table; a new table gets a header at the end of the file.
-//! `toml_edit::DocumentMut` is not used for edits: it removes comments with the key or header after
-//! them, and writes all lines with LF.
+//! A change keeps the notation of its table. A new table gets a header at the end of the file.
+//! `toml_edit::DocumentMut` is not used for edits: with a key or header it removes the comments
+//! before it, and it writes all lines with LF.
 
 use std::ops::Range;
 
 use serde_json::{Map, Value as Json};
-use toml_edit::{Document, InlineTable, Item, Table, TableLike, Value};
+use toml_edit::{Document, InlineTable, Item, Key, Table, TableLike, Value};
 
-use super::braces::{Braces, Style, tokens};
+use super::braces::{BracedPairs, TextStyle, gap_tokens};
 use super::text;
 use crate::ConfigError;
 
-pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
-    let document = read(body)?;
-    let Walk { item, .. } = walk(&document, names);
-    for (depth, name) in names.iter().enumerate() {
-        if let Some(other) = walk(&document, &names[..=depth]).item.filter(|i| !i.is_table_like()) {
-            let what = format!("`{name}` has to be a table; remove it, then run this again");
-            return Err(ConfigError::at(body, other.span().map_or(0, |span| span.start), &what));
+pub(super) fn find_table(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
+    let document = parse_document(body)?;
+    for depth in 1..=names.len() {
+        let Some(item) = walk_path(&document, &names[..depth]).item else { return Ok(None) };
+        if !item.is_table_like() {
+            let name = names[depth - 1];
+            let message = format!("`{name}` is not a table; remove it, then run the command again");
+            let start = item.span().map_or(0, |span| span.start);
+            return Err(ConfigError::at_position(body, start, &message));
+        }
+        if depth == names.len() {
+            return Ok(Some(to_json(item)));
         }
     }
-    Ok(item.map(json))
+    Ok(None)
 }
 
-pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, ConfigError> {
-    let document = read(body)?;
-    let Walk { home, item, .. } = walk(&document, names);
-    Ok(item.map_or_else(|| body.to_owned(), |item| remove_item(body, home, item)))
+pub(super) fn remove_table(body: &str, names: &[&str]) -> Result<String, ConfigError> {
+    let document = parse_document(body)?;
+    let path = walk_path(&document, names);
+    Ok(match path.item {
+        Some(item) => remove_item(body, path.location, item),
+        None => body.to_owned(),
+    })
 }
 
 /// The text with a whole new entry.
@@ -37,39 +45,44 @@ pub(super) fn append_entry(
     names: &[&str],
     entry: &Map<String, Json>,
 ) -> Result<String, ConfigError> {
-    Ok(match walk(&read(body)?, names).home {
-        Home::Inline { table, depth } => {
-            append_inline(body, table, &pair(&names[depth..], &Json::Object(entry.clone())))
+    Ok(match walk_path(&parse_document(body)?, names).location {
+        TableLocation::Inline { table, depth } => {
+            append_inline(body, table, &print_pair(&names[depth..], &Json::Object(entry.clone())))
         }
-        Home::Section { .. } => append_section(body, names, entry),
+        TableLocation::Section { .. } => append_section(body, names, entry),
     })
 }
 
 /// The text with this value of a key of an entry. Null is not written.
-pub(super) fn set(body: &str, names: &[&str], value: &Json) -> Result<String, ConfigError> {
-    let document = read(body)?;
-    let Walk { home, parent, item } = walk(&document, names);
-    let Some(old) = item else { return Ok(add(body, home, parent, names, value)) };
-    if value.is_null() || json(old) == *value {
+pub(super) fn set_value(body: &str, names: &[&str], value: &Json) -> Result<String, ConfigError> {
+    let document = parse_document(body)?;
+    let TablePath { location, parent, item } = walk_path(&document, names);
+    let Some(old) = item else { return Ok(add_key(body, location, parent, names, value)) };
+    // TOML has no null. An equal value keeps its notation.
+    if value.is_null() || to_json(old) == *value {
         return Ok(body.to_owned());
     }
-    match old.as_value().filter(|value| !is_dotted(value)).and_then(Value::span) {
-        Some(span) => Ok(text::splice(body, vec![(span, inline(value))])),
-        // A table becomes a value.
-        None => set(&remove_item(body, home, old), names, value),
+    if let Some(old) = old.as_value()
+        && !is_dotted(old)
+        && let Some(span) = old.span()
+    {
+        return Ok(text::replace_ranges(body, vec![(span, print_value(value))]));
     }
+    // A table becomes a value.
+    set_value(&remove_item(body, location, old), names, value)
 }
 
-fn read(body: &str) -> Result<Document<&str>, ConfigError> {
+fn parse_document(body: &str) -> Result<Document<&str>, ConfigError> {
     Document::parse(body).map_err(|error| {
-        let what = error.message().lines().collect::<Vec<_>>().join(", ");
-        ConfigError::syntax(body, error.span().map_or(0, |span| span.start), "TOML", &what)
+        let problem = error.message().replace('\n', ", ");
+        let start = error.span().map_or(0, |span| span.start);
+        ConfigError::syntax_error(body, start, "TOML", &problem)
     })
 }
 
-/// The nearest table around an item that has text of its own; `depth` names lead to it.
+/// The nearest table around an item that has its own text. Its path has `depth` names.
 #[derive(Clone, Copy)]
-enum Home<'d> {
+enum TableLocation<'d> {
     /// Under a header, or at the top of the file.
     Section {
         table: &'d Table,
@@ -81,8 +94,8 @@ enum Home<'d> {
     },
 }
 
-impl<'d> Home<'d> {
-    /// The home of what this item, found in this home, contains.
+impl<'d> TableLocation<'d> {
+    /// The location of the values in `item`, which is at this location.
     fn enter(self, item: &'d Item, depth: usize) -> Self {
         match item {
             Item::Value(Value::InlineTable(table)) if !table.is_dotted() => {
@@ -94,34 +107,41 @@ impl<'d> Home<'d> {
     }
 }
 
-struct Walk<'d> {
-    home: Home<'d>,
+struct TablePath<'d> {
+    location: TableLocation<'d>,
     /// The item around `item`, if there is one.
     parent: Option<&'d Item>,
     item: Option<&'d Item>,
 }
 
-fn walk<'d>(document: &'d Document<&str>, names: &[&str]) -> Walk<'d> {
-    let mut home = Home::Section { table: document.as_table(), depth: 0 };
-    let (mut parent, mut item) = (None, Some(document.as_item()));
+fn walk_path<'d>(document: &'d Document<&str>, names: &[&str]) -> TablePath<'d> {
+    let mut location = TableLocation::Section { table: document.as_table(), depth: 0 };
+    let mut parent = None;
+    let mut item = Some(document.as_item());
     for (depth, name) in names.iter().enumerate() {
         parent = item;
-        home = parent.map_or(home, |parent| home.enter(parent, depth));
-        item = parent.and_then(Item::as_table_like).and_then(|table| table.get(name));
+        item = None;
+        if let Some(parent) = parent {
+            location = location.enter(parent, depth);
+            item = parent.as_table_like().and_then(|table| table.get(name));
+        }
     }
-    Walk { home, parent, item }
+    TablePath { location, parent, item }
 }
 
-/// The text with a table of these names after everything else.
+/// The text with a new table at the end.
 fn append_section(body: &str, names: &[&str], entry: &Map<String, Json>) -> String {
     let line_end = text::line_end(body);
-    let mut section = format!("[{}]{line_end}", dotted(names));
-    for (key, value) in entry.iter().filter(|(_, value)| !value.is_null()) {
-        section = section + &pair(&[key], value) + line_end;
+    let mut section = format!("[{}]{line_end}", dotted_key(names));
+    for (key, value) in entry {
+        if !value.is_null() {
+            section = section + &print_pair(&[key], value) + line_end;
+        }
     }
     match body {
         blank if blank.trim().is_empty() => section,
         body if !body.ends_with('\n') => {
+            // A file without a final line end stays without one.
             format!("{body}{line_end}{line_end}{}", section.trim_end())
         }
         body if text::ends_with_blank_line(body) => format!("{body}{section}"),
@@ -130,79 +150,110 @@ fn append_section(body: &str, names: &[&str], entry: &Map<String, Json>) -> Stri
 }
 
 fn append_inline(body: &str, table: &InlineTable, pair: &str) -> String {
-    let Some(braces) = braces(body, table) else { return body.to_owned() };
+    let Some(braces) = inline_pairs(body, table) else { return body.to_owned() };
     let line_end = text::line_end(body);
     let is_multiline = braces.is_multiline();
-    braces.append(pair, Style { line_end, unit: "  ", space: " ", is_multiline })
+    braces.append_pair(pair, TextStyle { line_end, unit: "  ", space: " ", is_multiline })
 }
 
-/// The text with one more key in its table: after the last key, else after the header.
-fn add(body: &str, home: Home, parent: Option<&Item>, names: &[&str], value: &Json) -> String {
-    let Some((key, table_names)) = names.split_last().filter(|_| !value.is_null()) else {
+/// The text with one more key in its table, after the last key or the header.
+fn add_key(
+    body: &str,
+    location: TableLocation,
+    parent: Option<&Item>,
+    names: &[&str],
+    value: &Json,
+) -> String {
+    if value.is_null() {
         return body.to_owned();
-    };
-    let (section, depth) = match home {
-        Home::Inline { table, depth } => {
-            return append_inline(body, table, &pair(&names[depth..], value));
+    }
+    let Some((key, table_names)) = names.split_last() else { return body.to_owned() };
+    let (section, depth) = match location {
+        TableLocation::Inline { table, depth } => {
+            return append_inline(body, table, &print_pair(&names[depth..], value));
         }
-        Home::Section { table, depth } => (table, depth),
+        TableLocation::Section { table, depth } => (table, depth),
     };
-    let values = parent.and_then(Item::as_table).map(Table::get_values).unwrap_or_default();
-    let last = values.iter().filter_map(|(_, value)| value.span()).max_by_key(|span| span.end);
+    let mut last: Option<Range<usize>> = None;
+    if let Some(Item::Table(table)) = parent {
+        last = pair_spans(&table.get_values()).into_iter().max_by_key(|span| span.end);
+    }
     let has_header = depth == table_names.len() && !section.is_implicit();
-    let Some(last) = last.or_else(|| section.span().filter(|_| has_header)) else {
+    // An empty table with a header gets the key below the header.
+    if last.is_none() && has_header {
+        last = section.span();
+    }
+    let Some(last) = last else {
         let entry = Map::from_iter([((*key).to_owned(), value.clone())]);
         return append_section(body, table_names, &entry);
     };
-    let (line_end, indent) = (text::line_end(body), text::indent(body, last.start));
-    let line = format!("{line_end}{indent}{}", pair(&names[depth..], value));
+    let (line_end, indent) = (text::line_end(body), text::line_indent(body, last.start));
+    let line = format!("{line_end}{indent}{}", print_pair(&names[depth..], value));
     let end = text::line_stop(body, last.end);
-    text::splice(body, vec![(end..end, line)])
+    text::replace_ranges(body, vec![(end..end, line)])
 }
 
-/// The text without this item, all of its tables and keys.
-fn remove_item(body: &str, home: Home, item: &Item) -> String {
-    if let (Home::Inline { table, .. }, Item::Value(value)) = (home, item) {
-        let Some(braces) = braces(body, table) else { return body.to_owned() };
-        let ends: Vec<usize> = spans(value).iter().map(|span| span.end).collect();
-        return braces.remove(|pair| ends.contains(&pair.end));
+/// The text without this item, with all of its tables and keys.
+fn remove_item(body: &str, location: TableLocation, item: &Item) -> String {
+    if let (TableLocation::Inline { table, .. }, Item::Value(value)) = (location, item) {
+        let Some(braces) = inline_pairs(body, table) else { return body.to_owned() };
+        let spans = value_spans(value);
+        // The spans do not include the keys, so pairs are compared by their ends.
+        return braces.remove_pairs(|pair| spans.iter().any(|span| span.end == pair.end));
     }
     let mut removed = Vec::new();
     collect_lines(body, item, &mut removed);
-    text::remove(body, removed)
+    text::remove_ranges(body, removed)
 }
 
 fn collect_lines(body: &str, item: &Item, removed: &mut Vec<Range<usize>>) {
-    let tables: Vec<&Table> = match item {
+    match item {
+        Item::None => {}
         Item::Value(value) => {
-            removed.extend(spans(value).iter().map(|span| pair_lines(body, span)));
-            return;
+            for span in value_spans(value) {
+                removed.push(pair_lines(body, &span));
+            }
         }
-        Item::Table(table) => vec![table],
-        Item::ArrayOfTables(tables) => tables.iter().collect(),
-        Item::None => return,
-    };
-    for table in tables {
-        let pairs = table.get_values();
-        let spans = pairs.iter().filter_map(|(_, value)| value.span());
-        if table.is_dotted() {
-            removed.extend(spans.map(|span| pair_lines(body, &span)));
-        } else if let Some(header) = table.span().filter(|_| !table.is_implicit()) {
-            let end = spans.map(|span| span.end).fold(header.end, usize::max);
-            removed.push(section_lines(body, header.start..end));
+        Item::Table(table) => collect_table_lines(body, table, removed),
+        Item::ArrayOfTables(tables) => {
+            for table in tables {
+                collect_table_lines(body, table, removed);
+            }
         }
-        for (_, child) in table.iter().filter(|(_, child)| !child.is_value()) {
+    }
+}
+
+fn collect_table_lines(body: &str, table: &Table, removed: &mut Vec<Range<usize>>) {
+    let spans = pair_spans(&table.get_values());
+    if table.is_dotted() {
+        for span in &spans {
+            removed.push(pair_lines(body, span));
+        }
+    } else if !table.is_implicit()
+        && let Some(header) = table.span()
+    {
+        let mut end = header.end;
+        for span in &spans {
+            end = end.max(span.end);
+        }
+        removed.push(section_lines(body, header.start..end));
+    }
+    for (_, child) in table {
+        // Child tables have headers of their own.
+        if !child.is_value() {
             collect_lines(body, child, removed);
         }
     }
 }
 
-/// The spans of a value: of the values in a dotted table, which has none of its own.
-fn spans(value: &Value) -> Vec<Range<usize>> {
+fn pair_spans(pairs: &[(Vec<&Key>, &Value)]) -> Vec<Range<usize>> {
+    pairs.iter().filter_map(|(_, value)| value.span()).collect()
+}
+
+/// The span of a value. A dotted table has none, so its values' spans are returned.
+fn value_spans(value: &Value) -> Vec<Range<usize>> {
     match value.as_inline_table() {
-        Some(table) if table.is_dotted() => {
-            table.get_values().into_iter().filter_map(|(_, value)| value.span()).collect()
-        }
+        Some(table) if table.is_dotted() => pair_spans(&table.get_values()),
         _ => value.span().into_iter().collect(),
     }
 }
@@ -211,13 +262,14 @@ fn is_dotted(value: &Value) -> bool {
     value.as_inline_table().is_some_and(InlineTable::is_dotted)
 }
 
-/// A key is on the line where its value begins. A comment after the value stays.
+/// The range to remove for a pair. The key is on the line where the value begins; a comment after
+/// the value stays.
 fn pair_lines(body: &str, value: &Range<usize>) -> Range<usize> {
     let start = text::line_start(body, value.start);
-    text::widen(body, start + text::indent(body, start).len()..value.end)
+    text::widen_removal(body, start + text::line_indent(body, start).len()..value.end)
 }
 
-/// Of two blank lines that would meet, one is removed as well.
+/// The range to remove for a table. If two blank lines would meet, it includes one.
 fn section_lines(body: &str, section: Range<usize>) -> Range<usize> {
     let start = text::line_start(body, section.start);
     let end = text::next_line(body, section.end);
@@ -227,68 +279,92 @@ fn section_lines(body: &str, section: Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// Keys have no spans in dotted tables: a pair begins at the first token that is not a comma or a
-/// comment.
-fn braces<'a>(body: &'a str, table: &InlineTable) -> Option<Braces<'a>> {
+/// The pairs of an inline table. Keys in dotted tables have no spans, so a pair begins at the first
+/// token that is not a comma or a comment.
+fn inline_pairs<'a>(body: &'a str, table: &InlineTable) -> Option<BracedPairs<'a>> {
     let span = table.span()?;
-    let pairs = table.get_values();
-    let mut values: Vec<_> = pairs.iter().filter_map(|(_, value)| value.span()).collect();
+    let mut values = pair_spans(&table.get_values());
     values.sort_by_key(|value| value.start);
+    let mut pairs = Vec::with_capacity(values.len());
     let mut end = span.start + 1;
-    let pairs = values.into_iter().map(|value| {
-        let is_key = |token: &Range<usize>| !body[token.start..].starts_with([',', '#']);
-        let key = tokens(body, end..value.start).find(is_key);
+    for value in values {
+        let mut start = value.start;
+        for token in gap_tokens(body, end..value.start) {
+            if !body[token.start..].starts_with([',', '#']) {
+                start = token.start;
+                break;
+            }
+        }
         end = value.end;
-        key.map_or(value.start, |key| key.start)..value.end
-    });
-    Some(Braces { text: body, pairs: pairs.collect(), span })
+        pairs.push(start..value.end);
+    }
+    Some(BracedPairs { text: body, pairs, span })
 }
 
-fn json(item: &Item) -> Json {
-    let object = |table: &dyn TableLike| {
-        table.iter().map(|(key, item)| (key.to_owned(), json(item))).collect()
-    };
+fn to_json(item: &Item) -> Json {
     match item {
         Item::None => Json::Null,
-        Item::Table(table) => object(table),
-        Item::ArrayOfTables(tables) => tables.iter().map(|table| object(table)).collect(),
-        Item::Value(Value::InlineTable(table)) => object(table),
-        Item::Value(Value::Array(items)) => {
-            items.iter().map(|value| json(&Item::Value(value.clone()))).collect()
-        }
-        Item::Value(Value::String(text)) => Json::from(text.value().as_str()),
-        Item::Value(Value::Integer(number)) => Json::from(*number.value()),
-        Item::Value(Value::Float(number)) => Json::from(*number.value()),
-        Item::Value(Value::Boolean(truth)) => Json::from(*truth.value()),
-        Item::Value(Value::Datetime(time)) => Json::from(time.value().to_string()),
+        Item::Table(table) => table_to_json(table),
+        Item::ArrayOfTables(tables) => tables.iter().map(|table| table_to_json(table)).collect(),
+        Item::Value(value) => value_to_json(value),
+    }
+}
+
+fn table_to_json(table: &dyn TableLike) -> Json {
+    table.iter().map(|(key, item)| (key.to_owned(), to_json(item))).collect()
+}
+
+fn value_to_json(value: &Value) -> Json {
+    match value {
+        Value::InlineTable(table) => table_to_json(table),
+        Value::Array(items) => items.iter().map(value_to_json).collect(),
+        Value::String(text) => Json::from(text.value().as_str()),
+        Value::Integer(number) => Json::from(*number.value()),
+        Value::Float(number) => Json::from(*number.value()),
+        Value::Boolean(boolean) => Json::from(*boolean.value()),
+        Value::Datetime(time) => Json::from(time.value().to_string()),
     }
 }
 
 /// `a.b = 1`.
-fn pair(names: &[&str], value: &Json) -> String {
-    format!("{} = {}", dotted(names), inline(value))
+fn print_pair(names: &[&str], value: &Json) -> String {
+    format!("{} = {}", dotted_key(names), print_value(value))
 }
 
-fn dotted(names: &[&str]) -> String {
-    let is_bare = |sign: char| sign.is_ascii_alphanumeric() || sign == '_' || sign == '-';
-    let key = |name: &&str| match *name {
-        name if !name.is_empty() && name.chars().all(is_bare) => name.to_owned(),
-        name => inline(&Json::from(name)),
-    };
-    names.iter().map(key).collect::<Vec<_>>().join(".")
+fn dotted_key(names: &[&str]) -> String {
+    let mut key = String::new();
+    for (index, name) in names.iter().enumerate() {
+        if index > 0 {
+            key.push('.');
+        }
+        if !name.is_empty() && name.chars().all(is_bare_key_char) {
+            key += name;
+        } else {
+            key += &print_value(&Json::from(*name));
+        }
+    }
+    key
+}
+
+fn is_bare_key_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
 /// A value on one line, without keys that are null.
-fn inline(value: &Json) -> String {
+fn print_value(value: &Json) -> String {
     match value {
         // TOML has JSON's escapes, and requires one for DEL as well.
         Json::String(_) => value.to_string().replace('\u{7f}', "\\u007F"),
         Json::Array(items) => {
-            format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", "))
+            format!("[{}]", items.iter().map(print_value).collect::<Vec<_>>().join(", "))
         }
         Json::Object(map) => {
-            let filled = map.iter().filter(|(_, value)| !value.is_null());
-            let pairs: Vec<String> = filled.map(|(key, value)| pair(&[key], value)).collect();
+            let mut pairs = Vec::new();
+            for (key, value) in map {
+                if !value.is_null() {
+                    pairs.push(print_pair(&[key], value));
+                }
+            }
             if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
         }
         scalar => scalar.to_string(),

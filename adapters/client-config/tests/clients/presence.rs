@@ -1,28 +1,28 @@
-//! Which clients count as present, and which of several files is taken.
+//! Detection of clients, and the choice among several files.
 
 use std::fs;
 use std::path::Path;
 
-use reqlore_client_config::{Client, Platform, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope, Platform};
 use tempfile::TempDir;
 
-fn around(ground: &TempDir, platform: Platform) -> Surroundings {
+fn environment(machine: &TempDir, platform: Platform) -> ClientEnvironment {
     let folder = |name: &str| {
-        let folder = ground.path().join(name);
+        let folder = machine.path().join(name);
         fs::create_dir_all(&folder).unwrap();
         folder
     };
-    Surroundings {
+    ClientEnvironment {
         project: folder("project"),
         home: folder("home"),
         platform,
-        path: vec![ground.path().join("absent"), folder("bin")],
+        path: vec![machine.path().join("absent"), folder("bin")],
         variables: Vec::new(),
     }
 }
 
-fn present(around: &Surroundings) -> Vec<&'static str> {
-    let found = Client::ALL.into_iter().filter(|client| client.is_present(around));
+fn present(environment: &ClientEnvironment) -> Vec<&'static str> {
+    let found = Client::ALL.into_iter().filter(|client| client.is_present(environment));
     found.map(Client::name).collect()
 }
 
@@ -32,13 +32,17 @@ fn touch(path: &Path) {
 }
 
 #[test]
-fn a_program_on_the_path_shows_a_client() {
-    let ground = TempDir::new().unwrap();
+fn client_with_a_program_on_path_is_present() {
+    let machine = TempDir::new().unwrap();
     for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
-        assert_eq!(present(&around(&ground, platform)), [""; 0], "an empty machine");
+        assert_eq!(present(&environment(&machine, platform)), [""; 0], "an empty machine");
     }
-    fs::create_dir_all(ground.path().join("bin/zed")).unwrap();
-    assert_eq!(present(&around(&ground, Platform::Linux)), [""; 0], "a folder is not a program");
+    fs::create_dir_all(machine.path().join("bin/zed")).unwrap();
+    assert_eq!(
+        present(&environment(&machine, Platform::Linux)),
+        [""; 0],
+        "a folder is not a program"
+    );
     for (program, client) in [
         ("claude", "claude-code"),
         ("claude-desktop", "claude-desktop"),
@@ -54,20 +58,20 @@ fn a_program_on_the_path_shows_a_client() {
         ("kiro-cli", "kiro"),
         ("opencode", "opencode"),
     ] {
-        let ground = TempDir::new().unwrap();
-        touch(&ground.path().join("bin").join(program));
-        assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{program}");
-        assert_eq!(present(&around(&ground, Platform::Windows)), [""; 0], "{program}");
+        let machine = TempDir::new().unwrap();
+        touch(&machine.path().join("bin").join(program));
+        assert_eq!(present(&environment(&machine, Platform::Linux)), [client], "{program}");
+        assert_eq!(present(&environment(&machine, Platform::Windows)), [""; 0], "{program}");
         for ending in ["exe", "cmd"] {
-            let ground = TempDir::new().unwrap();
-            touch(&ground.path().join("bin").join(format!("{program}.{ending}")));
-            assert_eq!(present(&around(&ground, Platform::Windows)), [client], "{program}");
+            let machine = TempDir::new().unwrap();
+            touch(&machine.path().join("bin").join(format!("{program}.{ending}")));
+            assert_eq!(present(&environment(&machine, Platform::Windows)), [client], "{program}");
         }
     }
 }
 
 #[test]
-fn files_of_the_user_or_in_the_project_show_a_client() {
+fn client_with_files_is_present() {
     for (file, client) in [
         ("home/.claude/settings.json", "claude-code"),
         ("home/.claude.json", "claude-code"),
@@ -95,40 +99,40 @@ fn files_of_the_user_or_in_the_project_show_a_client() {
         ("project/opencode.jsonc", "opencode"),
         ("project/.opencode/agents/review.md", "opencode"),
     ] {
-        let ground = TempDir::new().unwrap();
-        touch(&ground.path().join(file));
-        assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{file}");
+        let machine = TempDir::new().unwrap();
+        touch(&machine.path().join(file));
+        assert_eq!(present(&environment(&machine, Platform::Linux)), [client], "{file}");
     }
 }
 
 #[test]
-fn variables_move_folders_unless_empty_or_relative() {
-    let ground = TempDir::new().unwrap();
-    touch(&ground.path().join("moved/config.toml"));
-    let mut around = around(&ground, Platform::Linux);
-    around.variables = vec![("CODEX_HOME".to_owned(), String::new())];
-    assert_eq!(present(&around), [""; 0], "an empty variable counts as unset");
-    let moved = ground.path().join("moved").to_str().unwrap().to_owned();
-    around.variables = vec![("CODEX_HOME".to_owned(), moved)];
-    assert_eq!(present(&around), ["codex"]);
-    around.variables = vec![("XDG_CONFIG_HOME".to_owned(), "settings".to_owned())];
-    let file = Client::Zed.place(Scope::User, &around).unwrap().file;
-    assert_eq!(file, around.home.join(".config/zed/settings.json"));
+fn variable_moves_a_folder_unless_empty_or_relative() {
+    let machine = TempDir::new().unwrap();
+    touch(&machine.path().join("moved/config.toml"));
+    let mut environment = environment(&machine, Platform::Linux);
+    environment.variables = vec![("CODEX_HOME".to_owned(), String::new())];
+    assert_eq!(present(&environment), [""; 0], "an empty variable is unset");
+    let moved = machine.path().join("moved").to_str().unwrap().to_owned();
+    environment.variables = vec![("CODEX_HOME".to_owned(), moved)];
+    assert_eq!(present(&environment), ["codex"]);
+    environment.variables = vec![("XDG_CONFIG_HOME".to_owned(), "settings".to_owned())];
+    let file = Client::Zed.config_location(ConfigScope::User, &environment).unwrap().file;
+    assert_eq!(file, environment.home.join(".config/zed/settings.json"));
 }
 
 #[test]
-fn of_several_names_the_file_that_is_there_is_taken() {
-    let ground = TempDir::new().unwrap();
-    let around = around(&ground, Platform::Linux);
-    let place = |scope| Client::OpenCode.place(scope, &around).unwrap().file;
-    let (project, user) = (&around.project, around.home.join(".config/opencode"));
-    assert_eq!(place(Scope::Project), project.join("opencode.json"), "the usual one");
+fn config_location_prefers_the_existing_file() {
+    let machine = TempDir::new().unwrap();
+    let environment = environment(&machine, Platform::Linux);
+    let location = |scope| Client::OpenCode.config_location(scope, &environment).unwrap().file;
+    let (project, user) = (&environment.project, environment.home.join(".config/opencode"));
+    assert_eq!(location(ConfigScope::Project), project.join("opencode.json"), "the usual one");
     for file in [".opencode/opencode.jsonc", "opencode.jsonc", "opencode.json"] {
         touch(&project.join(file));
-        assert_eq!(place(Scope::Project), project.join(file));
+        assert_eq!(location(ConfigScope::Project), project.join(file));
     }
     for file in ["opencode.jsonc", "opencode.json"] {
         touch(&user.join(file));
-        assert_eq!(place(Scope::User), user.join(file));
+        assert_eq!(location(ConfigScope::User), user.join(file));
     }
 }

@@ -4,9 +4,12 @@ use jsonc_parser::{CollectOptions, ParseOptions};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::{JSON, check_damaged, check_others_stay, check_signs_stay, command, ink, put, take};
+use super::{
+    JSON, check_characters_stay, check_damaged, check_other_values_stay, command, put, take,
+    without_space,
+};
 
-/// White space and comments, which may stand anywhere.
+/// White space and comments, which are valid between any two tokens.
 fn gap() -> impl Strategy<Value = String> {
     let gaps = ["", "", " ", "\n", "\n    ", "\t", "\n\n", "/* \" { , */", " // } \" ,\n", "/**/"];
     prop::collection::vec(prop::sample::select(gaps.to_vec()), 0..3).prop_map(|gaps| gaps.concat())
@@ -73,7 +76,7 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
-/// Other properties, and this one somewhere among them.
+/// Up to `others` properties, with this one at a random position.
 fn with(
     one: impl Strategy<Value = Option<(String, String)>>,
     others: usize,
@@ -108,23 +111,23 @@ proptest! {
     #![proptest_config(super::cases(250))]
 
     #[test]
-    fn any_file_keeps_everything_else(text in file()) {
-        check_others_stay(&text, JSON, others);
+    fn edit_keeps_all_other_values(text in file()) {
+        check_other_values_stay(&text, JSON, others);
     }
 
     #[test]
-    fn any_file_keeps_every_sign_around_our_entry(text in file()) {
-        let without = check_signs_stay(&text, JSON);
+    fn edit_keeps_every_character_around_the_entry(text in file()) {
+        let without = check_characters_stay(&text, JSON);
         let again = take(&put(&without, JSON, &command()), JSON);
         if parse(&text).get("mcpServers").is_some() {
-            prop_assert_eq!(ink(&again), ink(&without));
+            prop_assert_eq!(without_space(&again), without_space(&without));
         } else {
             prop_assert_eq!(&without, &text);
         }
     }
 
     #[test]
-    fn a_damaged_file_is_edited_well_or_not_at_all(
+    fn damaged_file_is_edited_correctly_or_rejected(
         text in file(),
         at in any::<usize>(),
         length in 0..3_usize,

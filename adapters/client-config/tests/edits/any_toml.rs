@@ -3,9 +3,12 @@
 use proptest::prelude::*;
 use toml_edit::{DocumentMut, Item};
 
-use super::{TOML, check_damaged, check_others_stay, check_signs_stay, command, ink, put, take};
+use super::{
+    TOML, check_characters_stay, check_damaged, check_other_values_stay, command, put, take,
+    without_space,
+};
 
-/// Lines that a file may begin with, of which each may stand there once.
+/// Lines before the first table, each used at most once.
 const ROOT: [&str; 6] = [
     "# a comment with [mcp_servers.reqlore]",
     "model = \"x\" # good",
@@ -15,7 +18,7 @@ const ROOT: [&str; 6] = [
     "\"\" = { a = \"}\", b = [ '#' ] }",
 ];
 
-/// Ways to have servers, of which a file has one or none: at the top, then as tables.
+/// Notations of the servers, one per file: lines at the top, then tables.
 const OURS: [(&str, &str); 14] = [
     ("", ""),
     ("mcp_servers = {}", ""),
@@ -91,19 +94,19 @@ proptest! {
     #![proptest_config(super::cases(250))]
 
     #[test]
-    fn any_file_keeps_everything_else(text in file()) {
-        check_others_stay(&text, TOML, others);
+    fn edit_keeps_all_other_values(text in file()) {
+        check_other_values_stay(&text, TOML, others);
     }
 
     #[test]
-    fn any_file_keeps_every_sign_around_our_table(text in file()) {
-        let without = check_signs_stay(&text, TOML);
+    fn edit_keeps_every_character_around_the_table(text in file()) {
+        let without = check_characters_stay(&text, TOML);
         let again = take(&put(&without, TOML, &command()), TOML);
-        prop_assert_eq!(ink(&again), ink(&without));
+        prop_assert_eq!(without_space(&again), without_space(&without));
     }
 
     #[test]
-    fn a_damaged_file_is_edited_well_or_not_at_all(
+    fn damaged_file_is_edited_correctly_or_rejected(
         text in file(),
         at in any::<usize>(),
         length in 0..3_usize,

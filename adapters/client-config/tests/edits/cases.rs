@@ -4,27 +4,27 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::expect_file;
-use reqlore_client_config::edit::{self, Entry, Slot};
+use reqlore_client_config::edit::{self, EntryEdit, EntrySlot};
 use serde_json::json;
 
-use super::{JSON, TOML, command, entry, in_lines, put, refusal, take, url};
+use super::{JSON, TOML, command, entry, in_lines, put, rejection, take, url};
 
 #[test]
-fn json_is_edited_as_reviewed() {
+fn json_edits_match_the_reviewed_cases() {
     check("edits-json.txt", |verb, text| edit(verb, text, JSON));
 }
 
 #[test]
-fn toml_is_edited_as_reviewed() {
+fn toml_edits_match_the_reviewed_cases() {
     check("edits-toml.txt", |verb, text| edit(verb, text, TOML));
 }
 
-fn edit(verb: &str, text: &str, slot: Slot) -> String {
+fn edit(verb: &str, text: &str, slot: EntrySlot) -> String {
     match verb.split(' ').collect::<Vec<_>>()[..] {
         ["take"] => take(text, slot),
-        ["refuse"] => in_lines(&refusal(text, slot)),
-        ["put", "refused"] => refused(text, slot, &command()),
-        ["put", name, "refused"] => refused(text, slot, &named(name)),
+        ["refuse"] => in_lines(&rejection(text, slot)),
+        ["put", "refused"] => rejected(text, slot, &command()),
+        ["put", name, "refused"] => rejected(text, slot, &named(name)),
         ["put", name] => put(text, slot, &named(name)),
         _ => panic!("{verb}"),
     }
@@ -49,11 +49,11 @@ pub(crate) fn check(name: &str, edit: impl Fn(&str, &str) -> String) {
     expect_file![path].assert_eq(&reviewed);
 }
 
-fn refused(text: &str, slot: Slot, entry: &Entry) -> String {
-    in_lines(&edit::put(text, slot, entry).expect_err("a refusal").to_string())
+fn rejected(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
+    in_lines(&edit::put_entry(text, slot, entry).expect_err("a rejection").to_string())
 }
 
-fn named(name: &str) -> Entry {
+fn named(name: &str) -> EntryEdit {
     match name {
         "command" => command(),
         "url" => url(),
@@ -67,7 +67,7 @@ fn named(name: &str) -> Entry {
 }
 
 #[test]
-fn json_that_no_client_reads_is_refused() {
+fn json_that_clients_reject_is_rejected() {
     let texts = r#"{'a': 1} {a:1} {1:1} {"a"1} {"a":1"b":2} {"a":[1"b"]} {"a":0x1} {"a":+1} {"a":.5}
         {"a":5.} {"a":01} {"a":-} {"a":1e} {"a":NaN} {"a":-Infinity} {"a":undefined} {"a":True}
         {"a":"\x41"} {"a":"\'"} {,} {"a":1,,} {"a":[,]} {}{} {}x {"a":1 {"a": {] #x{} {}/*x {"a":"}
@@ -75,31 +75,31 @@ fn json_that_no_client_reads_is_refused() {
     let spaces =
         ["{\u{a0}}", "{\u{b}}", "{\u{2028}}", "{\0}", "{}\u{feff}", "[\"\n\"]", "[\"\t\"]"];
     for text in texts.split_whitespace().chain(spaces) {
-        let refused = refusal(text, JSON);
-        assert!(refused.starts_with("line "), "{text}: {refused}");
-        assert!(refused.contains("; correct it there"), "{text}: {refused}");
+        let rejected = rejection(text, JSON);
+        assert!(rejected.starts_with("line "), "{text}: {rejected}");
+        assert!(rejected.contains("; correct the file"), "{text}: {rejected}");
     }
 }
 
 #[test]
-fn texts_that_are_too_deep_or_too_long_are_refused() {
+fn text_that_is_too_deep_or_too_long_is_rejected() {
     for open in ["[", "{\"a\":", "{\"mcpServers\":{\"reqlore\":[{\"a\":"] {
-        let refused = refusal(&open.repeat(100_000), JSON);
-        assert!(refused.contains("nesting depth"), "{refused}");
+        let rejected = rejection(&open.repeat(100_000), JSON);
+        assert!(rejected.contains("nesting depth"), "{rejected}");
     }
     for (start, repeated) in [("a=[", "["), ("a={a=", "{a="), ("[", "["), ("a.", "a.")] {
-        refusal(&format!("{start}{}", repeated.repeat(100_000)), TOML);
+        rejection(&format!("{start}{}", repeated.repeat(100_000)), TOML);
     }
-    let refused = refusal(&" ".repeat(17 * 1024 * 1024), JSON);
-    assert!(refused.contains("17825792 bytes, which is more than 16777216"), "{refused}");
+    let rejected = rejection(&" ".repeat(17 * 1024 * 1024), JSON);
+    assert!(rejected.contains("17825792 bytes, which is more than 16777216"), "{rejected}");
 }
 
 #[test]
-fn a_long_file_is_edited_like_a_short_one() {
+fn long_file_edit_is_undone_to_the_byte() {
     for between in [", ", ",\n", ",// x\n"] {
         let server = format!("\"a\": {{\"b\": [{{\"c\": 1}}]}}{between}");
         let text = format!("{{\"mcpServers\": {{{}\n\"z\": 1}}}}", server.repeat(10_000));
-        let put = edit::put(&text, JSON, &command()).expect("it can be edited");
+        let put = edit::put_entry(&text, JSON, &command()).expect("it can be edited");
         assert!(take(&put, JSON) == text, "it is as before: {between:?}");
     }
     let table = |i| format!("[mcp_servers.a{i}]\nb = {{ c = 1 }}\n\n");

@@ -1,4 +1,4 @@
-//! Edits of others' files: reviewed texts, and properties of any file.
+//! Edits of clients' files: reviewed cases, and properties of random files.
 //!
 //! The expected texts are written by `UPDATE_EXPECT=1`; review the difference.
 
@@ -8,35 +8,35 @@ mod any_json;
 mod any_toml;
 mod block;
 mod cases;
-mod trace;
+mod undo;
 
 use proptest::test_runner::Config as ProptestConfig;
-use reqlore_client_config::edit::{self, Entry, Format, Slot};
-use reqlore_client_config::{ConfigError, Trace};
+use reqlore_client_config::edit::{self, ConfigFormat, EntryEdit, EntrySlot};
+use reqlore_client_config::{ConfigError, UndoPatch};
 use serde_json::{Map, Value, json};
 
-const JSON: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
-const TOML: Slot = Slot { format: Format::Toml, path: &["mcp_servers"] };
+const JSON: EntrySlot = EntrySlot { format: ConfigFormat::Json, path: &["mcpServers"] };
+const TOML: EntrySlot = EntrySlot { format: ConfigFormat::Toml, path: &["mcp_servers"] };
 
-fn command() -> Entry {
+fn command() -> EntryEdit {
     entry(json!({"command": "reqlore", "args": ["serve", "--root", "/a b"]}), &["url"])
 }
 
-fn url() -> Entry {
+fn url() -> EntryEdit {
     let set =
         json!({"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${T}"}});
     entry(set, &["command", "args"])
 }
 
-fn entry(set: Value, drop: &'static [&'static str]) -> Entry {
+fn entry(set: Value, drop: &'static [&'static str]) -> EntryEdit {
     let Value::Object(set) = set else { panic!("an entry is an object") };
-    Entry { set, drop }
+    EntryEdit { set, drop }
 }
 
-/// Puts the entry in, and checks everything that has to be true for any file.
-fn put(text: &str, slot: Slot, entry: &Entry) -> String {
-    let put = edit::put(text, slot, entry).expect("a file that can be edited");
-    let mut expected = match edit::find(text, slot).expect("a file that can be read") {
+/// Adds the entry, and checks the properties that hold for any file.
+fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
+    let put = edit::put_entry(text, slot, entry).expect("a file that can be edited");
+    let mut expected = match edit::find_entry(text, slot).expect("a file that can be read") {
         Some(Value::Object(there)) => there,
         _ => Map::new(),
     };
@@ -44,77 +44,82 @@ fn put(text: &str, slot: Slot, entry: &Entry) -> String {
     expected.extend(entry.set.clone());
     // TOML has no null.
     expected.retain(|_, value| slot == JSON || !value.is_null());
-    let found = edit::find(&put, slot).expect("the edited file can be read");
-    assert_eq!(found, Some(Value::Object(expected)), "what was put in is found\n{text}\n{put}");
-    let again = edit::put(&put, slot, entry).expect("the edited file can be edited");
+    let found = edit::find_entry(&put, slot).expect("the edited file can be read");
+    assert_eq!(found, Some(Value::Object(expected)), "the entry is found\n{text}\n{put}");
+    let again = edit::put_entry(&put, slot, entry).expect("the edited file can be edited");
     assert_eq!(again, put, "nothing changes the second time\n{text}");
     if put != text {
-        let undone = Trace::between(text, &put).undo(&put);
+        let undone = UndoPatch::between(text, &put).undo(&put);
         assert_eq!(undone.as_deref(), Some(text), "an edit is undone to the byte\n{put}");
     }
     put
 }
 
-fn take(text: &str, slot: Slot) -> String {
-    let taken = edit::take(text, slot).expect("a file that can be edited");
-    assert_eq!(edit::find(&taken, slot), Ok(None), "what was taken out is gone\n{text}");
+fn take(text: &str, slot: EntrySlot) -> String {
+    let taken = edit::remove_entry(text, slot).expect("a file that can be edited");
+    assert_eq!(edit::find_entry(&taken, slot), Ok(None), "the entry is removed\n{text}");
     taken
 }
 
-fn refusal(text: &str, slot: Slot) -> String {
-    let refused = edit::put(text, slot, &command()).expect_err("a file that can't be edited");
-    assert_eq!(edit::find(text, slot), Err(refused.clone()), "each asks the same of a file");
-    assert_eq!(edit::take(text, slot), Err(refused.clone()));
-    let ConfigError(refused) = refused;
-    refused
+fn rejection(text: &str, slot: EntrySlot) -> String {
+    let rejected =
+        edit::put_entry(text, slot, &command()).expect_err("a file that can't be edited");
+    assert_eq!(
+        edit::find_entry(text, slot),
+        Err(rejected.clone()),
+        "all functions reject the same files"
+    );
+    assert_eq!(edit::remove_entry(text, slot), Err(rejected.clone()));
+    let ConfigError(rejected) = rejected;
+    rejected
 }
 
-/// A message in short lines.
+/// The message, split into short lines.
 fn in_lines(message: &str) -> String {
     let breaks = [(": ", ":\n"), ("; ", ";\n"), (", then", ",\nthen")];
     breaks.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to)) + "\n"
 }
 
-/// No file of failures: what was found once becomes a test by hand.
+/// Without a failure file: each failure becomes a reviewed case instead.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Everything that isn't white space.
-fn ink(text: &str) -> String {
-    text.chars().filter(|sign| !sign.is_whitespace()).collect()
+/// The text without white space.
+fn without_space(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Two edits and the removal keep everything else, and the second edit can be undone.
-fn check_others_stay(text: &str, slot: Slot, others: impl Fn(&str) -> String) {
+/// Checks that two edits and the removal keep all other values, and that the second can be undone.
+fn check_other_values_stay(text: &str, slot: EntrySlot, others: impl Fn(&str) -> String) {
     let first = put(text, slot, &command());
     let second = put(&first, slot, &url());
     let taken = take(&second, slot);
     for after in [&first, &second, &taken] {
         assert_eq!(others(after), others(text), "{after}");
     }
-    let undone = Trace::between(&first, &second).undo(&second);
+    let undone = UndoPatch::between(&first, &second).undo(&second);
     assert_eq!(undone.as_ref(), Some(&first));
 }
 
-/// An entry is added to the text, and taken out again, without another sign being lost. Returns
-/// the text without the entry.
-fn check_signs_stay(text: &str, slot: Slot) -> String {
+/// Adds and removes an entry, and checks that no other character is lost. Returns the text without
+/// the entry.
+fn check_characters_stay(text: &str, slot: EntrySlot) -> String {
     let without = take(text, slot);
     let with = put(&without, slot, &command());
     assert_eq!(text.ends_with('\n') || slot == TOML, with.ends_with('\n') || slot == TOML);
-    let mut rest = ink(&with).into_bytes().into_iter();
-    assert!(ink(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{with}");
+    let mut rest = without_space(&with).into_bytes().into_iter();
+    assert!(without_space(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{with}");
     let is_windows = text.contains("\r\n") && without.contains("\r\n");
     assert!(!is_windows || !with.replace("\r\n", "").contains('\n'), "{with:?}");
     without
 }
 
-/// A damaged text is edited like a sound one, or rejected.
+/// Checks that a damaged text is edited like a valid one, or rejected.
 fn check_damaged(
     text: &str,
     damage: (usize, usize, &str),
-    slot: Slot,
+    slot: EntrySlot,
     others: impl Fn(&str) -> String,
 ) {
     let (at, length, signs) = damage;
@@ -122,11 +127,11 @@ fn check_damaged(
     let at = at % (damaged.len() + 1);
     damaged.splice(at..(at + length).min(damaged.len()), signs.chars());
     let damaged: String = damaged.into_iter().collect();
-    match edit::put(&damaged, slot, &command()) {
+    match edit::put_entry(&damaged, slot, &command()) {
         Ok(_) => assert_eq!(others(&put(&damaged, slot, &command())), others(&damaged)),
-        Err(refused) => assert!(refused.to_string().ends_with("again"), "{refused}"),
+        Err(rejected) => assert!(rejected.to_string().ends_with("again"), "{rejected}"),
     }
-    if let Ok(taken) = edit::take(&damaged, slot) {
+    if let Ok(taken) = edit::remove_entry(&damaged, slot) {
         assert_eq!(others(&taken), others(&damaged));
     }
 }

@@ -4,11 +4,11 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::StoreError;
 
-use crate::support::{Place, all_with, dumped, fill, record, rows};
+use crate::support::{DumpFolder, all_records_with, example_dump, record, rows, write_records};
 
-/// The refusal of a dump with these bytes.
-async fn refusal(bytes: &[u8]) -> String {
-    let place = Place::new();
+/// Returns the reason why a dump with these bytes is refused.
+async fn read_error(bytes: &[u8]) -> String {
+    let place = DumpFolder::new();
     std::fs::write(&place.path, bytes).unwrap();
     match place.dump().read().await.err() {
         Some(StoreError::Unreadable { reason, .. }) => {
@@ -21,34 +21,34 @@ async fn refusal(bytes: &[u8]) -> String {
     }
 }
 
-async fn lines() -> Vec<Vec<u8>> {
-    let bytes = dumped().await.bytes();
+async fn dump_lines() -> Vec<Vec<u8>> {
+    let bytes = example_dump().await.bytes();
     bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
 
-/// The same dump with another text in it.
-async fn with(old: &str, new: &str) -> Vec<u8> {
-    let text = String::from_utf8(dumped().await.bytes()).unwrap();
+/// Returns the example dump with one text replaced.
+async fn dump_with(old: &str, new: &str) -> Vec<u8> {
+    let text = String::from_utf8(example_dump().await.bytes()).unwrap();
     assert!(text.contains(old), "{old} in {text}");
     text.replacen(old, new, 1).into_bytes()
 }
 
 #[tokio::test]
 async fn every_changed_byte_is_refused() {
-    let whole = dumped().await.bytes();
+    let whole = example_dump().await.bytes();
     for at in 0..whole.len() {
         let mut changed = whole.clone();
-        // One bit in turn, so that all of them are tried.
+        // Another bit in each byte, so that every position is tested.
         changed[at] ^= 1 << (at % 8);
-        refusal(&changed).await;
+        read_error(&changed).await;
     }
 }
 
 #[tokio::test]
-async fn every_cut_is_refused() {
-    let whole = dumped().await.bytes();
+async fn every_truncation_is_refused() {
+    let whole = example_dump().await.bytes();
     for at in 0..whole.len() {
-        let reason = refusal(&whole[..at]).await;
+        let reason = read_error(&whole[..at]).await;
         let line = whole[..at].split(|byte| *byte == b'\n').count();
         let named = [format!("line {line}: "), format!("line {}: ", line - 1)];
         assert!(named.iter().any(|named| reason.starts_with(named)), "{reason} at {at}");
@@ -58,63 +58,63 @@ async fn every_cut_is_refused() {
 
 #[tokio::test]
 async fn repeated_removed_and_swapped_lines_are_refused() {
-    let whole = lines().await;
+    let whole = dump_lines().await;
     for at in 0..whole.len() {
         let mut twice = whole.clone();
         twice.insert(at, whole[at].clone());
-        refusal(&twice.concat()).await;
+        read_error(&twice.concat()).await;
         let mut gone = whole.clone();
         gone.remove(at);
-        refusal(&gone.concat()).await;
+        read_error(&gone.concat()).await;
         for other in 0..at {
             let mut swapped = whole.clone();
             swapped.swap(other, at);
-            refusal(&swapped.concat()).await;
+            read_error(&swapped.concat()).await;
         }
     }
 }
 
 #[tokio::test]
-async fn early_and_missing_parts_are_refused() {
-    let whole = lines().await;
+async fn moved_and_missing_parts_are_refused() {
+    let whole = dump_lines().await;
     for (key, expected) in [
         ("mark", "the checksum does not match"),
         ("user", "there are 0 users, not 2"),
         ("token", "there are 0 tokens, not 2"),
-        ("audit", "there are 0 rows of the audit, not 3"),
+        ("audit", "there are 0 audit rows, not 3"),
     ] {
         let key = format!("{{\"{key}\":");
         let is_part = |line: &Vec<u8>| line.starts_with(key.as_bytes());
         let first = whole.iter().position(is_part).unwrap();
         let mut early = whole.clone();
         early.swap(first - 1, first);
-        let refused = refusal(&early.concat()).await;
+        let refused = read_error(&early.concat()).await;
         assert!(refused.contains("out of order"), "{refused}");
         let gone: Vec<_> = whole.iter().filter(|line| !is_part(line)).cloned().collect();
-        let refused = refusal(&gone.concat()).await;
+        let refused = read_error(&gone.concat()).await;
         assert!(refused.contains(expected), "{expected} in {refused}");
     }
 }
 
 #[tokio::test]
 async fn bytes_after_the_end_line_are_refused() {
-    let whole = lines().await;
+    let whole = dump_lines().await;
     for more in [&b"\n"[..], b"x", b" ", b"{}\n", &whole[1], &whole[whole.len() - 1], b"\0\n"] {
         let mut bytes = whole.concat();
         bytes.extend_from_slice(more);
-        refusal(&bytes).await;
+        read_error(&bytes).await;
     }
     let two = [whole.concat(), whole.concat()].concat();
     let end = whole.len();
-    let reason = refusal(&two).await;
+    let reason = read_error(&two).await;
     let expected = format!("line {end}: the file continues after its end line");
     assert!(reason.starts_with(&expected), "{reason}");
 }
 
-/// A text of the dump, its replacement, and a part of the refusal.
-const FAULTS: &[(&str, &str, &str)] = &[
+/// Texts of the dump, their replacements, and a part of the error.
+const EDITS: &[(&str, &str, &str)] = &[
     ("reqlore-dump", "other", "line 1: this is not a Reqlore dump"),
-    ("\"version\":1", "\"version\":0", "line 1: the version of the format is not 1"),
+    ("\"version\":1", "\"version\":0", "line 1: the format version is not 1"),
     ("\"version\":1", "\"version\":2,\"more\":1", "written by a newer Reqlore (format 2,"),
     ("\"version\":1", "\"version\":1,\"more\":1", "line 1: unknown field `more`"),
     ("\"name\":\"empty\"", "\"name\":\"empty\",\"more\":1", "line 4: unknown field `more`"),
@@ -166,11 +166,15 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("\\\"micros\\\":12", "\\\"micros\\\":13", "line 23: the checksum does not match"),
     ("\"users\":2", "\"users\":3", "line 23: there are 2 users, not 3"),
     ("\"tokens\":2", "\"tokens\":1", "line 23: there are 2 tokens, not 1"),
-    ("\"audit\":3", "\"audit\":4", "line 23: there are 3 rows of the audit, not 4"),
-    // Names and paths that lead elsewhere.
+    ("\"audit\":3", "\"audit\":4", "line 23: there are 3 audit rows, not 4"),
+    // Names and paths outside the project.
     ("decisions/deep/dec-1d2c8f", "../../evil", "line 9: \"../../evil\" is not a valid name"),
     ("decisions/deep/dec-1d2c8f", "/etc/passwd", "line 9: \"/etc/passwd\" is not a valid name"),
-    ("decisions/deep/dec-1d2c8f", "a\\u0000", "line 9: \"a\\0\" has a control character"),
+    (
+        "decisions/deep/dec-1d2c8f",
+        "a\\u0000",
+        "line 9: \"a\\0\" is not a valid name; remove the control",
+    ),
     ("\"empty\"", "\"a/../../b\"", "line 4: \"a/../../b\" is not a section key"),
     ("\"AGENTS\"", "\"other\"", "line 3: a document of this kind is called \"AGENTS\""),
     ("\"config\"", "\"x/config\"", "line 8: a document of this kind is called \"config\""),
@@ -182,39 +186,39 @@ const FAULTS: &[(&str, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn each_fault_is_named_with_its_line() {
+async fn each_error_names_its_line() {
     let long_place = format!("\"place\":\"{}\"", "x".repeat(3_000_000));
     let long_kind = format!("\"kind\":\"{}\"", "x".repeat(3_000_000));
     let long = [
         ("\"place\":\"docs/AGENTS.md\"", &*long_place, "line 3: a path has at most 4096 bytes"),
         ("\"kind\":\"instructions\"", &*long_kind, "line 3: unknown kind"),
     ];
-    for (old, new, expected) in FAULTS.iter().copied().chain(long) {
-        let reason = refusal(&with(old, new).await).await;
+    for (old, new, expected) in EDITS.iter().copied().chain(long) {
+        let reason = read_error(&dump_with(old, new).await).await;
         assert!(reason.contains(expected) && reason.len() < 9_000, "{expected} in {reason:.2000}");
     }
-    assert!(refusal(b"").await.contains("cut off"));
-    assert!(refusal(&[b'x'; 5000]).await.starts_with("line 1: it is longer than 4096 bytes"));
+    assert!(read_error(b"").await.contains("cut off"));
+    assert!(read_error(&[b'x'; 5000]).await.starts_with("line 1: it is longer than 4096 bytes"));
 }
 
 #[tokio::test]
 async fn endless_line_is_refused_in_bounded_memory() {
-    let mut bytes = lines().await[0].clone();
+    let mut bytes = dump_lines().await[0].clone();
     bytes.resize(80 << 20, b' ');
-    assert!(refusal(&bytes).await.starts_with("line 2: it is longer than"));
+    assert!(read_error(&bytes).await.starts_with("line 2: it is longer than"));
 }
 
 #[tokio::test]
-async fn file_that_changes_during_the_reading_is_an_error_at_the_end() {
+async fn file_changed_during_reading_fails_at_its_end() {
     let large = record(DocumentId::entity("y"), "x".repeat(3 << 20), 0);
     let last = record(DocumentId::entity("z"), "", 0);
-    // Covered by the checksum alone: a path, and the text of an audit row.
+    // Covered only by the checksum: a path, and the text of an audit row.
     for (records, old, new) in [
         (vec![large, last], "docs/z.md", "docs/x.md"),
-        (all_with(rows(8_000)), "\\\"micros\\\":12", "\\\"micros\\\":13"),
+        (all_records_with(rows(8_000)), "\\\"micros\\\":12", "\\\"micros\\\":13"),
     ] {
-        let place = Place::new();
-        fill(&place.dump(), records).await.unwrap();
+        let place = DumpFolder::new();
+        write_records(&place.dump(), records).await.unwrap();
         let mut reader = place.dump().read().await.unwrap();
         let whole = String::from_utf8(place.bytes()).unwrap();
         let (before, after) = whole.rsplit_once(old).unwrap();

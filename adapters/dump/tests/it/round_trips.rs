@@ -1,4 +1,4 @@
-//! Records come back as they were, and a file appears complete or not at all.
+//! Round trips of records, and files that are created whole or not at all.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -15,69 +15,69 @@ use reqlore_dump::Dump;
 use serde_json::Value;
 
 use crate::support::{
-    Place, SECRET, all, all_with, document, dumped, fill, identities, mark, marks, read, record,
-    records, rows, token, user,
+    DumpFolder, SECRET, all_records, all_records_with, document, example_dump, identities, mark,
+    marks, read_records, record, records, rows, token, user, write_records,
 };
 
 #[tokio::test]
-async fn records_come_back_as_they_were_put() {
+async fn records_survive_a_round_trip() {
     let mut broken_chain = rows(5);
     broken_chain.remove(2);
     let ArchiveRecord::AuditRow(first) = &mut broken_chain[0] else { unreachable!() };
     first.text = "{}".into();
-    // `audit verify` must find the same in a restored storage.
-    for records in [all(), all_with(broken_chain), Vec::new()] {
-        let place = Place::new();
-        fill(&place.dump(), records.clone()).await.unwrap();
-        assert_eq!(read(&place.dump()).await.unwrap(), records);
+    // `audit verify` must report the same problems in a restored storage.
+    for records in [all_records(), all_records_with(broken_chain), Vec::new()] {
+        let place = DumpFolder::new();
+        write_records(&place.dump(), records.clone()).await.unwrap();
+        assert_eq!(read_records(&place.dump()).await.unwrap(), records);
     }
 }
 
-/// The end line of such a dump counts documents only.
+/// The end line of an old dump counts only documents.
 #[tokio::test]
-async fn dump_from_before_there_were_users_is_read() {
-    let place = Place::new();
+async fn dump_without_user_counts_is_read() {
+    let place = DumpFolder::new();
     let old = [records(), marks()].concat();
-    fill(&place.dump(), old.clone()).await.unwrap();
+    write_records(&place.dump(), old.clone()).await.unwrap();
     let text = String::from_utf8(place.bytes()).unwrap();
     let text = text.replacen(",\"users\":0,\"tokens\":0,\"audit\":0,", ",", 1);
     assert!(text.lines().last().unwrap().starts_with("{\"records\":11,\"sha256\":"), "{text}");
     std::fs::write(&place.path, text).unwrap();
-    assert_eq!(read(&place.dump()).await.unwrap(), old);
+    assert_eq!(read_records(&place.dump()).await.unwrap(), old);
 }
 
 #[tokio::test]
-async fn largest_documents_come_one_at_a_time() {
+async fn largest_documents_are_returned_one_by_one() {
     let records: Vec<_> = [(0, "a"), (0xff, "b")]
         .into_iter()
         .map(|(byte, name)| record(DocumentId::section(name), vec![byte; MAX_BYTES], 0))
         .collect();
-    let place = Place::new();
-    fill(&place.dump(), records.clone()).await.unwrap();
+    let place = DumpFolder::new();
+    write_records(&place.dump(), records.clone()).await.unwrap();
     let mut reader = place.dump().read().await.unwrap();
     for record in records {
         assert_eq!(reader.next().await.unwrap(), [record]);
     }
     assert!(reader.next().await.unwrap().is_empty());
-    assert!(reader.next().await.unwrap().is_empty(), "the end stays the end");
+    assert!(reader.next().await.unwrap().is_empty(), "the end is final");
 }
 
 #[tokio::test]
-async fn many_records_come_in_batches() {
+async fn many_records_are_returned_in_batches() {
     let body = Bytes::from("x".repeat(1000));
     let names = (0..10_000).map(|number| DocumentId::section(format!("{number:05}")));
     let documents = names.map(|id| record(id, body.clone(), 0)).collect();
     for (records, limit) in [(documents, 3_000), (rows(8_000), 8_000)] {
-        let place = Place::new();
-        fill(&place.dump(), records.clone()).await.unwrap();
+        let place = DumpFolder::new();
+        write_records(&place.dump(), records.clone()).await.unwrap();
         assert!(place.dump().read().await.unwrap().next().await.unwrap().len() < limit);
-        assert_eq!(read(&place.dump()).await.unwrap(), records);
+        assert_eq!(read_records(&place.dump()).await.unwrap(), records);
     }
 }
 
 #[tokio::test]
-async fn other_programs_can_read_a_dump_without_secrets() {
-    let place = dumped().await;
+async fn dump_is_plain_json_without_secrets() {
+    let place = example_dump().await;
     let bytes = place.bytes();
     let text = str::from_utf8(&bytes).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -108,7 +108,7 @@ async fn other_programs_can_read_a_dump_without_secrets() {
 
 #[tokio::test]
 async fn existing_file_is_not_replaced() {
-    let place = Place::new();
+    let place = DumpFolder::new();
     std::fs::write(&place.path, "precious").unwrap();
     let refused = place.dump().fill().await.err().unwrap();
     assert!(refused.to_string().ends_with("name another file or remove it"), "{refused}");
@@ -118,15 +118,15 @@ async fn existing_file_is_not_replaced() {
     std::fs::remove_file(&place.path).unwrap();
 
     let writer = place.dump().fill().await.unwrap();
-    std::fs::write(&place.path, "came meanwhile").unwrap();
+    std::fs::write(&place.path, "a new file").unwrap();
     let refused = writer.finish().await.err().unwrap();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
-    assert_eq!((place.bytes(), place.files().len()), (b"came meanwhile".to_vec(), 1));
+    assert_eq!((place.bytes(), place.files().len()), (b"a new file".to_vec(), 1));
 }
 
 #[tokio::test]
 async fn unfinished_dump_leaves_no_file() {
-    let place = Place::new();
+    let place = DumpFolder::new();
     let mut writer = place.dump().fill().await.unwrap();
     writer.put(records()).await.unwrap();
     assert!(std::fs::symlink_metadata(&place.path).is_err(), "named before it is complete");
@@ -143,7 +143,7 @@ async fn unfinished_dump_leaves_no_file() {
 
 #[tokio::test]
 async fn temporary_files_of_killed_writers_are_removed() {
-    let place = Place::new();
+    let place = DumpFolder::new();
     let file = |name: &str| place.folder.path().join(name);
     let others = [".reqlore-0123456789abcdef.tmp", ".reqlore-backup-x", "x.tmp"];
     for name in others.iter().chain(&[".reqlore-backup-dead.tmp"]) {
@@ -152,7 +152,7 @@ async fn temporary_files_of_killed_writers_are_removed() {
     symlink("x.tmp", file(".reqlore-backup-link.tmp")).unwrap();
     let living = Dump::new(file("living.jsonl")).fill().await.unwrap();
     assert_eq!(place.files().len(), others.len() + 2, "the living one and the link");
-    fill(&place.dump(), records()).await.unwrap();
+    write_records(&place.dump(), records()).await.unwrap();
     living.finish().await.unwrap();
     for name in others.iter().chain(&["living.jsonl", ".reqlore-backup-link.tmp"]) {
         assert!(std::fs::symlink_metadata(file(name)).is_ok(), "{name}");
@@ -161,7 +161,7 @@ async fn temporary_files_of_killed_writers_are_removed() {
 }
 
 #[tokio::test]
-async fn records_that_could_not_be_read_are_not_written() {
+async fn invalid_records_are_not_written() {
     let mut changed = document(DocumentId::section("a"), "x", 0);
     changed.document.body = Bytes::from_static(b"y");
     let large = record(DocumentId::section("a"), vec![b'x'; MAX_BYTES + 1], 0);
@@ -193,8 +193,8 @@ async fn records_that_could_not_be_read_are_not_written() {
         ("late users", rows(1).into_iter().chain(identities().into_records()).collect()),
     ];
     for (name, records) in wrong {
-        let place = Place::new();
-        let error = fill(&place.dump(), records).await.err();
+        let place = DumpFolder::new();
+        let error = write_records(&place.dump(), records).await.err();
         assert!(matches!(error, Some(StoreError::Internal(_))), "{name}: {error:?}");
         assert_eq!(place.files().len(), 0, "{name}");
     }
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_bytes_name_place_and_time_come_back(
+    fn any_document_survives_a_round_trip(
         body in proptest::collection::vec(any::<u8>(), 0..200),
         name in "[^\\p{Cc}./][^\\p{Cc}/]{0,40}(/[^\\p{Cc}./][^\\p{Cc}/]{0,40}){0,5}",
         place in proptest::option::of("[^/\\x00.][^\\x00.]{0,80}"),
@@ -216,9 +216,9 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let put = ArchiveRecord::Document(put);
-            let place = Place::new();
-            fill(&place.dump(), vec![put.clone()]).await.unwrap();
-            assert_eq!(read(&place.dump()).await.unwrap(), [put]);
+            let place = DumpFolder::new();
+            write_records(&place.dump(), vec![put.clone()]).await.unwrap();
+            assert_eq!(read_records(&place.dump()).await.unwrap(), [put]);
         });
     }
 }

@@ -16,13 +16,13 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::Dump;
 use tempfile::TempDir;
 
-/// A folder with room for a dump.
-pub(crate) struct Place {
+/// A temporary folder for a dump.
+pub(crate) struct DumpFolder {
     pub(crate) folder: TempDir,
     pub(crate) path: PathBuf,
 }
 
-impl Place {
+impl DumpFolder {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { path: folder.path().join("all.jsonl"), folder }
@@ -52,7 +52,7 @@ pub(crate) fn record(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> A
     ArchiveRecord::Document(document(id, body, modified))
 }
 
-/// In order; bytes, times and places of every sort.
+/// Documents in order, with unusual bytes, times and places.
 pub(crate) fn records() -> Vec<ArchiveRecord> {
     let section = DocumentId::section;
     let mut records = vec![
@@ -62,7 +62,7 @@ pub(crate) fn records() -> Vec<ArchiveRecord> {
             1_600_000_000_123_456_789,
         ),
         document(section("empty"), "", 0),
-        document(section("latin"), b"**1.** \xff\xfe is no text\n".as_slice(), -1),
+        document(section("latin"), b"**1.** \xff\xfe not UTF-8\n".as_slice(), -1),
         document(section("null"), b"\0\x01\x1f\x7f \\ \" \t\n\r".as_slice(), i64::MIN),
         document(section("\u{20ac} \u{1f600} e\u{301}"), "\u{2028}\u{85}\u{fffd}\n", i64::MAX),
         document(DocumentId::docsets(), "docsets: {}\n", -1_000_000_000),
@@ -88,7 +88,7 @@ pub(crate) fn mark(project: &str, kind: ItemKind, number: u32) -> ArchiveRecord 
     ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
 }
 
-/// In order; one of a project without documents, and the highest number.
+/// Marks in order: one of a project without documents, and one with the highest number.
 pub(crate) fn marks() -> Vec<ArchiveRecord> {
     vec![
         mark("Empty", ItemKind::UserStory, 0),
@@ -120,7 +120,7 @@ pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
     }
 }
 
-/// In order; with everything that may be there, and with nothing of it.
+/// Users and tokens in order, with all and with none of the optional fields.
 pub(crate) fn identities() -> IdentityRecords {
     let disabled_at = Some(Timestamp(-1));
     let [first, second] = [token("aaaaaaaaaaaa", "ada", 5), token("ZZZZZZZZZZZZ", "BOB", 5)];
@@ -136,7 +136,7 @@ pub(crate) fn identities() -> IdentityRecords {
     IdentityRecords { users: vec![user("ada"), bob], tokens: vec![all, first] }
 }
 
-/// Rows after one that is gone, with bytes that are easily lost.
+/// Rows after a pruned one, with characters that JSON escapes.
 pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
     let mut head = ChainHead { number: 6, ..ChainHead::default() };
     let row = |second| {
@@ -163,17 +163,20 @@ pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
     (0..count).map(row).collect()
 }
 
-/// One archive with records of every type.
-pub(crate) fn all() -> Vec<ArchiveRecord> {
-    all_with(rows(3))
+/// An archive with records of every type.
+pub(crate) fn all_records() -> Vec<ArchiveRecord> {
+    all_records_with(rows(3))
 }
 
-pub(crate) fn all_with(rows: Vec<ArchiveRecord>) -> Vec<ArchiveRecord> {
+pub(crate) fn all_records_with(rows: Vec<ArchiveRecord>) -> Vec<ArchiveRecord> {
     let identities = identities().into_records().collect();
     [records(), marks(), identities, rows].concat()
 }
 
-pub(crate) async fn fill(archive: &dyn Archive, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+pub(crate) async fn write_records(
+    archive: &dyn Archive,
+    records: Vec<ArchiveRecord>,
+) -> StoreResult<()> {
     let mut writer = archive.fill().await?;
     for record in records {
         writer.put(vec![record]).await?;
@@ -181,7 +184,7 @@ pub(crate) async fn fill(archive: &dyn Archive, records: Vec<ArchiveRecord>) -> 
     writer.finish().await
 }
 
-pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
+pub(crate) async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
     let mut reader = archive.read().await?;
     let mut all = Vec::new();
     loop {
@@ -195,9 +198,9 @@ pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord
     }
 }
 
-/// A dump of [`all`].
-pub(crate) async fn dumped() -> Place {
-    let place = Place::new();
-    fill(&place.dump(), all()).await.unwrap();
+/// A dump of [`all_records`].
+pub(crate) async fn example_dump() -> DumpFolder {
+    let place = DumpFolder::new();
+    write_records(&place.dump(), all_records()).await.unwrap();
     place
 }

@@ -1,11 +1,11 @@
-//! The guard against panics and the table of errors, over a stub service.
+//! Panic guard and error table, over a stub service.
 
 use reqlore_domain::test_support::{StubService, error, reply};
 
 use super::*;
 use crate::request_context::{ClientDialect, ResponseStatus};
 
-/// Panics, fails or answers, as the tool's name says.
+/// A service whose tools panic, fail or succeed according to their names.
 fn stub() -> StubService {
     StubService::without_backlog().on_call(|call| {
         let outcome = match call.name.as_str() {
@@ -23,41 +23,41 @@ fn stub() -> StubService {
     })
 }
 
-/// How a request arrives.
 #[derive(Clone, Copy)]
-enum Origin {
+enum RequestOrigin {
     Stdio,
-    Http(ClientDialect, Era),
+    Http(ClientDialect, ProtocolEra),
 }
 
-const PLAIN: Origin = Origin::Http(ClientDialect::JsonRpc, Era::Legacy);
+const PLAIN: RequestOrigin = RequestOrigin::Http(ClientDialect::JsonRpc, ProtocolEra::Legacy);
 
-/// The outcome, and the HTTP status that it asks for.
-async fn ask(name: &str, origin: Origin) -> (Result<Value, Value>, Option<u16>) {
+/// Returns the outcome and the HTTP status that it requests.
+async fn call_from(name: &str, origin: RequestOrigin) -> (Result<Value, Value>, Option<u16>) {
     let caller = Arc::new(Caller::local("me", Access::Write));
     let (context, era) = match origin {
-        Origin::Stdio => (RequestContext::local(caller), Era::Legacy),
-        Origin::Http(dialect, era) => {
-            let status = ResponseStatus::over_http();
+        RequestOrigin::Stdio => (RequestContext::for_connection(caller), ProtocolEra::Legacy),
+        RequestOrigin::Http(dialect, era) => {
+            let status = ResponseStatus::for_http();
             (RequestContext { caller, request_id: "request-1".into(), dialect, status }, era)
         }
     };
     let guarded = GuardedService { service: Arc::new(stub()), context };
     let arguments = serde_json::Map::new();
-    let outcome = match guarded.call(name.to_owned(), arguments, None, Arc::new(NoProgress)).await {
-        Ok(reply) => Ok(convert::reply(reply)),
-        Err(error) => convert::error(error, &guarded.context, era),
-    };
+    let outcome =
+        match guarded.call_tool(name.to_owned(), arguments, None, Arc::new(NoProgress)).await {
+            Ok(reply) => Ok(convert::tool_result(reply)),
+            Err(error) => convert::tool_error(error, &guarded.context, era),
+        };
     let outcome = outcome.map(|result| json!(result)).map_err(|error| json!(error));
-    (outcome, guarded.context.status.get())
+    (outcome, guarded.context.status.requested())
 }
 
 async fn call(name: &str) -> Result<Value, Value> {
-    ask(name, Origin::Stdio).await.0
+    call_from(name, RequestOrigin::Stdio).await.0
 }
 
 #[tokio::test]
-async fn panic_is_answered_with_a_correlation_id_alone() {
+async fn panicking_call_gets_only_a_correlation_id() {
     for name in ["panic", "internal"] {
         let error = call(name).await.unwrap_err();
         assert_eq!(error["code"], -32603);
@@ -66,11 +66,11 @@ async fn panic_is_answered_with_a_correlation_id_alone() {
         assert!(!error.to_string().contains("secret"));
         assert!(!error.to_string().contains("words"));
     }
-    assert!(call("fine").await.is_ok(), "the next call is answered");
+    assert!(call("fine").await.is_ok(), "the next call succeeds");
 }
 
 #[tokio::test]
-async fn reply_is_text_for_readers_and_data_for_programs() {
+async fn tool_reply_has_text_and_structured_content() {
     let result = call("fine").await.unwrap();
     assert_eq!(result["content"][1]["text"], "b");
     assert_eq!(result["structuredContent"], json!({ "n": 1 }));
@@ -79,7 +79,7 @@ async fn reply_is_text_for_readers_and_data_for_programs() {
 
 // S5: 3.6, 3.7, 3.8, 5.4, 5.5, 5.9, 7.8
 #[tokio::test]
-async fn each_error_is_a_tool_result_in_mcp_and_an_error_in_plain_json_rpc() {
+async fn tool_error_has_the_form_of_the_clients_dialect() {
     for (name, kind, code, status) in [
         ("invalid", "invalid_argument", -32602, None),
         ("not_found", "not_found", -32002, None),
@@ -97,7 +97,7 @@ async fn each_error_is_a_tool_result_in_mcp_and_an_error_in_plain_json_rpc() {
         assert_eq!(result.get("structuredContent"), None);
         assert_eq!(result["_meta"][convert::ERROR_META], data);
 
-        let (outcome, requested) = ask(name, PLAIN).await;
+        let (outcome, requested) = call_from(name, PLAIN).await;
         let error = outcome.unwrap_err();
         data.as_object_mut().unwrap().remove("message");
         data["correlation_id"] = json!("request-1");
@@ -106,35 +106,35 @@ async fn each_error_is_a_tool_result_in_mcp_and_an_error_in_plain_json_rpc() {
     }
     for (name, code) in [("unknown", -32601), ("internal", -32603)] {
         assert_eq!(call(name).await.unwrap_err()["code"], code);
-        let (outcome, requested) = ask(name, PLAIN).await;
+        let (outcome, requested) = call_from(name, PLAIN).await;
         assert_eq!((&outcome.unwrap_err()["code"], requested), (&json!(code), None), "{name}");
     }
-    assert!(ask("internal", PLAIN).await.0.unwrap_err().to_string().contains("request-1"));
+    assert!(call_from("internal", PLAIN).await.0.unwrap_err().to_string().contains("request-1"));
 }
 
 // S5: 4.4, 7.9
 #[tokio::test]
-async fn forbidden_call_over_http_is_a_403_in_each_dialect() {
-    for era in [Era::Legacy, Era::Modern] {
+async fn forbidden_call_over_http_gets_403_in_each_dialect() {
+    for era in [ProtocolEra::Legacy, ProtocolEra::Modern] {
         for dialect in [ClientDialect::JsonRpc, ClientDialect::Mcp] {
-            let (outcome, status) = ask("forbidden", Origin::Http(dialect, era)).await;
+            let (outcome, status) = call_from("forbidden", RequestOrigin::Http(dialect, era)).await;
             assert_eq!(outcome.unwrap_err()["code"], -32011);
             assert_eq!(status, Some(403));
         }
     }
-    let (outcome, status) = ask("forbidden", Origin::Stdio).await;
+    let (outcome, status) = call_from("forbidden", RequestOrigin::Stdio).await;
     assert_eq!((&outcome.unwrap()["isError"], status), (&json!(true), None));
 }
 
 #[tokio::test]
 async fn mcp_client_over_http_gets_the_responses_of_stdio() {
-    for era in [Era::Legacy, Era::Modern] {
-        let origin = Origin::Http(ClientDialect::Mcp, era);
+    for era in [ProtocolEra::Legacy, ProtocolEra::Modern] {
+        let origin = RequestOrigin::Http(ClientDialect::Mcp, era);
         for name in ["invalid", "not_found", "conflict", "busy", "unavailable", "fine"] {
-            let (outcome, status) = ask(name, origin).await;
+            let (outcome, status) = call_from(name, origin).await;
             assert_eq!((outcome, status), (call(name).await, None), "{name}");
         }
-        let code = if era == Era::Modern { -32602 } else { -32601 };
-        assert_eq!(ask("unknown", origin).await.0.unwrap_err()["code"], code);
+        let code = if era == ProtocolEra::Modern { -32602 } else { -32601 };
+        assert_eq!(call_from("unknown", origin).await.0.unwrap_err()["code"], code);
     }
 }

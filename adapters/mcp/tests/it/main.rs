@@ -1,6 +1,6 @@
-//! The server as a client sees it: lines in, lines out, in both eras, over a stub service.
+//! The server through its line interface, in both protocol eras, over a stub service.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod client;
 mod requests;

@@ -1,4 +1,4 @@
-//! Resources, prompts and completion, and their errors; the transcripts show their full results.
+//! Resources, prompts, completion and their errors; the transcripts contain complete results.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, ERAS, Era};
 
 #[tokio::test]
-async fn capabilities_name_only_existing_features() {
+async fn capabilities_contain_only_existing_features() {
     let initialize = json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "c", "version": "1" }
@@ -22,15 +22,15 @@ async fn capabilities_name_only_existing_features() {
         [(StubService::without_backlog(), json!({ "tools": {} })), (StubService::with(&[]), all)]
     {
         let stub = Arc::new(stub);
-        let old = Client::new(Era::Old, &stub).result("initialize", initialize.clone()).await;
-        let new = Client::new(Era::New, &stub).result("server/discover", json!({})).await;
-        assert_eq!(old["capabilities"], expected);
-        assert_eq!(new["capabilities"], expected);
+        let legacy = Client::new(Era::Legacy, &stub).result("initialize", initialize.clone()).await;
+        let modern = Client::new(Era::Modern, &stub).result("server/discover", json!({})).await;
+        assert_eq!(legacy["capabilities"], expected);
+        assert_eq!(modern["capabilities"], expected);
     }
 }
 
 #[tokio::test]
-async fn lists_have_pages_cursors_and_cache_times() {
+async fn lists_are_paged_and_have_cache_times() {
     let stub = Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
     for era in ERAS {
         let mut client = Client::new(era, &stub);
@@ -54,9 +54,9 @@ async fn lists_have_pages_cursors_and_cache_times() {
 
 // S5: 6.4, 6.7
 #[tokio::test]
-async fn each_failed_read_has_its_code() {
+async fn failed_read_has_the_code_of_its_kind() {
     let stub = Arc::new(StubService::with(&[("EP-1", "{}")]));
-    for (era, not_found) in [(Era::Old, -32002), (Era::New, -32602)] {
+    for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut client = Client::new(era, &stub);
         let error = client.error("resources/read", json!({ "uri": "epic://EP-9" })).await;
         assert_eq!(error["code"], not_found);
@@ -86,7 +86,7 @@ fn complete(reference: &Value, value: &str) -> Value {
 }
 
 #[tokio::test]
-async fn panic_in_any_request_is_answered_with_a_correlation_id() {
+async fn panicking_request_gets_a_correlation_id() {
     let stub = Arc::new(StubService::with(&[]));
     for era in ERAS {
         let mut client = Client::new(era, &stub);
@@ -109,8 +109,8 @@ async fn panic_in_any_request_is_answered_with_a_correlation_id() {
 }
 
 #[tokio::test]
-async fn completion_returns_a_hundred_values_and_the_total() {
-    let mut client = Client::new(Era::New, &Arc::new(StubService::with(&[])));
+async fn completion_returns_100_values_and_the_total() {
+    let mut client = Client::new(Era::Modern, &Arc::new(StubService::with(&[])));
     for (reference, target) in [
         (json!({ "type": "ref/prompt", "name": "p" }), "Prompt(\"p\")"),
         (json!({ "type": "ref/resource", "uri": "epic://{r}" }), "Template(\"epic://{r}\")"),
@@ -124,11 +124,11 @@ async fn completion_returns_a_hundred_values_and_the_total() {
 }
 
 #[tokio::test]
-async fn methods_of_the_other_era_are_unknown_and_invalid_parameters_are_named() {
+async fn method_of_other_era_or_with_invalid_params_is_rejected() {
     let stub = Arc::new(StubService::with(&[]));
-    let mut old = Client::new(Era::Old, &stub);
-    let mut new = Client::new(Era::New, &stub);
-    for client in [&mut old, &mut new] {
+    let mut legacy = Client::new(Era::Legacy, &stub);
+    let mut modern = Client::new(Era::Modern, &stub);
+    for client in [&mut legacy, &mut modern] {
         for (method, params, code) in [
             ("resources/read", json!({ "uri": 5 }), -32602),
             ("prompts/get", json!({}), -32602),
@@ -139,16 +139,16 @@ async fn methods_of_the_other_era_are_unknown_and_invalid_parameters_are_named()
         }
     }
     for params in [json!({}), json!({ "uri": "epic://EP-1" })] {
-        let error = new.error("resources/subscribe", params.clone()).await;
+        let error = modern.error("resources/subscribe", params.clone()).await;
         assert_eq!(error["code"], -32601);
         assert!(error["message"].as_str().unwrap().contains("subscriptions/listen"), "{error}");
-        assert_eq!(new.error("resources/unsubscribe", params).await["code"], -32601);
+        assert_eq!(modern.error("resources/unsubscribe", params).await["code"], -32601);
     }
     for params in [json!({}), json!({ "notifications": {} })] {
-        let error = old.error("subscriptions/listen", params).await;
+        let error = legacy.error("subscriptions/listen", params).await;
         assert_eq!(error["code"], -32601);
         assert!(error["message"].as_str().unwrap().contains("resources/subscribe"), "{error}");
     }
-    assert_eq!(old.error("resources/subscribe", json!({})).await["code"], -32602);
-    assert_eq!(new.error("subscriptions/listen", json!({})).await["code"], -32602);
+    assert_eq!(legacy.error("resources/subscribe", json!({})).await["code"], -32602);
+    assert_eq!(modern.error("subscriptions/listen", json!({})).await["code"], -32602);
 }

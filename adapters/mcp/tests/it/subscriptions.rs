@@ -1,4 +1,4 @@
-//! Notifications of subscriptions, their limits, and the end of polling.
+//! Subscriptions: notifications, limits, and the end of polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, ERAS, Era};
 
-fn listen(uris: &[impl AsRef<str>], list: bool) -> Value {
+fn listen(uris: &[impl AsRef<str>], include_list: bool) -> Value {
     let uris: Vec<&str> = uris.iter().map(AsRef::as_ref).collect();
-    json!({ "notifications": { "resourcesListChanged": list, "resourceSubscriptions": uris } })
+    let filter = json!({ "resourcesListChanged": include_list, "resourceSubscriptions": uris });
+    json!({ "notifications": filter })
 }
 
-/// Subscribes to these URIs and, if wanted, to the list. Returns the id of the stream.
+/// Subscribes to these URIs and optionally to the list. Returns the id of the stream.
 async fn subscribe(client: &mut Client, era: Era, uris: &[&str], list: bool) -> Value {
     match era {
-        Era::Old => {
+        Era::Legacy => {
             for uri in uris {
                 client.result("resources/subscribe", json!({ "uri": uri })).await;
             }
@@ -26,46 +27,46 @@ async fn subscribe(client: &mut Client, era: Era, uris: &[&str], list: bool) -> 
             }
             Value::Null
         }
-        Era::New => {
+        Era::Modern => {
             let id = client.send("subscriptions/listen", listen(uris, list)).await;
-            let line = client.line().await;
+            let line = client.read_line().await;
             assert_eq!(line["method"], "notifications/subscriptions/acknowledged", "{line}");
-            assert_eq!(stream(&line), id);
+            assert_eq!(subscription_id(&line), id);
             json!(id)
         }
     }
 }
 
-fn stream(message: &Value) -> Value {
+fn subscription_id(message: &Value) -> Value {
     message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone()
 }
 
 #[track_caller]
-fn assert_update(message: &Value, uri: &str, of: &Value) {
+fn assert_update(message: &Value, uri: &str, stream_id: &Value) {
     assert_eq!(message["method"], "notifications/resources/updated", "{message}");
     assert_eq!(message["params"]["uri"], uri);
-    assert_eq!(stream(message), *of);
+    assert_eq!(subscription_id(message), *stream_id);
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscriber_is_notified_of_changed_content_alone() {
+async fn subscriber_is_notified_only_of_changed_content() {
     for era in ERAS {
         let stub =
             Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
         let mut client = Client::new(era, &stub);
-        let of = subscribe(&mut client, era, &["epic://EP-1", "epic://EP-2"], false).await;
+        let stream_id = subscribe(&mut client, era, &["epic://EP-1", "epic://EP-2"], false).await;
         stub.set("EP-2", "two, changed");
         stub.set("EP-3", "not subscribed to");
-        assert_update(&client.line().await, "epic://EP-2", &of);
+        assert_update(&client.read_line().await, "epic://EP-2", &stream_id);
         stub.set("EP-2", "two, changed");
         client.assert_silent().await;
         stub.remove("EP-1");
-        assert_update(&client.line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         stub.set("EP-1", "one, again");
-        assert_update(&client.line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         stub.set("EP-1", "several");
         stub.set("EP-1", "changes at once");
-        assert_update(&client.line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         for kind in [ErrorKind::Busy, ErrorKind::Unavailable, ErrorKind::Internal] {
             stub.fail_reads(Some(kind));
             stub.set("EP-1", "changes at once");
@@ -74,7 +75,7 @@ async fn subscriber_is_notified_of_changed_content_alone() {
         stub.set("EP-1", "changed while unreadable");
         client.assert_silent().await;
         stub.fail_reads(None);
-        assert_update(&client.line().await, "epic://EP-1", &of);
+        assert_update(&client.read_line().await, "epic://EP-1", &stream_id);
         client.assert_silent().await;
     }
 }
@@ -85,27 +86,27 @@ async fn list_subscriber_is_notified_of_changes_on_any_page() {
         let resources = [("EP-1", "one\nbody"), ("EP-2", "two"), ("EP-3", "three")];
         let stub = Arc::new(StubService::with(&resources));
         let mut client = Client::new(era, &stub);
-        let of = subscribe(&mut client, era, &[], true).await;
+        let stream_id = subscribe(&mut client, era, &[], true).await;
         stub.set("EP-1", "one\nanother body");
         client.assert_silent().await;
         stub.set("EP-3", "another title");
-        let notified = client.line().await;
+        let notified = client.read_line().await;
         assert_eq!(notified["method"], "notifications/resources/list_changed", "{notified}");
-        assert_eq!(stream(&notified), of);
+        assert_eq!(subscription_id(&notified), stream_id);
         stub.remove("EP-3");
-        assert_eq!(client.line().await["method"], "notifications/resources/list_changed");
+        assert_eq!(client.read_line().await["method"], "notifications/resources/list_changed");
         client.assert_silent().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscription_to_a_missing_resource_is_refused() {
-    for (era, not_found) in [(Era::Old, -32002), (Era::New, -32602)] {
+async fn subscription_to_missing_resource_is_rejected() {
+    for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
         for (uri, code) in [("nonsense", -32602), ("epic://EP-9", not_found)] {
             let error = match era {
-                Era::Old => client.error("resources/subscribe", json!({ "uri": uri })).await,
-                Era::New => client.error("subscriptions/listen", listen(&[uri], false)).await,
+                Era::Legacy => client.error("resources/subscribe", json!({ "uri": uri })).await,
+                Era::Modern => client.error("subscriptions/listen", listen(&[uri], false)).await,
             };
             assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(code), &json!(uri)));
         }
@@ -119,25 +120,28 @@ async fn uris_and_streams_of_a_connection_are_limited() {
     for n in 0..1001 {
         stub.set(&format!("EP-{n}"), "text");
     }
-    let mut client = Client::new(Era::New, &stub);
+    let mut client = Client::new(Era::Modern, &stub);
     let error = client.error("subscriptions/listen", listen(&uris, false)).await;
     assert!(error["message"].as_str().unwrap().contains("1000 URIs"), "{error}");
     let id = client.send("subscriptions/listen", listen(&uris[..1000], false)).await;
-    client.line().await;
+    client.read_line().await;
     let error = client.error("subscriptions/listen", listen(&uris[1000..], false)).await;
     assert_eq!(error["code"], -32012);
     client.notify("notifications/cancelled", json!({ "requestId": id })).await;
     client.assert_silent().await;
     client.send("subscriptions/listen", listen(&uris[1000..], false)).await;
-    assert!(client.line().await.get("error").is_none(), "a cancelled stream frees its permits");
+    assert!(
+        client.read_line().await.get("error").is_none(),
+        "a cancelled stream frees its permits"
+    );
     for _ in 1..32 {
         client.send("subscriptions/listen", listen(&[""; 0], true)).await;
-        client.line().await;
+        client.read_line().await;
     }
     let error = client.error("subscriptions/listen", listen(&[""; 0], true)).await;
     assert!(error["message"].as_str().unwrap().contains("at most 32"), "{error}");
 
-    let mut client = Client::new(Era::Old, &stub);
+    let mut client = Client::new(Era::Legacy, &stub);
     for uri in &uris[..1000] {
         client.result("resources/subscribe", json!({ "uri": uri })).await;
     }
@@ -152,7 +156,7 @@ async fn uris_and_streams_of_a_connection_are_limited() {
 async fn nothing_is_polled_without_a_subscription() {
     let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
     let uri = json!({ "uri": "epic://EP-1" });
-    let mut client = Client::new(Era::Old, &stub);
+    let mut client = Client::new(Era::Legacy, &stub);
     client.result("resources/read", uri.clone()).await;
     client.assert_silent().await;
     assert_eq!(stub.polls(), 0);
@@ -167,11 +171,11 @@ async fn nothing_is_polled_without_a_subscription() {
     assert_eq!(stub.polls(), polls);
     client.result("resources/subscribe", uri).await;
     stub.set("EP-1", "changed again");
-    assert_update(&client.line().await, "epic://EP-1", &Value::Null);
+    assert_update(&client.read_line().await, "epic://EP-1", &Value::Null);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_connection_ends_polling() {
+async fn closed_connection_stops_polling() {
     for era in ERAS {
         let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
         let mut client = Client::new(era, &stub);
@@ -188,11 +192,11 @@ async fn closed_connection_ends_polling() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ending_server_gives_each_stream_its_last_answer() {
+async fn shutdown_sends_each_stream_its_last_response() {
     let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
-    let mut client = Client::new(Era::New, &stub);
-    let of = subscribe(&mut client, Era::New, &["epic://EP-1"], true).await;
-    client.server.finish();
-    let last = client.line().await;
-    assert_eq!((&last["id"], &last["result"]["resultType"]), (&of, &json!("complete")));
+    let mut client = Client::new(Era::Modern, &stub);
+    let stream_id = subscribe(&mut client, Era::Modern, &["epic://EP-1"], true).await;
+    client.server.end_subscriptions();
+    let last = client.read_line().await;
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&stream_id, &json!("complete")));
 }

@@ -1,4 +1,4 @@
-//! A stub service answers, fails, panics and hangs; the metrics count each.
+//! Metrics of a stub service whose tools succeed, fail, panic and hang.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::{CompletionTarget, NoProgress};
 use reqlore_domain::test_support::{StubService, reply};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use serde_json::Map;
 
 use super::*;
@@ -30,8 +30,8 @@ fn caller() -> Arc<Caller> {
     Arc::new(Caller::local("a_secret_name", Access::Write))
 }
 
-fn call(name: &str) -> Call {
-    Call {
+fn call(name: &str) -> ToolCall {
+    ToolCall {
         caller: caller(),
         correlation_id: "a_secret_id".to_owned(),
         name: name.to_owned(),
@@ -94,7 +94,7 @@ async fn unknown_tools_share_one_label() {
 }
 
 #[tokio::test]
-async fn other_requests_are_labelled_by_their_method() {
+async fn other_requests_are_labelled_by_method() {
     let (metrics, service) = measured();
     let caller = caller();
     let of = CompletionTarget::Prompt(String::new());
@@ -125,7 +125,7 @@ async fn other_requests_are_labelled_by_their_method() {
 }
 
 #[test]
-fn dropped_call_is_cancelled_and_a_panic_is_internal() {
+fn dropped_call_counts_as_cancelled_and_panic_as_internal() {
     let (metrics, service) = measured();
     let poll = |name: &str| {
         let mut call = pin!(service.call(call(name)));

@@ -1,24 +1,24 @@
-//! A loopback server that answers as it is told, once for each answer, and ends.
+//! A loopback HTTP server with prepared responses. It ends after the last one.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-/// What to say to the next request.
-pub(crate) enum Answer {
-    /// The file, from where the range asks for it.
+/// The response to the next request.
+pub(crate) enum Response {
+    /// The file, or the requested range of it.
     File(Vec<u8>),
-    /// The same without heed of a range.
+    /// The whole file, although the request has a range.
     Whole(Vec<u8>),
-    /// So many bytes of the file, whose full length is told, and then nothing.
+    /// The content length of the file, but only this number of bytes.
     Cut(Vec<u8>, usize),
-    /// A file with no length told.
+    /// A file without a content length.
     Endless(Vec<u8>),
     Status(u16),
     Redirect(String),
 }
 
-/// What was asked for.
+/// A received request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) path: String,
@@ -31,30 +31,33 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(answers: Vec<Answer>) -> Self {
+    pub(crate) fn start(responses: Vec<Response>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let thread = std::thread::spawn(move || {
-            answers.into_iter().map(|answer| reply(&listener.accept().unwrap().0, answer)).collect()
+            responses
+                .into_iter()
+                .map(|response| reply(&listener.accept().unwrap().0, response))
+                .collect()
         });
         Self { address, thread }
     }
 
-    /// All requests, after the last answer was given.
+    /// Waits for the last response and returns all requests.
     pub(crate) fn requests(self) -> Vec<Request> {
         self.thread.join().unwrap()
     }
 }
 
-fn reply(mut stream: &TcpStream, answer: Answer) -> Request {
-    let request = read(stream);
+fn reply(mut stream: &TcpStream, response: Response) -> Request {
+    let request = read_request(stream);
     let from = request.range.as_deref().and_then(|range| range.strip_prefix("bytes="));
     let from = from.and_then(|range| range.strip_suffix('-')?.parse::<usize>().ok());
-    let (head, body) = match (answer, from) {
-        (Answer::File(file), Some(from)) if from >= file.len() => {
+    let (head, body) = match (response, from) {
+        (Response::File(file), Some(from)) if from >= file.len() => {
             ("416 Range Not Satisfiable\r\ncontent-length: 0".to_owned(), Vec::new())
         }
-        (Answer::File(file), Some(from)) => {
+        (Response::File(file), Some(from)) => {
             let head = format!(
                 "206 Partial Content\r\ncontent-length: {}\r\ncontent-range: bytes {from}-{}/{}",
                 file.len() - from,
@@ -63,27 +66,27 @@ fn reply(mut stream: &TcpStream, answer: Answer) -> Request {
             );
             (head, file[from..].to_vec())
         }
-        (Answer::File(file) | Answer::Whole(file), _) => {
+        (Response::File(file) | Response::Whole(file), _) => {
             (format!("200 OK\r\ncontent-length: {}", file.len()), file)
         }
-        (Answer::Cut(file, end), _) => {
+        (Response::Cut(file, end), _) => {
             (format!("200 OK\r\ncontent-length: {}", file.len()), file[..end].to_vec())
         }
-        (Answer::Endless(file), _) => ("200 OK".to_owned(), file),
-        (Answer::Status(status), _) => {
-            (format!("{status} As Told\r\ncontent-length: 0"), Vec::new())
+        (Response::Endless(file), _) => ("200 OK".to_owned(), file),
+        (Response::Status(status), _) => {
+            (format!("{status} Prepared\r\ncontent-length: 0"), Vec::new())
         }
-        (Answer::Redirect(to), _) => {
-            (format!("302 Found\r\nlocation: {to}\r\ncontent-length: 0"), Vec::new())
+        (Response::Redirect(location), _) => {
+            (format!("302 Found\r\nlocation: {location}\r\ncontent-length: 0"), Vec::new())
         }
     };
     write!(stream, "HTTP/1.1 {head}\r\nconnection: close\r\n\r\n").unwrap();
-    // Who asked may have seen enough.
+    // The client may have closed the connection early.
     stream.write_all(&body).ok();
     request
 }
 
-fn read(stream: &TcpStream) -> Request {
+fn read_request(stream: &TcpStream) -> Request {
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     let first = lines.next().unwrap();
     let path = first.split(' ').nth(1).unwrap().to_owned();

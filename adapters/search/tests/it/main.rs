@@ -1,10 +1,10 @@
-//! The index through its one door, in one binary: answers, histories, damage, meaning.
+//! Tests of the search index through its port.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod cache;
-mod histories;
-mod meaning;
+mod index_history;
 mod projects;
 mod queries;
+mod semantic;
 mod support;

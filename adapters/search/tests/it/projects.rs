@@ -1,54 +1,54 @@
-//! Many projects in one index, and one project by many ways.
+//! Many projects in one index.
 
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::support::{Tester, document};
+use crate::support::{TestIndex, document_with_text};
 
 #[test]
-fn many_projects_take_turns_and_none_is_lost() {
+fn closed_projects_are_opened_again_from_cache() {
     let folder = tempfile::tempdir().unwrap();
-    let mut index = Tester::on_disk(folder.path());
+    let mut index = TestIndex::on_disk(folder.path());
     let keys: Vec<_> = (0..20).map(|i| ProjectKey::new(format!("/p/{i}"))).collect();
     let mut known = Vec::new();
     for key in &keys {
         index.key = key.clone();
-        index.apply(vec![document(&format!("in-{key}"), "", "alpha")]);
-        known.push((index.indexed(), index.losses()));
+        index.apply(vec![document_with_text(&format!("in-{key}"), "", "alpha")]);
+        known.push((index.indexed(), index.generation()));
     }
-    for (key, (indexed, losses)) in keys.iter().zip(known) {
+    for (key, (indexed, generation)) in keys.iter().zip(known) {
         index.key = key.clone();
-        assert_ne!(index.losses(), losses, "{key}");
+        assert_ne!(index.generation(), generation, "{key}");
         assert_eq!(index.indexed(), indexed);
-        assert_eq!(index.found("alpha"), [format!("in-{key}")]);
+        assert_eq!(index.found_references("alpha"), [format!("in-{key}")]);
     }
 }
 
 #[test]
-fn in_memory_a_project_that_made_room_is_empty_and_says_so() {
-    let mut index = Tester::in_memory();
-    index.apply(vec![document("a", "", "alpha")]);
-    let losses = index.losses();
+fn closed_project_without_cache_is_empty_in_new_generation() {
+    let mut index = TestIndex::in_memory();
+    index.apply(vec![document_with_text("a", "", "alpha")]);
+    let generation = index.generation();
     for number in 0..20 {
         index.key = ProjectKey::new(format!("/p/{number}"));
         index.indexed();
     }
     index.key = ProjectKey::default();
-    assert_ne!(index.losses(), losses);
+    assert_ne!(index.generation(), generation);
     assert!(index.indexed().is_empty());
-    index.apply(vec![document("a", "", "alpha")]);
-    assert_eq!(index.found("alpha"), ["a"]);
+    index.apply(vec![document_with_text("a", "", "alpha")]);
+    assert_eq!(index.found_references("alpha"), ["a"]);
 }
 
 #[test]
-fn a_folder_has_one_cache_under_both_of_its_names() {
+fn path_key_and_default_project_share_one_cache() {
     let folder = tempfile::tempdir().unwrap();
-    let there = Tester::of_store("/home/a", Some(folder.path()), Vec::new());
-    there.apply(vec![document("a", "", "alpha")]);
-    let indexed = there.indexed();
-    drop(there);
-    let mut elsewhere = Tester::of_store("/home", Some(folder.path()), Vec::new());
-    elsewhere.key = ProjectKey::new("/home/a");
-    assert_eq!(elsewhere.indexed(), indexed);
-    elsewhere.key = ProjectKey::default();
-    assert!(elsewhere.indexed().is_empty());
+    let default = TestIndex::with_store("/home/a", Some(folder.path()), Vec::new());
+    default.apply(vec![document_with_text("a", "", "alpha")]);
+    let indexed = default.indexed();
+    drop(default);
+    let mut by_path = TestIndex::with_store("/home", Some(folder.path()), Vec::new());
+    by_path.key = ProjectKey::new("/home/a");
+    assert_eq!(by_path.indexed(), indexed);
+    by_path.key = ProjectKey::default();
+    assert!(by_path.indexed().is_empty());
 }

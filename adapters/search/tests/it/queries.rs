@@ -1,22 +1,22 @@
-//! One state, many questions.
+//! Queries on a small library.
 
 use proptest::prelude::*;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::search::{DocumentProjection, SearchFacet, SearchItem, SearchQuery};
 
-use crate::support::{Tester, Toy, document, holding, item, query};
+use crate::support::{TestIndex, ToyModel, document_with_items, document_with_text, item, query};
 
-fn library() -> Tester {
-    let index = Tester::in_memory();
+fn library() -> TestIndex {
+    let index = TestIndex::in_memory();
     let mut tagged = item("dec-1d2c8f", "Storage engine", "We keep documents in plain files.");
     "decision".clone_into(&mut tagged.kind);
     tagged.tags = vec!["durability".to_owned()];
     tagged.links = vec!["iss-77aa01".to_owned()];
     index.apply(vec![
-        document("REQ-048", "Login", "The user signs in with a password."),
-        document("REQ-049", "Logout", "As REQ-048, but the other way round."),
-        holding("dec-1d2c8f", vec![tagged]),
-        holding("empty", Vec::new()),
+        document_with_text("REQ-048", "Login", "The user signs in with a password."),
+        document_with_text("REQ-049", "Logout", "As REQ-048, but the other way round."),
+        document_with_items("dec-1d2c8f", vec![tagged]),
+        document_with_items("empty", Vec::new()),
         DocumentProjection {
             document: DocumentId::section("general"),
             version: Some(Version::of(b"general")),
@@ -30,7 +30,7 @@ fn library() -> Tester {
 }
 
 #[test]
-fn words_are_found_in_all_their_forms_and_fields() {
+fn words_are_found_in_any_form_and_field() {
     let index = library();
     for (text, expected) in [
         ("signing", vec!["REQ-048"]),
@@ -45,21 +45,21 @@ fn words_are_found_in_all_their_forms_and_fields() {
         ("", vec![]),
         ("?!", vec![]),
     ] {
-        assert_eq!(index.found(text), expected, "{text}");
+        assert_eq!(index.found_references(text), expected, "{text}");
     }
 }
 
 #[test]
-fn the_last_word_may_be_unfinished_and_a_word_may_have_a_slip() {
+fn query_expands_unfinished_last_word_and_typing_errors() {
     let index = library();
-    assert_eq!(index.found("durab"), ["dec-1d2c8f"]);
-    assert_eq!(index.found("pasword"), ["REQ-048"]);
-    assert_eq!(index.found("dura"), ["dec-1d2c8f"]);
-    assert_eq!(index.found("dura xyz"), [""; 0]);
+    assert_eq!(index.found_references("durab"), ["dec-1d2c8f"]);
+    assert_eq!(index.found_references("pasword"), ["REQ-048"]);
+    assert_eq!(index.found_references("dura"), ["dec-1d2c8f"]);
+    assert_eq!(index.found_references("dura xyz"), [""; 0]);
 }
 
 #[test]
-fn exact_references_come_first_in_the_querys_order() {
+fn exact_references_are_pinned_in_query_order() {
     let index = library();
     for (text, first) in [
         ("req-049", vec!["REQ-049"]),
@@ -76,7 +76,7 @@ fn exact_references_come_first_in_the_querys_order() {
 }
 
 #[test]
-fn filters_hold_for_hits_and_totals() {
+fn filters_apply_to_hits_and_totals() {
     let index = library();
     let all =
         SearchQuery { text: "names password user documents пароль".to_owned(), ..query("") };
@@ -92,12 +92,12 @@ fn filters_hold_for_hits_and_totals() {
 }
 
 #[test]
-fn an_item_has_one_facet_of_each_list() {
-    let index = Tester::new(None, vec![Toy::instant()]);
+fn facet_filter_requires_one_facet_of_each_list() {
+    let index = TestIndex::new(None, vec![ToyModel::instant()]);
     let facet = |name: &str, value: &str| SearchFacet::new(name, value);
     let of = |reference: &str, status: &str, parent: &str| {
         let facets = vec![facet(SearchFacet::STATUS, status), facet(SearchFacet::PARENT, parent)];
-        holding(reference, vec![SearchItem { facets, ..item(reference, "", "car") }])
+        document_with_items(reference, vec![SearchItem { facets, ..item(reference, "", "car") }])
     };
     let items = [("a", "Draft", "US-001"), ("b", "Active", "US-001"), ("c", "Draft", "US-002")];
     index.apply(items.map(|(reference, status, parent)| of(reference, status, parent)).into());
@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_text_is_a_query(
+    fn any_text_is_a_valid_query(
         text in "(\\PC|NEAR\\(|\\*|%_|\"|'|REQ-|\\\\|\u{0}|\n){0,40}",
         times in prop_oneof![Just(1usize), Just(3000)],
         limit in prop_oneof![0usize..9, Just(usize::MAX)],

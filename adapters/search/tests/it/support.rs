@@ -1,4 +1,4 @@
-//! What the tests share: items in a line, an index that is called without a runtime, a small model.
+//! Shared by the tests: short constructors, a synchronous index and small embedding models.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,19 +16,19 @@ use reqlore_domain::search::{
 };
 use reqlore_search::{Config, Index};
 
-pub(crate) struct Tester {
+pub(crate) struct TestIndex {
     index: Index,
-    /// Which project is meant.
+    /// The project of all calls.
     pub(crate) key: ProjectKey,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Tester {
+impl TestIndex {
     pub(crate) fn new(cache: Option<&Path>, embedders: Vec<Arc<dyn Embedder>>) -> Self {
-        Self::of_store("store", cache, embedders)
+        Self::with_store("store", cache, embedders)
     }
 
-    pub(crate) fn of_store(
+    pub(crate) fn with_store(
         store: &str,
         cache: Option<&Path>,
         embedders: Vec<Arc<dyn Embedder>>,
@@ -59,7 +59,7 @@ impl Tester {
         self.runtime.block_on(self.index.indexed(&self.key)).unwrap()
     }
 
-    pub(crate) fn losses(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.runtime.block_on(self.index.generation(&self.key)).unwrap()
     }
 
@@ -67,8 +67,8 @@ impl Tester {
         self.runtime.block_on(self.index.checkpoint(&self.key, "sync", versions)).unwrap()
     }
 
-    /// References of what is found, best first.
-    pub(crate) fn found(&self, text: &str) -> Vec<String> {
+    /// References of the hits, best first.
+    pub(crate) fn found_references(&self, text: &str) -> Vec<String> {
         self.search(&query(text)).hits.into_iter().map(|hit| hit.reference).collect()
     }
 }
@@ -97,46 +97,46 @@ pub(crate) fn item(reference: &str, title: &str, text: &str) -> SearchItem {
     }
 }
 
-/// A document of one item, at the version of its text.
-pub(crate) fn document(reference: &str, title: &str, text: &str) -> DocumentProjection {
-    holding(reference, vec![item(reference, title, text)])
+/// A document with one item; its version depends on the text.
+pub(crate) fn document_with_text(reference: &str, title: &str, text: &str) -> DocumentProjection {
+    document_with_items(reference, vec![item(reference, title, text)])
 }
 
-pub(crate) fn holding(name: &str, items: Vec<SearchItem>) -> DocumentProjection {
+pub(crate) fn document_with_items(name: &str, items: Vec<SearchItem>) -> DocumentProjection {
     let version = Some(Version::of(format!("{items:?}").as_bytes()));
     DocumentProjection { document: DocumentId::entity(name), version, items }
 }
 
-pub(crate) fn gone(name: &str) -> DocumentProjection {
+pub(crate) fn removed_document(name: &str) -> DocumentProjection {
     DocumentProjection { document: DocumentId::entity(name), version: None, items: Vec::new() }
 }
 
-/// A model that knows a few words, each with its own meaning; `car` and `auto` mean the same.
-pub(crate) struct Toy {
+/// A model with one dimension for each group of synonyms, such as `car` and `auto`.
+pub(crate) struct ToyModel {
     profile: ModelProfile,
     state: Mutex<ToyState>,
     changed: Condvar,
 }
 
 struct ToyState {
-    open: bool,
-    texts: usize,
+    is_open: bool,
+    passage_count: usize,
 }
 
-impl Toy {
-    const MEANINGS: [&[&str]; 4] =
+impl ToyModel {
+    const SYNONYMS: [&[&str]; 4] =
         [&["car", "auto", "машина"], &["cat", "feline"], &["house", "home"], &["sea", "ocean"]];
 
     pub(crate) fn new(pace: ModelSpeed, languages: ModelLanguages) -> Arc<Self> {
         let profile = ModelProfile {
             name: format!("toy-{pace:?}").to_lowercase(),
             id: format!("toy {pace:?} {languages:?}"),
-            dimension: Self::MEANINGS.len() + 1,
+            dimension: Self::SYNONYMS.len() + 1,
             weight: 1.0,
             languages,
             pace,
         };
-        let state = Mutex::new(ToyState { open: true, texts: 0 });
+        let state = Mutex::new(ToyState { is_open: true, passage_count: 0 });
         Arc::new(Self { profile, state, changed: Condvar::new() })
     }
 
@@ -144,36 +144,36 @@ impl Toy {
         Self::new(ModelSpeed::Instant, ModelLanguages::English)
     }
 
-    /// From now on passages wait until it is open again.
-    pub(crate) fn open(&self, open: bool) {
-        self.state.lock().unwrap().open = open;
+    /// While it is closed, passages wait.
+    pub(crate) fn set_open(&self, open: bool) {
+        self.state.lock().unwrap().is_open = open;
         self.changed.notify_all();
     }
 
-    /// How many passages it has read.
-    pub(crate) fn texts(&self) -> usize {
-        self.state.lock().unwrap().texts
+    /// Number of embedded passages.
+    pub(crate) fn passage_count(&self) -> usize {
+        self.state.lock().unwrap().passage_count
     }
 }
 
-/// A model that panics at whatever `panics_at` says.
-pub(crate) struct Panicking {
+/// A model that panics for texts of one role.
+pub(crate) struct PanickingModel {
     pub(crate) profile: ModelProfile,
-    pub(crate) panics_at: TextRole,
+    pub(crate) failing_role: TextRole,
 }
 
-impl Embedder for Panicking {
+impl Embedder for PanickingModel {
     fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
     fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        assert_ne!(role, self.panics_at, "as it is meant to");
-        Ok(texts.iter().map(|text| vector(text)).collect())
+        assert_ne!(role, self.failing_role, "the test model panics");
+        Ok(texts.iter().map(|text| toy_vector(text)).collect())
     }
 }
 
-impl Embedder for Toy {
+impl Embedder for ToyModel {
     fn profile(&self) -> &ModelProfile {
         &self.profile
     }
@@ -181,21 +181,22 @@ impl Embedder for Toy {
     fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let mut state = self.state.lock().unwrap();
         if role == TextRole::Passage {
-            while !state.open {
+            while !state.is_open {
                 state = self.changed.wait(state).unwrap();
             }
-            state.texts += texts.len();
+            state.passage_count += texts.len();
         }
-        Ok(texts.iter().map(|text| vector(text)).collect())
+        Ok(texts.iter().map(|text| toy_vector(text)).collect())
     }
 }
 
-/// The last number stands for all words that it does not know.
-fn vector(text: &str) -> Vec<f32> {
-    let mut vector = vec![0.0_f32; Toy::MEANINGS.len() + 1];
+/// The last dimension is that of all unknown words.
+fn toy_vector(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.0_f32; ToyModel::SYNONYMS.len() + 1];
     for word in text.split_whitespace() {
-        let known = Toy::MEANINGS.iter().position(|words| words.contains(&word));
-        vector[known.unwrap_or(Toy::MEANINGS.len())] += if known.is_some() { 1.0 } else { 0.1 };
+        let known = ToyModel::SYNONYMS.iter().position(|words| words.contains(&word));
+        vector[known.unwrap_or(ToyModel::SYNONYMS.len())] +=
+            if known.is_some() { 1.0 } else { 0.1 };
     }
     let length = vector.iter().map(|n| n * n).sum::<f32>().sqrt();
     vector.iter().map(|n| if length > 0.0 { n / length } else { 0.0 }).collect()

@@ -1,4 +1,4 @@
-//! The documents of one kind, what changed among them, and their references and links.
+//! Index of the documents of one kind: their metadata, change history, references and links.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,165 +9,198 @@ use std::sync::Arc;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, MetadataPage, Revision};
 
-use crate::read::Stamp;
+use crate::read_file::FileStamp;
 
-/// History remembers at most so many more names than there are; then it begins anew.
-const GONE: usize = 10_000;
+/// The history is reset when it holds this many more names than there are documents.
+const MAX_REMOVED_NAMES: usize = 10_000;
 
-/// The documents of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct List {
-    pub(crate) entries: BTreeMap<String, Entry>,
-    /// Set once somebody asked what changed: all there is was known then.
-    pub(crate) since: Option<Revision>,
-    pub(crate) changed: BTreeMap<String, Revision>,
-    /// Those that claim a reference, by its hash.
-    references: Index,
-    /// Those that lead somewhere, by the hash of where.
-    targets: Index,
+pub(crate) struct KindIndex {
+    pub(crate) entries: BTreeMap<String, IndexEntry>,
+    /// The revision of the first query for changes. Changes are recorded from then on.
+    pub(crate) history_start: Option<Revision>,
+    /// The revision of each document's last change.
+    pub(crate) changed_at: BTreeMap<String, Revision>,
+    by_reference: HashLookup,
+    by_link_target: HashLookup,
 }
 
-impl List {
-    pub(crate) fn put(&mut self, entry: Entry) {
-        let head = Arc::clone(&entry.head);
-        if let Some(old) = self.entries.insert(head.id.name.clone(), entry) {
-            self.release(&old.head);
+impl KindIndex {
+    pub(crate) fn insert(&mut self, entry: IndexEntry) {
+        let metadata = Arc::clone(&entry.metadata);
+        if let Some(old) = self.entries.insert(metadata.id.name.clone(), entry) {
+            // The old metadata may have another reference and other links.
+            self.remove_lookups(&old.metadata);
         }
-        if let Some(reference) = head.reference() {
-            self.references.add(&reference, &head);
+        if let Some(reference) = metadata.reference() {
+            self.by_reference.add(&reference, &metadata);
         }
-        for target in targets(&head) {
-            self.targets.add(&target, &head);
+        for target in link_targets(&metadata) {
+            self.by_link_target.add(&target, &metadata);
         }
     }
 
-    pub(crate) fn remove(&mut self, name: &str) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, name: &str) -> Option<IndexEntry> {
         let entry = self.entries.remove(name)?;
-        self.release(&entry.head);
+        self.remove_lookups(&entry.metadata);
         Some(entry)
     }
 
-    fn release(&mut self, head: &Arc<DocumentMeta>) {
-        if let Some(reference) = head.reference() {
-            self.references.remove(&reference, head);
+    fn remove_lookups(&mut self, metadata: &Arc<DocumentMeta>) {
+        if let Some(reference) = metadata.reference() {
+            self.by_reference.remove(&reference, metadata);
         }
-        for target in targets(head) {
-            self.targets.remove(&target, head);
+        for target in link_targets(metadata) {
+            self.by_link_target.remove(&target, metadata);
         }
     }
 
-    /// A part of the heads.
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
         let total = self.entries.len();
         let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
-        let limit = filter.limit.unwrap_or(total);
-        let heads = entries.by_ref().take(limit).map(|(_, entry)| Arc::clone(&entry.head));
-        let heads: Vec<Arc<DocumentMeta>> = heads.collect();
-        let next = heads.last().filter(|_| entries.next().is_some());
-        MetadataPage { total, next: next.map(|head| head.id.name.clone()), metadata: heads }
+        let mut metadata = Vec::new();
+        // By reference, to find out below whether there are more.
+        for (_, entry) in entries.by_ref().take(filter.limit.unwrap_or(total)) {
+            metadata.push(Arc::clone(&entry.metadata));
+        }
+        let has_more = entries.next().is_some();
+        let next = match metadata.last() {
+            Some(last) if has_more => Some(last.id.name.clone()),
+            _ => None,
+        };
+        MetadataPage { total, next, metadata }
     }
 
-    /// What changed since a revision; history begins when this is first asked.
-    pub(crate) fn answer(
+    /// Returns the documents that changed after the revision `since`. The first call starts the
+    /// history.
+    pub(crate) fn changes_since(
         &mut self,
         kind: DocumentKind,
         since: Revision,
         revision: Revision,
     ) -> ChangeSet {
-        if self.changed.len() > self.entries.len() + GONE {
-            self.changed.clear();
-            self.since = Some(revision);
+        if self.changed_at.len() > self.entries.len() + MAX_REMOVED_NAMES {
+            // Callers with an older revision load everything again.
+            self.changed_at.clear();
+            self.history_start = Some(revision);
         }
-        match self.since {
+        match self.history_start {
+            // The usual case: nothing changed, so nothing is searched.
             Some(_) if since == revision => ChangeSet::Since { revision, ids: Vec::new() },
-            Some(first) if first <= since && since <= revision => {
-                let after = self.changed.iter().filter(|(_, at)| **at > since);
-                let ids = after.map(|(name, _)| DocumentId { kind, name: name.clone() }).collect();
+            Some(start) if start <= since && since <= revision => {
+                let mut ids = Vec::new();
+                for (name, changed_at) in &self.changed_at {
+                    if *changed_at > since {
+                        ids.push(DocumentId { kind, name: name.clone() });
+                    }
+                }
                 ChangeSet::Since { revision, ids }
             }
+            // The revision is unknown: from another process, or from before the history was reset.
             Some(_) => ChangeSet::Reset { revision },
             None => {
-                self.since = Some(revision);
+                self.history_start = Some(revision);
                 ChangeSet::Reset { revision }
             }
         }
     }
 
-    /// What a word names, by name.
+    /// Returns the documents with this reference or name, sorted by name.
     pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
-        let is_its = |head: &DocumentMeta| head.reference().as_deref() == Some(word);
-        let mut heads: Vec<Arc<DocumentMeta>> =
-            self.references.of(word).iter().filter(|head| is_its(head)).map(Arc::clone).collect();
-        let own = self.entries.get(word).filter(|own| !is_its(&own.head));
-        heads.extend(own.map(|own| Arc::clone(&own.head)));
-        heads.sort_by(|a, b| a.id.name.cmp(&b.id.name));
-        heads
+        let mut matches = Vec::new();
+        for metadata in self.by_reference.get(word) {
+            if has_reference(metadata, word) {
+                matches.push(Arc::clone(metadata));
+            }
+        }
+        if let Some(entry) = self.entries.get(word)
+            && !has_reference(&entry.metadata, word)
+        {
+            matches.push(Arc::clone(&entry.metadata));
+        }
+        matches.sort_by(|a, b| a.id.name.cmp(&b.id.name));
+        matches
     }
 
-    /// Who leads to a target, by name.
-    pub(crate) fn backlinks(&self, target: &str) -> impl Iterator<Item = Arc<DocumentMeta>> {
-        let leads_there =
-            move |head: &DocumentMeta| head.links().iter().any(|link| link.1 == target);
-        self.targets.of(target).iter().filter(move |head| leads_there(head)).map(Arc::clone)
+    /// Appends the documents that link to a target, sorted by name.
+    pub(crate) fn append_backlinks(&self, target: &str, sources: &mut Vec<Arc<DocumentMeta>>) {
+        for metadata in self.by_link_target.get(target) {
+            // Another target may have the same hash.
+            if metadata.links().iter().any(|link| link.1 == target) {
+                sources.push(Arc::clone(metadata));
+            }
+        }
     }
 }
 
-/// Where a document leads, each place once.
-fn targets(head: &DocumentMeta) -> BTreeSet<Cow<'_, str>> {
-    head.links().into_iter().map(|(_, target)| target).collect()
+fn has_reference(metadata: &DocumentMeta, word: &str) -> bool {
+    metadata.reference().as_deref() == Some(word)
 }
 
-/// Metadata by the hash of a word, which another word may have as well; sorted by name.
+/// A document's link targets, each once.
+fn link_targets(metadata: &DocumentMeta) -> BTreeSet<Cow<'_, str>> {
+    metadata.links().into_iter().map(|(_, target)| target).collect()
+}
+
+/// Metadata by the hash of a word, sorted by document name. Different words may share a hash, so
+/// callers compare the word itself.
 #[derive(Debug, Default)]
-struct Index {
-    heads: HashMap<u64, Vec<Arc<DocumentMeta>>>,
+struct HashLookup {
+    by_hash: HashMap<u64, Vec<Arc<DocumentMeta>>>,
 }
 
-impl Index {
-    fn add(&mut self, word: &str, head: &Arc<DocumentMeta>) {
-        let heads = self.heads.entry(self.heads.hasher().hash_one(word)).or_default();
-        if let Err(at) = position(heads, head) {
-            heads.insert(at, Arc::clone(head));
+impl HashLookup {
+    fn add(&mut self, word: &str, metadata: &Arc<DocumentMeta>) {
+        let sorted = self.by_hash.entry(self.by_hash.hasher().hash_one(word)).or_default();
+        if let Err(index) = find_position(sorted, metadata) {
+            sorted.insert(index, Arc::clone(metadata));
         }
     }
 
-    fn remove(&mut self, word: &str, head: &DocumentMeta) {
-        let hash = self.heads.hasher().hash_one(word);
-        let Some(heads) = self.heads.get_mut(&hash) else { return };
-        if let Ok(at) = position(heads, head) {
-            heads.remove(at);
+    fn remove(&mut self, word: &str, metadata: &DocumentMeta) {
+        let hash = self.by_hash.hasher().hash_one(word);
+        let Some(sorted) = self.by_hash.get_mut(&hash) else { return };
+        if let Ok(index) = find_position(sorted, metadata) {
+            sorted.remove(index);
         }
-        if heads.is_empty() {
-            self.heads.remove(&hash);
+        if sorted.is_empty() {
+            self.by_hash.remove(&hash);
         }
     }
 
-    fn of(&self, word: &str) -> &[Arc<DocumentMeta>] {
-        self.heads.get(&self.heads.hasher().hash_one(word)).map_or(&[], Vec::as_slice)
+    fn get(&self, word: &str) -> &[Arc<DocumentMeta>] {
+        self.by_hash.get(&self.by_hash.hasher().hash_one(word)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The place of a document among others, or the place to insert it.
-fn position(heads: &[Arc<DocumentMeta>], head: &DocumentMeta) -> Result<usize, usize> {
-    heads.binary_search_by(|known| known.id.name.cmp(&head.id.name))
+/// Returns the index of a document by its name; `Err` holds the index to insert it at.
+fn find_position(sorted: &[Arc<DocumentMeta>], metadata: &DocumentMeta) -> Result<usize, usize> {
+    sorted.binary_search_by(|other| other.id.name.cmp(&metadata.id.name))
 }
 
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) head: Arc<DocumentMeta>,
-    /// `None` after a write of ours: its content is known and its stamp is not.
-    pub(crate) stamp: Option<Stamp>,
-    /// The stamp would show the next change.
-    pub(crate) settled: bool,
-    /// The watch saw it since it was read.
-    pub(crate) watched: bool,
-    pub(crate) listing: u64,
+pub(crate) struct IndexEntry {
+    pub(crate) metadata: Arc<DocumentMeta>,
+    /// `None` after our own write: the content is known but the new file's stamp is not.
+    pub(crate) stamp: Option<FileStamp>,
+    /// The next change of the file will change its stamp.
+    pub(crate) is_stamp_reliable: bool,
+    /// inotify has watched the file since it was read.
+    pub(crate) is_watched: bool,
+    /// The number of the last scan that found the file.
+    pub(crate) last_scan: u64,
 }
 
-impl Entry {
-    /// Metadata whose file was not seen yet.
-    pub(crate) fn new(head: DocumentMeta, listing: u64) -> Self {
-        Self { head: Arc::new(head), stamp: None, settled: false, watched: false, listing }
+impl IndexEntry {
+    /// Creates an entry that is not valid until its file is inspected.
+    pub(crate) fn new(metadata: DocumentMeta, last_scan: u64) -> Self {
+        Self {
+            metadata: Arc::new(metadata),
+            stamp: None,
+            is_stamp_reliable: false,
+            is_watched: false,
+            last_scan,
+        }
     }
 }

@@ -1,35 +1,37 @@
-//! Metadata read from files, one or thousands at a time, and its cache on disk.
+//! Loads metadata from document files, and caches it on disk for the next process.
 //!
-//! The cache is in the user's cache folder. An entry is valid while the file has the same stamp.
+//! The cache is in the user's cache folder. A cached entry is valid while its file has the same
+//! stamp.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write};
 use serde::{Deserialize, Serialize};
 
-use crate::layout::{Area, Tree};
-use crate::read::{Now, Stamp, read_once, read_settled_all};
-use crate::walk;
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::list_files;
+use crate::read_file::{ClockTime, FileStamp, read_once, retry_partial};
 
-/// What reading a file gave; a fault is part of the head.
-pub(crate) struct Seen {
-    pub(crate) head: DocumentMeta,
-    /// `None` where the next look has to read again.
-    pub(crate) stamp: Option<Stamp>,
-    /// The stamp would show the next change.
-    pub(crate) settled: bool,
-    /// A watch on its folder would show the next change too.
-    pub(crate) watchable: bool,
-    torn: bool,
+/// Metadata read from a file. A file that can't be read has metadata that holds the error.
+pub(crate) struct LoadedMetadata {
+    pub(crate) metadata: DocumentMeta,
+    /// `None` if the next refresh must read the file again.
+    pub(crate) stamp: Option<FileStamp>,
+    /// The next change of the file will change its stamp.
+    pub(crate) is_stamp_reliable: bool,
+    /// inotify on the file's folder reports the next change.
+    pub(crate) is_watchable: bool,
+    is_partial: bool,
 }
 
-/// Why, without the place: whoever shows the head names it.
-fn reason(error: &StoreError) -> String {
+/// The reason without the document's path, which is shown with the metadata.
+fn error_reason(error: &StoreError) -> String {
     match error {
         StoreError::Unavailable { reason, .. }
         | StoreError::Refused { reason, .. }
@@ -41,148 +43,190 @@ fn reason(error: &StoreError) -> String {
     }
 }
 
-impl Seen {
-    /// What can't be read for a reason that may pass is looked at again; a link or a folder stays
-    /// one until it is replaced.
-    pub(crate) fn fault(id: &DocumentId, error: &StoreError, stamp: Option<Stamp>) -> Self {
-        let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::Internal(_));
-        let modified = stamp.map(|stamp| stamp.modified()).unwrap_or_default();
+impl LoadedMetadata {
+    pub(crate) fn from_error(
+        id: &DocumentId,
+        error: &StoreError,
+        stamp: Option<FileStamp>,
+    ) -> Self {
+        // A transient error may end without an event. A link or a folder stays one until replaced.
+        let is_transient =
+            matches!(error, StoreError::Unavailable { .. } | StoreError::Internal(_));
+        let modified = stamp.map(|stamp| stamp.modified_at()).unwrap_or_default();
+        let reason = error_reason(error);
         Self {
-            head: DocumentMeta::placeholder(id.clone(), Version::UNREAD, modified, reason(error)),
-            stamp: stamp.filter(|_| !passes),
-            settled: false,
-            watchable: !passes,
-            torn: false,
+            metadata: DocumentMeta::placeholder(id.clone(), Version::UNREAD, modified, reason),
+            stamp: if is_transient { None } else { stamp },
+            is_stamp_reliable: false,
+            is_watchable: !is_transient,
+            is_partial: false,
         }
     }
 }
 
-/// Reads files, many of them on two threads; `None` for one that is not there.
-pub(crate) fn read_all(ids: &[DocumentId], tree: &Tree<'_>) -> Vec<Option<Seen>> {
-    const FEW: usize = 64;
+/// Loads the metadata of these documents; `None` for a file that does not exist.
+pub(crate) fn load_all(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
+    const MAX_SEQUENTIAL: usize = 64;
     let (root, layout) = tree.parts();
-    let tree = &Tree::to_read(root, layout);
-    let all = if ids.len() <= FEW {
-        ids.iter().map(|id| read(id, tree)).collect()
+    let tree = &ProjectTree::read_only(root, layout);
+    let loaded = if ids.len() <= MAX_SEQUENTIAL {
+        load_each(ids, tree)
     } else {
-        let (left, right) = ids.split_at(ids.len() / 2);
-        let on_another = |ids: &[DocumentId]| {
-            let tree = Tree::to_read(root, layout);
-            ids.iter().map(|id| read(id, &tree)).collect::<Vec<_>>()
-        };
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new();
-            let other = thread.spawn_scoped(scope, || on_another(right));
-            let mut all: Vec<_> = left.iter().map(|id| read(id, tree)).collect();
-            all.extend(match other.map(std::thread::ScopedJoinHandle::join) {
-                Ok(Ok(read)) => read,
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // There are no threads left.
-                Err(_) => on_another(right),
-            });
-            all
-        })
+        load_on_two_threads(ids, tree)
     };
-    let is_torn = |seen: &Option<Seen>| seen.as_ref().is_some_and(|seen| seen.torn);
-    read_settled_all(ids, all, |id| read(id, tree), is_torn)
+    retry_partial(
+        ids,
+        loaded,
+        |id| load_one(id, tree),
+        |loaded| loaded.as_ref().is_some_and(|loaded| loaded.is_partial),
+    )
 }
 
-fn read(id: &DocumentId, tree: &Tree<'_>) -> Option<Seen> {
-    let place = match tree.place(id) {
-        Ok(place) => place?,
-        Err(error) => return Some(Seen::fault(id, &error, None)),
-    };
-    let now = Now::read();
-    let stamp = walk::stamp(&place.dir, &place.name)?;
-    let content = match read_once(&place) {
-        Ok(content) => content?,
-        Err(error) => {
-            let seen = Seen::fault(id, &error, Some(stamp));
-            return Some(Seen { settled: stamp.is_settled(now), ..seen });
-        }
-    };
-    let stamp = Stamp::of(&content.metadata);
-    Some(Seen {
-        head: DocumentMeta::of(&Document::new(id.clone(), content.bytes), stamp.modified()),
-        stamp: Some(stamp).filter(|_| content.steady),
-        settled: content.settled,
-        watchable: !stamp.has_other_names(),
-        torn: content.torn,
+fn load_on_two_threads(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
+    let (root, layout) = tree.parts();
+    let (left, right) = ids.split_at(ids.len() / 2);
+    thread::scope(|scope| {
+        let spawned =
+            thread::Builder::new().spawn_scoped(scope, || load_beneath(root, layout, right));
+        let mut loaded = load_each(left, tree);
+        loaded.extend(match spawned.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(loaded)) => loaded,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // The thread limit is reached.
+            Err(_) => load_beneath(root, layout, right),
+        });
+        loaded
     })
 }
 
-/// What unfinished ones are called.
-const PREFIX: &str = ".heads-";
-
-/// The folder for caches; without one nothing is kept.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cache {
-    pub(crate) folder: Option<PathBuf>,
+/// A [`ProjectTree`] can't be shared between threads, so each thread has its own.
+fn load_beneath(
+    root: &ProjectRoot,
+    layout: &RequirementsLayout,
+    ids: &[DocumentId],
+) -> Vec<Option<LoadedMetadata>> {
+    load_each(ids, &ProjectTree::read_only(root, layout))
 }
 
-/// One document's head, and the file that it was read from.
+fn load_each(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
+    ids.iter().map(|id| load_one(id, tree)).collect()
+}
+
+fn load_one(id: &DocumentId, tree: &ProjectTree<'_>) -> Option<LoadedMetadata> {
+    let location = match tree.locate(id) {
+        Ok(location) => location?,
+        Err(error) => return Some(LoadedMetadata::from_error(id, &error, None)),
+    };
+    // Before the stamp is taken: reading may take long.
+    let now = ClockTime::now();
+    let stamp = list_files::stat_file(&location.dir, &location.name)?;
+    let content = match read_once(&location) {
+        Ok(content) => content?,
+        Err(error) => {
+            let mut loaded = LoadedMetadata::from_error(id, &error, Some(stamp));
+            loaded.is_stamp_reliable = stamp.is_reliable_at(now);
+            return Some(loaded);
+        }
+    };
+    let stamp = FileStamp::from_metadata(&content.metadata);
+    let document = Document::new(id.clone(), content.bytes);
+    Some(LoadedMetadata {
+        metadata: DocumentMeta::of(&document, stamp.modified_at()),
+        stamp: if content.is_stable { Some(stamp) } else { None },
+        is_stamp_reliable: content.is_stamp_reliable,
+        is_watchable: !stamp.has_hard_links(),
+        is_partial: content.is_partial,
+    })
+}
+
+/// Prefix of cache files that are still being written.
+const TEMP_PREFIX: &str = ".heads-";
+
+/// The metadata cache on disk; without a folder nothing is cached.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MetadataCache {
+    pub(crate) parent_dir: Option<PathBuf>,
+}
+
+/// A document's metadata and the stamp of the file that it was read from.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Saved {
-    pub(crate) head: DocumentMeta,
-    pub(crate) stamp: Stamp,
+pub(crate) struct CachedMetadata {
+    pub(crate) metadata: DocumentMeta,
+    pub(crate) stamp: FileStamp,
 }
 
 #[derive(Serialize)]
-struct Saving<'a> {
-    head: &'a DocumentMeta,
-    stamp: &'a Stamp,
+struct CachedMetadataRef<'a> {
+    metadata: &'a DocumentMeta,
+    stamp: &'a FileStamp,
 }
 
-/// What a file begins with; the first number changes with the format, the second with what is made
-/// of the same bytes.
-fn magic() -> Vec<u8> {
+/// The first bytes of a cache file. `4` is the file format; the second number changes when the same
+/// document gets other metadata.
+fn file_header() -> Vec<u8> {
     format!("reqlore heads 4.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
         .into_bytes()
 }
 
-impl Cache {
-    /// What was kept of an area of the project at this path.
-    pub(crate) fn load(&self, path: &Path, area: Area) -> Vec<Saved> {
-        let bytes = self.folder(path).and_then(|folder| fs::read(folder.join(area.cache())).ok());
-        let body = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(magic().as_slice()));
-        let Some((sum, body)) = body.and_then(|body| body.split_at_checked(Version::LENGTH)) else {
+impl MetadataCache {
+    /// Reads the cached metadata of an area of the project at `path`. Without a valid cache file
+    /// the result is empty.
+    pub(crate) fn load(&self, path: &Path, area: DocumentArea) -> Vec<CachedMetadata> {
+        let Some(dir) = self.project_dir(path) else { return Vec::new() };
+        let Ok(bytes) = fs::read(dir.join(area.cache_file())) else { return Vec::new() };
+        let Some(rest) = bytes.strip_prefix(file_header().as_slice()) else { return Vec::new() };
+        let Some((checksum, body)) = rest.split_at_checked(Version::LENGTH) else {
             return Vec::new();
         };
-        if sum != Version::of(body).to_string().as_bytes() {
-            tracing::info!("the cache of heads is damaged; it is made anew");
+        if checksum != Version::of(body).to_string().as_bytes() {
+            tracing::info!("metadata cache: the checksum is wrong; rebuilding the cache");
             return Vec::new();
         }
         postcard::from_bytes(body).unwrap_or_default()
     }
 
-    /// Keeps these heads. Failing to do so costs time, nothing else.
-    pub(crate) fn save(&self, path: &Path, area: Area, heads: &[(Arc<DocumentMeta>, Stamp)]) {
-        let Some(folder) = self.folder(path) else { return };
-        let saving = heads.iter().map(|(head, stamp)| Saving { head, stamp });
-        let Ok(body) = postcard::to_allocvec(&saving.collect::<Vec<_>>()) else { return };
-        let sum = Version::of(&body).to_string();
-        let contents = [&magic(), sum.as_bytes(), &body].concat();
-        let (temp_prefix, durability) = (OsStr::new(PREFIX), Durability::Cache);
-        let options = AtomicWrite { temp_prefix, durability, is_private: true };
-        let written = fs::create_dir_all(&folder).and_then(|()| {
-            remove_leftovers(&folder);
-            atomic_write(&folder.join(area.cache()), &contents, options)
+    /// Writes the cache. Failing costs the next process time, nothing else.
+    pub(crate) fn save(
+        &self,
+        path: &Path,
+        area: DocumentArea,
+        entries: &[(Arc<DocumentMeta>, FileStamp)],
+    ) {
+        let Some(dir) = self.project_dir(path) else { return };
+        let mut cached = Vec::with_capacity(entries.len());
+        for (metadata, stamp) in entries {
+            cached.push(CachedMetadataRef { metadata, stamp });
+        }
+        let Ok(body) = postcard::to_allocvec(&cached) else { return };
+        let checksum = Version::of(&body).to_string();
+        let contents = [&file_header(), checksum.as_bytes(), &body].concat();
+        let options = AtomicWrite {
+            temp_prefix: OsStr::new(TEMP_PREFIX),
+            durability: Durability::Cache,
+            is_private: true,
+        };
+        let written = fs::create_dir_all(&dir).and_then(|()| {
+            // Before a new one is created.
+            remove_stale_temp_files(&dir);
+            atomic_write(&dir.join(area.cache_file()), &contents, options)
         });
         if let Err(error) = written {
-            tracing::debug!(%error, "the cache of heads was not written");
+            tracing::debug!(%error, "metadata cache: could not write it");
         }
     }
 
-    fn folder(&self, path: &Path) -> Option<PathBuf> {
+    fn project_dir(&self, path: &Path) -> Option<PathBuf> {
+        let parent_dir = self.parent_dir.as_ref()?;
         let key = Version::of(path.as_os_str().as_encoded_bytes());
-        self.folder.as_ref().map(|folder| folder.join(format!("files-{key}")))
+        Some(parent_dir.join(format!("files-{key}")))
     }
 }
 
-/// What a killed process left. One that is just being written by another process is made again.
-fn remove_leftovers(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+/// Removes the temporary files of killed processes. A running process whose file is removed writes
+/// its cache the next time.
+fn remove_stale_temp_files(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMP_PREFIX)) {
             let _ = fs::remove_file(entry.path());
         }
     }

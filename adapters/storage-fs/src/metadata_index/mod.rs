@@ -1,10 +1,10 @@
-//! Metadata of a project's documents, valid as long as `stat` or the watch confirms it, and the
-//! revision at which each document last changed.
+//! In-memory index of document metadata, valid while `stat` or inotify reports no change.
 //!
-//! A file written less than two seconds before it was read is read again, unless the watch saw it
-//! all the time: within the clock's resolution two writes can look alike. Files that the watch
-//! can't see (with names in other folders, or with an error that may pass) are inspected each time.
-//! Revisions start at a random number, so that one of an earlier process is recognized as unknown.
+//! Two writes within the clock's resolution can leave the same `stat` result. So a file written
+//! less than two seconds before it was read is read again, unless inotify watched it all the time.
+//! Files that inotify can't cover are inspected at each refresh: those with hard links, and those
+//! with a transient error. Revisions start at a random number, so that one of an earlier process is
+//! recognized as unknown.
 
 mod by_kind;
 pub(crate) mod load;
@@ -22,243 +22,290 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::layout::{Area, Tree};
-use crate::marks::{Marks, Numbers};
-use crate::read::{Content, Now, Stamp};
-use crate::walk::{self, Listed};
-use crate::watch::Watch;
-use by_kind::{Entry, List};
-use load::{Cache, Saved, Seen, read_all};
+use crate::inotify::TreeWatcher;
+use crate::layout::{DocumentArea, ProjectTree};
+use crate::list_files::{self, ListedFile};
+use crate::read_file::{ClockTime, FileContent, FileStamp};
+use crate::sequence::{HighWaterMarks, IssuedNumbers};
+use by_kind::{IndexEntry, KindIndex};
+use load::{CachedMetadata, LoadedMetadata, MetadataCache, load_all};
 
-/// One project's.
+/// The metadata index of one project.
 #[derive(Debug)]
-pub(crate) struct Catalog {
+pub(crate) struct MetadataIndex {
     revision: Revision,
-    lists: HashMap<DocumentKind, List>,
-    knowledge: Ground,
-    backlog: Ground,
-    /// The highest ever seen.
-    numbers: Numbers,
-    /// Counts listings, to see what is gone.
-    listings: u64,
+    kinds: HashMap<DocumentKind, KindIndex>,
+    knowledge: WatchState,
+    backlog: WatchState,
+    numbers: IssuedNumbers,
+    /// Numbers the scans, to find the documents that the last one did not list.
+    scan_count: u64,
     bodies: BodyCache,
 }
 
-impl Default for Catalog {
+impl Default for MetadataIndex {
     fn default() -> Self {
         let random = RandomState::new().build_hasher().finish();
         Self {
+            // Shifted, so that it can be incremented without an overflow.
             revision: Revision(random >> 16),
-            lists: HashMap::new(),
-            knowledge: Ground::default(),
-            backlog: Ground::default(),
-            numbers: Numbers::default(),
-            listings: 0,
+            kinds: HashMap::new(),
+            knowledge: WatchState::default(),
+            backlog: WatchState::default(),
+            numbers: IssuedNumbers::default(),
+            scan_count: 0,
             bodies: BodyCache::default(),
         }
     }
 }
 
-impl Catalog {
-    /// The version of a file that looks like this, where its stamp alone can be believed.
-    pub(crate) fn believed(&self, id: &DocumentId, stamp: Stamp) -> Option<Version> {
-        let entry = self.lists.get(&id.kind)?.entries.get(&id.name)?;
-        (entry.settled && entry.stamp == Some(stamp)).then_some(entry.head.version)
+impl MetadataIndex {
+    /// Returns the version of the document if its stamp alone proves that the file is unchanged.
+    pub(crate) fn cached_version(&self, id: &DocumentId, stamp: FileStamp) -> Option<Version> {
+        let entry = self.kinds.get(&id.kind)?.entries.get(&id.name)?;
+        let is_unchanged = entry.is_stamp_reliable && entry.stamp == Some(stamp);
+        is_unchanged.then_some(entry.metadata.version)
     }
 
-    /// The document of a file that has not changed since it was read, if its body is cached.
-    pub(crate) fn cached(&self, id: &DocumentId, stamp: Stamp) -> Option<Document> {
-        let version = self.believed(id, stamp)?;
+    /// Returns the document if its file is unchanged and its body is cached.
+    pub(crate) fn cached_document(&self, id: &DocumentId, stamp: FileStamp) -> Option<Document> {
+        let version = self.cached_version(id, stamp)?;
         let body = self.bodies.get(id, version)?;
         Some(Document { id: id.clone(), body, version })
     }
 
-    /// The document of a file that was read; its version is not computed again when it is known.
-    pub(crate) fn document(&mut self, id: &DocumentId, content: &Content) -> Document {
-        let stamp = Stamp::of(&content.metadata);
-        if content.steady
-            && let Some(version) = self.believed(id, stamp)
+    /// Turns a file's content into a document, and reuses the version of an unchanged file.
+    pub(crate) fn record_read(&mut self, id: &DocumentId, content: &FileContent) -> Document {
+        let stamp = FileStamp::from_metadata(&content.metadata);
+        if content.is_stable
+            && let Some(version) = self.cached_version(id, stamp)
         {
             self.bodies.put(id, version, &content.bytes);
             return Document { id: id.clone(), body: content.bytes.clone(), version };
         }
         let document = Document::new(id.clone(), content.bytes.clone());
-        // These bytes may be older than what is known by now. Sections are compared with their
-        // files at each look; an entity would be believed as long as the watch is quiet.
-        if content.steady && Area::of(id.kind).is_none() {
-            let (head, settled) = (DocumentMeta::of(&document, stamp.modified()), content.settled);
-            self.learn(head, Some(stamp), settled, false);
+        // The content may be older than the index. A section is compared with its file at each
+        // refresh; an entity would stay outdated until the next inotify event.
+        if content.is_stable && DocumentArea::of_kind(id.kind).is_none() {
+            let metadata = DocumentMeta::of(&document, stamp.modified_at());
+            self.insert(metadata, Some(stamp), content.is_stamp_reliable, false);
         }
         document
     }
 
-    /// What a commit of ours wrote; until it is read again it is as old as the act.
-    pub(crate) fn record(&mut self, changes: &[DocumentChange], at: Timestamp) -> Revision {
+    /// Records our own commit. Until a file is read again, its modification time is `time`.
+    pub(crate) fn record_commit(
+        &mut self,
+        changes: &[DocumentChange],
+        time: Timestamp,
+    ) -> Revision {
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
         for change in changes {
             let id = change.id();
-            self.numbers.count(id);
-            let list = self.lists.entry(id.kind).or_default();
-            if list.since.is_some() {
-                list.changed.insert(id.name.clone(), self.revision);
+            self.numbers.add(id);
+            let kind_index = self.kinds.entry(id.kind).or_default();
+            // Without a reader of changes there is no history to record.
+            if kind_index.history_start.is_some() {
+                kind_index.changed_at.insert(id.name.clone(), self.revision);
             }
             match change {
                 DocumentChange::Put { document } => {
-                    list.put(Entry::new(DocumentMeta::of(document, at), self.listings));
+                    let metadata = DocumentMeta::of(document, time);
+                    kind_index.insert(IndexEntry::new(metadata, self.scan_count));
                 }
                 DocumentChange::Delete { .. } => {
-                    list.remove(&id.name);
-                    self.numbers.forget(id);
+                    kind_index.remove(&id.name);
+                    self.numbers.remove(id);
                 }
             }
-            // Somebody may have written after us and been seen before we came here.
-            if let Some(area) = Area::of(id.kind) {
-                self.ground(area).touched.insert(id.clone());
+            // An editor may have written since, and its event may have been handled already.
+            if let Some(area) = DocumentArea::of_kind(id.kind) {
+                self.watch_state(area).dirty.insert(id.clone());
             }
         }
         self.revision
     }
 
-    fn ground(&mut self, area: Area) -> &mut Ground {
+    fn watch_state(&mut self, area: DocumentArea) -> &mut WatchState {
         match area {
-            Area::Knowledge => &mut self.knowledge,
-            Area::Backlog => &mut self.backlog,
+            DocumentArea::Knowledge => &mut self.knowledge,
+            DocumentArea::Backlog => &mut self.backlog,
         }
     }
 
-    /// The documents of an area that are known.
-    fn entries(&mut self, area: Area) -> impl Iterator<Item = &mut Entry> {
-        let lists = self.lists.iter_mut().filter(move |(kind, _)| Area::of(**kind) == Some(area));
-        lists.flat_map(|(_, list)| list.entries.values_mut())
+    fn entries_mut(&mut self, area: DocumentArea) -> impl Iterator<Item = &mut IndexEntry> {
+        let in_area = self
+            .kinds
+            .iter_mut()
+            .filter(move |(kind, _)| DocumentArea::of_kind(**kind) == Some(area));
+        in_area.flat_map(|(_, kind_index)| kind_index.entries.values_mut())
     }
 
-    /// Does the watch vouch that all there is of these kinds is known?
-    pub(crate) fn is_vouched(&mut self, kinds: &[DocumentKind]) -> bool {
-        let is_watched = kinds.iter().all(|kind| Area::of(*kind).is_some());
-        is_watched
-            && Area::among(kinds).all(|area| self.drain(area) && self.ground(area).is_known())
+    /// True if inotify guarantees that the index holds the current metadata of these kinds.
+    pub(crate) fn is_current(&mut self, kinds: &[DocumentKind]) -> bool {
+        if kinds.iter().any(|kind| DocumentArea::of_kind(*kind).is_none()) {
+            return false;
+        }
+        for area in DocumentArea::of_kinds(kinds) {
+            if !self.drain_events(area) || !self.watch_state(area).is_current() {
+                return false;
+            }
+        }
+        true
     }
 
-    /// The answer from what is known.
-    pub(crate) fn answer(&mut self, kind: DocumentKind, since: Revision) -> ChangeSet {
-        self.lists.entry(kind).or_default().answer(kind, since, self.revision)
+    pub(crate) fn changes_since(&mut self, kind: DocumentKind, since: Revision) -> ChangeSet {
+        self.kinds.entry(kind).or_default().changes_since(kind, since, self.revision)
     }
 
-    /// All heads of a kind, by name, as they were when it was last brought up to date.
-    pub(crate) fn heads(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
-        let entries = self.lists.get(&kind).map(|list| list.entries.values());
-        entries.into_iter().flatten().map(|entry| Arc::clone(&entry.head)).collect()
+    /// Returns the metadata of all documents of a kind, sorted by name, as of its last refresh.
+    pub(crate) fn all_of_kind(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
+        let Some(kind_index) = self.kinds.get(&kind) else { return Vec::new() };
+        kind_index.entries.values().map(|entry| Arc::clone(&entry.metadata)).collect()
     }
 
-    /// A part of them.
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
-        let list = self.lists.get(&filter.kind);
-        list.map_or_else(|| MetadataPage::of(Vec::new(), filter), |list| list.page(filter))
+        match self.kinds.get(&filter.kind) {
+            Some(kind_index) => kind_index.page(filter),
+            None => MetadataPage::of(Vec::new(), filter),
+        }
     }
 
-    /// What each of these words names, as it was when the kind was last brought up to date.
+    /// Returns the documents with each reference or name, as of the kind's last refresh.
     pub(crate) fn lookup(
         &self,
         kind: DocumentKind,
         words: &[String],
     ) -> Vec<Vec<Arc<DocumentMeta>>> {
-        let Some(list) = self.lists.get(&kind) else { return vec![Vec::new(); words.len()] };
-        words.iter().map(|word| list.lookup(word)).collect()
+        let Some(kind_index) = self.kinds.get(&kind) else { return vec![Vec::new(); words.len()] };
+        words.iter().map(|word| kind_index.lookup(word)).collect()
     }
 
-    /// Who leads to each target, as it was when these kinds were last brought up to date. None but
-    /// those that are watched lead anywhere.
-    pub(crate) fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
-        let kinds = DocumentKind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
-        let lists: Vec<&List> = kinds.filter_map(|kind| self.lists.get(&kind)).collect();
-        let linking = |to: &String| lists.iter().flat_map(|list| list.backlinks(to)).collect();
-        links.targets.iter().map(linking).collect()
-    }
-
-    /// The highest numbers, as they were when the backlog was last brought up to date.
-    pub(crate) fn marks(&self) -> Marks {
-        self.numbers.marks()
-    }
-
-    /// Takes in what was read just now.
-    fn see(&mut self, seen: Seen, watched: bool) {
-        let Seen { head, stamp, settled, watchable, .. } = seen;
-        if let Some(area) = Area::of(head.id.kind) {
-            let unwatchable = &mut self.ground(area).unwatchable;
-            if watchable {
-                unwatchable.remove(&head.id);
-            } else {
-                unwatchable.insert(head.id.clone());
+    /// Returns the backlinks of each target, as of the last refresh of the query's kinds.
+    pub(crate) fn backlinks(&self, query: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
+        let mut kind_indexes = Vec::new();
+        // In the order of all kinds, so that the result does not depend on the query.
+        for kind in DocumentKind::ALL {
+            if query.kinds.contains(&kind) {
+                kind_indexes.extend(self.kinds.get(&kind));
             }
         }
-        self.learn(head, stamp, settled, watched && watchable);
+        let mut backlinks = Vec::with_capacity(query.targets.len());
+        for target in &query.targets {
+            let mut sources = Vec::new();
+            for kind_index in &kind_indexes {
+                kind_index.append_backlinks(target, &mut sources);
+            }
+            backlinks.push(sources);
+        }
+        backlinks
     }
 
-    fn learn(&mut self, head: DocumentMeta, stamp: Option<Stamp>, settled: bool, watched: bool) {
-        self.numbers.count(&head.id);
-        let (kind, name) = (head.id.kind, head.id.name.clone());
-        let list = self.lists.entry(kind).or_default();
-        let known = list.entries.get(&name);
-        if list.since.is_some() && known.is_none_or(|known| *known.head != head) {
+    /// Returns the highest item numbers, as of the backlog's last refresh.
+    pub(crate) fn high_water_marks(&self) -> HighWaterMarks {
+        self.numbers.high_water_marks()
+    }
+
+    fn insert_loaded(&mut self, loaded: LoadedMetadata, is_watched: bool) {
+        let LoadedMetadata { metadata, stamp, is_stamp_reliable, is_watchable, .. } = loaded;
+        if let Some(area) = DocumentArea::of_kind(metadata.id.kind) {
+            let unwatchable = &mut self.watch_state(area).unwatchable;
+            if is_watchable {
+                unwatchable.remove(&metadata.id);
+            } else {
+                unwatchable.insert(metadata.id.clone());
+            }
+        }
+        self.insert(metadata, stamp, is_stamp_reliable, is_watched && is_watchable);
+    }
+
+    fn insert(
+        &mut self,
+        metadata: DocumentMeta,
+        stamp: Option<FileStamp>,
+        is_stamp_reliable: bool,
+        is_watched: bool,
+    ) {
+        self.numbers.add(&metadata.id);
+        let (kind, name) = (metadata.id.kind, metadata.id.name.clone());
+        let kind_index = self.kinds.entry(kind).or_default();
+        let old = kind_index.entries.get(&name);
+        let is_changed = old.is_none_or(|old| *old.metadata != metadata);
+        if kind_index.history_start.is_some() && is_changed {
             self.revision.0 += 1;
-            list.changed.insert(name.clone(), self.revision);
+            kind_index.changed_at.insert(name.clone(), self.revision);
         }
-        list.put(Entry { stamp, settled, watched, ..Entry::new(head, self.listings) });
-        if let Some(area) = Area::of(kind) {
-            self.ground(area).unsaved += 1;
+        let entry = IndexEntry::new(metadata, self.scan_count);
+        kind_index.insert(IndexEntry { stamp, is_stamp_reliable, is_watched, ..entry });
+        if let Some(area) = DocumentArea::of_kind(kind) {
+            self.watch_state(area).unsaved += 1;
         }
     }
 
-    fn forget(&mut self, id: &DocumentId) {
-        self.numbers.forget(id);
-        if let Some(area) = Area::of(id.kind) {
-            self.ground(area).unwatchable.remove(id);
+    fn remove(&mut self, id: &DocumentId) {
+        self.numbers.remove(id);
+        if let Some(area) = DocumentArea::of_kind(id.kind) {
+            self.watch_state(area).unwatchable.remove(id);
         }
-        let list = self.lists.entry(id.kind).or_default();
-        if list.remove(&id.name).is_some() && list.since.is_some() {
+        let kind_index = self.kinds.entry(id.kind).or_default();
+        if kind_index.remove(&id.name).is_some() && kind_index.history_start.is_some() {
             self.revision.0 += 1;
-            list.changed.insert(id.name.clone(), self.revision);
+            kind_index.changed_at.insert(id.name.clone(), self.revision);
         }
     }
 
-    fn load(&mut self, saved: Vec<Saved>) {
-        for Saved { head, stamp } in saved {
-            self.numbers.count(&head.id);
-            let list = self.lists.entry(head.id.kind).or_default();
-            list.put(Entry { stamp: Some(stamp), settled: true, ..Entry::new(head, 0) });
+    fn insert_cached(&mut self, cached: Vec<CachedMetadata>) {
+        for CachedMetadata { metadata, stamp } in cached {
+            self.numbers.add(&metadata.id);
+            let kind_index = self.kinds.entry(metadata.id.kind).or_default();
+            let mut entry = IndexEntry::new(metadata, 0);
+            entry.stamp = Some(stamp);
+            entry.is_stamp_reliable = true;
+            kind_index.insert(entry);
         }
     }
 
-    /// How many documents of an area were read since the cache was last written, and how many there
-    /// are.
-    pub(crate) fn unsaved(&mut self, area: Area) -> (usize, usize) {
-        let lists = area.kinds().iter().filter_map(|kind| self.lists.get(kind));
-        let all = lists.map(|list| list.entries.len()).sum();
-        (self.ground(area).unsaved, all)
+    /// Returns how many documents of an area were read since its cache was last written, and how
+    /// many documents it has.
+    pub(crate) fn unsaved_count(&mut self, area: DocumentArea) -> (usize, usize) {
+        let mut total = 0;
+        for kind in area.kinds() {
+            total += self.kinds.get(kind).map_or(0, |kind_index| kind_index.entries.len());
+        }
+        (self.watch_state(area).unsaved, total)
     }
 
-    /// The documents of an area whose stamps can be trusted by the next process.
-    pub(crate) fn savable(&mut self, area: Area) -> Vec<(Arc<DocumentMeta>, Stamp)> {
-        self.drain(area);
-        self.ground(area).unsaved = 0;
-        let touched = std::mem::take(&mut self.ground(area).touched);
-        let now = Now::read();
-        let entries = self.entries(area).filter(|entry| !touched.contains(&entry.head.id));
-        let trusted = entries.filter_map(|entry| {
-            let stamp = entry.stamp?;
-            let trusted = entry.settled || (entry.watched && stamp.is_settled(now));
-            trusted.then(|| (Arc::clone(&entry.head), stamp))
-        });
-        let trusted = trusted.collect();
-        self.ground(area).touched = touched;
-        trusted
+    /// Returns the entries of an area that the next process can validate by their stamps, and
+    /// resets the area's unsaved count.
+    pub(crate) fn take_cacheable(
+        &mut self,
+        area: DocumentArea,
+    ) -> Vec<(Arc<DocumentMeta>, FileStamp)> {
+        self.drain_events(area);
+        let watch_state = self.watch_state(area);
+        watch_state.unsaved = 0;
+        // Taken out, because the loop borrows the index.
+        let dirty = std::mem::take(&mut watch_state.dirty);
+        let now = ClockTime::now();
+        let mut cacheable = Vec::new();
+        for entry in self.entries_mut(area) {
+            let Some(stamp) = entry.stamp else { continue };
+            if dirty.contains(&entry.metadata.id) {
+                continue;
+            }
+            if entry.is_stamp_reliable || (entry.is_watched && stamp.is_reliable_at(now)) {
+                cacheable.push((Arc::clone(&entry.metadata), stamp));
+            }
+        }
+        self.watch_state(area).dirty = dirty;
+        cacheable
     }
 }
 
 /// Bodies of the documents that are read most: sections, AGENTS.md and the docsets' configuration.
-/// A version is a hash of the body, so an entry is valid for as long as it names one.
+/// A body is valid for the version that it is stored with, because a version is its hash.
 #[derive(Debug, Default)]
 struct BodyCache {
     bodies: HashMap<DocumentId, (Version, Bytes)>,
@@ -266,7 +313,7 @@ struct BodyCache {
 }
 
 impl BodyCache {
-    /// Most bytes of one project.
+    /// The limit of one project.
     const MAX_BYTES: usize = 256 * 1024;
 
     fn get(&self, id: &DocumentId, version: Version) -> Option<Bytes> {
@@ -275,10 +322,11 @@ impl BodyCache {
     }
 
     fn put(&mut self, id: &DocumentId, version: Version, body: &Bytes) {
-        if Area::of(id.kind).is_some() || body.len() > Self::MAX_BYTES {
+        if DocumentArea::of_kind(id.kind).is_some() || body.len() > Self::MAX_BYTES {
             return;
         }
         if self.size + body.len() > Self::MAX_BYTES {
+            // Simpler than evicting one by one, and the few documents are soon read again.
             *self = Self::default();
         }
         self.size += body.len();
@@ -288,243 +336,273 @@ impl BodyCache {
     }
 }
 
-/// More documents than that are better looked at in a listing.
-const MANY: usize = 1_000;
+/// With more documents that inotify can't cover, a scan is faster than inspecting each.
+const MAX_UNWATCHABLE: usize = 1_000;
 
-impl Catalog {
-    /// Brings kinds up to date: looks at what the watch names, or at everything. `thorough` looks
-    /// at everything in any case.
+impl MetadataIndex {
+    /// Brings these kinds up to date. Reads what inotify reports, or scans an area if inotify
+    /// can't tell or `is_full` is set.
     pub(crate) fn refresh(
         &mut self,
         kinds: &[DocumentKind],
-        tree: &Tree<'_>,
+        tree: &ProjectTree<'_>,
         path: &Path,
-        cache: &Cache,
-        thorough: bool,
+        cache: &MetadataCache,
+        is_full: bool,
     ) -> StoreResult<()> {
-        for area in Area::among(kinds) {
-            self.refresh_area(area, tree, path, cache, thorough)?;
+        for area in DocumentArea::of_kinds(kinds) {
+            self.refresh_area(area, tree, path, cache, is_full)?;
         }
-        for kind in kinds.iter().filter(|kind| Area::of(**kind).is_none()) {
-            self.refresh_by_stat(*kind, tree)?;
+        for kind in kinds {
+            if DocumentArea::of_kind(*kind).is_none() {
+                self.refresh_by_stat(*kind, tree)?;
+            }
         }
         Ok(())
     }
 
     fn refresh_area(
         &mut self,
-        area: Area,
-        tree: &Tree<'_>,
+        area: DocumentArea,
+        tree: &ProjectTree<'_>,
         path: &Path,
-        cache: &Cache,
-        thorough: bool,
+        cache: &MetadataCache,
+        is_full: bool,
     ) -> StoreResult<()> {
-        if !std::mem::replace(&mut self.ground(area).loaded, true) {
-            self.load(cache.load(path, area));
+        if !self.watch_state(area).is_cache_loaded {
+            self.watch_state(area).is_cache_loaded = true;
+            self.insert_cached(cache.load(path, area));
         }
-        let vouched = self.drain(area);
-        let ground = self.ground(area);
-        if vouched && ground.listed && !thorough && ground.unwatchable.len() <= MANY {
-            self.look(area, tree);
+        // Before anything is read, so that later changes cause new events.
+        let is_watcher_valid = self.drain_events(area);
+        let state = self.watch_state(area);
+        let is_scan_needed =
+            is_full || !state.is_scanned || state.unwatchable.len() > MAX_UNWATCHABLE;
+        if is_watcher_valid && !is_scan_needed {
+            self.refresh_dirty(area, tree);
             return Ok(());
         }
-        self.doubt(area, thorough);
-        // Until everything was compared the watch vouches for nothing.
-        let watch = self.ground(area).watch.take();
-        let mut watch = watch.or_else(|| Watch::start(tree.root, path, area));
-        let listed = walk::documents(tree.root, area, None, &mut |folder, what| {
-            if let Some(watch) = &mut watch {
-                watch.add(folder, what);
+        self.invalidate(area, is_full);
+        // Taken out, so that after an error nothing is valid because of it.
+        let mut watcher = self.watch_state(area).watcher.take();
+        if watcher.is_none() {
+            watcher = TreeWatcher::start(tree.root, path, area);
+        }
+        let listed = list_files::list_documents(tree.root, area, None, &mut |handle, folder| {
+            if let Some(watcher) = &mut watcher {
+                watcher.add_folder(handle, folder);
             }
         });
-        let watch = watch.filter(Watch::sees_all);
-        self.compare(area.kinds(), listed?, tree, watch.is_some());
-        let ground = self.ground(area);
-        ground.listed = true;
-        ground.watch = watch;
+        // A watcher that misses a folder is useless; the next refresh tries a new one.
+        let watcher = watcher.filter(TreeWatcher::is_complete);
+        self.apply_scan(area.kinds(), listed?, tree, watcher.is_some());
+        let state = self.watch_state(area);
+        state.is_scanned = true;
+        state.watcher = watcher;
         Ok(())
     }
 
-    /// Takes in what the watch has to tell; false when it can't vouch any more.
-    pub(super) fn drain(&mut self, area: Area) -> bool {
-        let vouches = self.ground(area).drain();
-        if !vouches {
-            self.entries(area).for_each(|entry| entry.watched = false);
+    /// Drains the inotify queue of an area; false if the watcher is no longer valid.
+    fn drain_events(&mut self, area: DocumentArea) -> bool {
+        let is_valid = self.watch_state(area).drain_events();
+        if !is_valid {
+            for entry in self.entries_mut(area) {
+                entry.is_watched = false;
+            }
         }
-        vouches
+        is_valid
     }
 
-    /// What the watch named is not believed, whatever its stamp says; and a thorough look believes
-    /// no watch.
-    fn doubt(&mut self, area: Area, thorough: bool) {
-        if thorough {
-            self.entries(area).for_each(|entry| entry.watched = false);
+    /// Invalidates the stamps of dirty documents. A full refresh does not rely on inotify either.
+    fn invalidate(&mut self, area: DocumentArea, is_full: bool) {
+        if is_full {
+            for entry in self.entries_mut(area) {
+                entry.is_watched = false;
+            }
         }
-        for id in std::mem::take(&mut self.ground(area).touched) {
-            let list = self.lists.get_mut(&id.kind);
-            if let Some(entry) = list.and_then(|list| list.entries.get_mut(&id.name)) {
+        for id in std::mem::take(&mut self.watch_state(area).dirty) {
+            if let Some(kind_index) = self.kinds.get_mut(&id.kind)
+                && let Some(entry) = kind_index.entries.get_mut(&id.name)
+            {
                 entry.stamp = None;
             }
         }
     }
 
-    /// Sections and the like are few: each is looked at.
-    fn refresh_by_stat(&mut self, kind: DocumentKind, tree: &Tree<'_>) -> StoreResult<()> {
+    /// Refreshes a kind outside the areas by inspecting each of its few files.
+    fn refresh_by_stat(&mut self, kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<()> {
         let ids = match kind {
             DocumentKind::Instructions => vec![DocumentId::instructions()],
             DocumentKind::Docsets => vec![DocumentId::docsets()],
-            _ => walk::sections(tree.requirements()?, None)?,
+            _ => list_files::list_sections(tree.requirements()?, None)?,
         };
         let mut listed = Vec::with_capacity(ids.len());
         for id in ids {
-            // What is refused (a link, a folder) is listed with its fault.
-            let stamp = match tree.place(&id) {
-                Ok(Some(place)) => walk::stamp(&place.dir, &place.name),
-                Ok(None) => None,
+            let location = match tree.locate(&id) {
+                Ok(Some(location)) => location,
+                Ok(None) => continue,
+                // A rejected file (a link, a folder) is listed with its error.
                 Err(error) => {
-                    let seen = Seen::fault(&id, &error, None);
-                    self.learn(seen.head, None, false, false);
+                    let loaded = LoadedMetadata::from_error(&id, &error, None);
+                    self.insert(loaded.metadata, None, false, false);
                     continue;
                 }
             };
-            listed.extend(stamp.map(|stamp| Listed { id, stamp }));
+            if let Some(stamp) = list_files::stat_file(&location.dir, &location.name) {
+                listed.push(ListedFile { id, stamp });
+            }
         }
-        self.compare(&[kind], listed, tree, false);
+        self.apply_scan(&[kind], listed, tree, false);
         Ok(())
     }
 
-    /// Compares with a listing of all there is of some kinds: reads what is new or changed, drops
-    /// what is gone.
-    fn compare(
+    /// Compares the index with a complete listing of some kinds: loads new and changed documents,
+    /// and removes those that are not listed.
+    fn apply_scan(
         &mut self,
         kinds: &[DocumentKind],
-        listed: Vec<Listed>,
-        tree: &Tree<'_>,
-        watched: bool,
+        listed: Vec<ListedFile>,
+        tree: &ProjectTree<'_>,
+        is_watched: bool,
     ) {
-        self.listings += 1;
-        let listing = self.listings;
-        let mut unknown = Vec::new();
-        for Listed { id, stamp } in listed {
-            let list = self.lists.entry(id.kind).or_default();
-            match list.entries.get_mut(&id.name) {
-                Some(entry) if entry.stamp == Some(stamp) && (entry.settled || entry.watched) => {
-                    entry.listing = listing;
-                    if let Some(area) = Area::of(id.kind).filter(|_| stamp.has_other_names()) {
-                        self.ground(area).unwatchable.insert(id);
-                    }
-                }
-                _ => unknown.push(id),
+        self.scan_count += 1;
+        let scan = self.scan_count;
+        let mut outdated = Vec::new();
+        for ListedFile { id, stamp } in listed {
+            let kind_index = self.kinds.entry(id.kind).or_default();
+            let Some(entry) = kind_index.entries.get_mut(&id.name) else {
+                outdated.push(id);
+                continue;
+            };
+            if entry.stamp != Some(stamp) || !(entry.is_stamp_reliable || entry.is_watched) {
+                outdated.push(id);
+                continue;
+            }
+            entry.last_scan = scan;
+            if stamp.has_hard_links()
+                && let Some(area) = DocumentArea::of_kind(id.kind)
+            {
+                self.watch_state(area).unwatchable.insert(id);
             }
         }
-        for seen in read_all(&unknown, tree).into_iter().flatten() {
-            self.see(seen, watched);
+        for loaded in load_all(&outdated, tree).into_iter().flatten() {
+            self.insert_loaded(loaded, is_watched);
         }
         for kind in kinds {
-            let list = self.lists.entry(*kind).or_default();
-            let gone = list.entries.values().filter(|entry| entry.listing != listing);
-            let gone: Vec<DocumentId> = gone.map(|entry| entry.head.id.clone()).collect();
-            for id in gone {
-                self.forget(&id);
+            let mut removed = Vec::new();
+            for entry in self.kinds.entry(*kind).or_default().entries.values() {
+                if entry.last_scan != scan {
+                    removed.push(entry.metadata.id.clone());
+                }
+            }
+            for id in removed {
+                self.remove(&id);
             }
         }
     }
 
-    /// Looks at the documents that the watch named, and at those for which it can't vouch.
-    fn look(&mut self, area: Area, tree: &Tree<'_>) {
-        let touched = std::mem::take(&mut self.ground(area).touched);
-        let differs = |id: &&DocumentId| {
-            let place = tree.place(id).ok().flatten();
-            let stamp = place.and_then(|place| walk::stamp(&place.dir, &place.name));
-            let known = self.lists.get(&id.kind).and_then(|list| list.entries.get(&id.name));
-            let known = known.filter(|entry| entry.settled);
-            stamp.is_none() || known.and_then(|entry| entry.stamp) != stamp
-        };
+    /// Loads the dirty documents, and those that inotify can't cover if their stamp differs.
+    fn refresh_dirty(&mut self, area: DocumentArea, tree: &ProjectTree<'_>) {
+        let dirty = std::mem::take(&mut self.watch_state(area).dirty);
         let unwatchable = match area {
-            Area::Knowledge => &self.knowledge.unwatchable,
-            Area::Backlog => &self.backlog.unwatchable,
+            DocumentArea::Knowledge => &self.knowledge.unwatchable,
+            DocumentArea::Backlog => &self.backlog.unwatchable,
         };
-        let doubtful = unwatchable.iter().filter(|id| !touched.contains(id)).filter(differs);
-        let ids: Vec<DocumentId> = doubtful.chain(&touched).cloned().collect();
-        for (id, seen) in ids.iter().zip(read_all(&ids, tree)) {
-            match seen {
-                Some(seen) => self.see(seen, true),
-                None => self.forget(id),
+        let mut ids = Vec::new();
+        for id in unwatchable {
+            if !dirty.contains(id) && !self.is_unchanged(id, tree) {
+                ids.push(id.clone());
             }
+        }
+        ids.extend(dirty);
+        for (id, loaded) in ids.iter().zip(load_all(&ids, tree)) {
+            match loaded {
+                Some(loaded) => self.insert_loaded(loaded, true),
+                None => self.remove(id),
+            }
+        }
+    }
+
+    /// True if the stamp of the document's file proves that it is unchanged.
+    fn is_unchanged(&self, id: &DocumentId, tree: &ProjectTree<'_>) -> bool {
+        let Ok(Some(location)) = tree.locate(id) else { return false };
+        match list_files::stat_file(&location.dir, &location.name) {
+            Some(stamp) => self.cached_version(id, stamp).is_some(),
+            None => false,
         }
     }
 }
 
-/// What happened since the last look.
+/// inotify events since the queue was last drained.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    Quiet,
-    /// These documents changed, came or went.
-    Touched(BTreeSet<DocumentId>),
-    /// The watch can't tell; it is of no use any more.
-    Lost,
+pub(crate) enum WatchEvents {
+    None,
+    /// These documents were created, changed or removed.
+    Changed(BTreeSet<DocumentId>),
+    /// Events may be missing, so the watcher must be replaced.
+    Invalidated,
 }
 
-/// How far what is known of an area can be believed.
+/// Cache validity of one area: pending inotify events and documents that inotify can't cover.
 #[derive(Debug, Default)]
-pub(crate) struct Ground {
-    pub(crate) watch: Option<Watch>,
-    /// What the watch named, or we wrote, and nobody has looked at yet.
-    pub(crate) touched: BTreeSet<DocumentId>,
-    /// Documents for which the watch can't vouch.
+pub(crate) struct WatchState {
+    pub(crate) watcher: Option<TreeWatcher>,
+    /// Documents that changed since they were loaded, by an event or by our own commit.
+    pub(crate) dirty: BTreeSet<DocumentId>,
+    /// Documents that inotify can't cover.
     pub(crate) unwatchable: BTreeSet<DocumentId>,
-    /// The cache was read.
-    pub(crate) loaded: bool,
-    /// All there was has been looked at.
-    pub(crate) listed: bool,
-    /// How many documents were read since the cache was last written.
+    pub(crate) is_cache_loaded: bool,
+    /// A complete scan has succeeded.
+    pub(crate) is_scanned: bool,
+    /// Documents that were loaded since the cache was last written.
     pub(crate) unsaved: usize,
 }
 
-impl Ground {
-    /// Takes in what the watch has to tell; false when it can't vouch any more.
-    pub(crate) fn drain(&mut self) -> bool {
-        match self.watch.as_mut().map_or(News::Lost, Watch::news) {
-            News::Quiet => true,
-            News::Touched(ids) => {
-                self.touched.extend(ids);
+impl WatchState {
+    /// Drains the inotify queue; false if there is no valid watcher any more.
+    pub(crate) fn drain_events(&mut self) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
+        match watcher.drain_events() {
+            WatchEvents::None => true,
+            WatchEvents::Changed(ids) => {
+                self.dirty.extend(ids);
                 true
             }
-            News::Lost => {
-                self.watch = None;
+            WatchEvents::Invalidated => {
+                self.watcher = None;
                 false
             }
         }
     }
 
-    /// Is all there is known, after the watch was asked?
-    pub(crate) fn is_known(&self) -> bool {
-        self.listed && self.touched.is_empty() && self.unwatchable.is_empty()
+    /// True if all documents are loaded. The events must have been drained before.
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_scanned && self.dirty.is_empty() && self.unwatchable.is_empty()
     }
 }
 
-/// Each project has one; whoever holds it brings it up to date.
+/// The metadata indexes of all projects. The holder of an index's lock refreshes it.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogs {
-    projects: Mutex<HashMap<ProjectKey, Arc<Mutex<Catalog>>>>,
+pub(crate) struct MetadataIndexes {
+    projects: Mutex<HashMap<ProjectKey, Arc<Mutex<MetadataIndex>>>>,
 }
 
-/// So many are kept; beyond that those that nobody uses just now are forgotten. A watch is a handle
-/// of which a process has few.
-const MOST: usize = 16;
+/// With this many indexes, those that no call is using are dropped. Each holds inotify handles, of
+/// which a process has few.
+const MAX_INDEXES: usize = 16;
 
-impl Catalogs {
-    pub(crate) fn of(&self, project: &ProjectKey) -> Arc<Mutex<Catalog>> {
+impl MetadataIndexes {
+    pub(crate) fn get(&self, project: &ProjectKey) -> Arc<Mutex<MetadataIndex>> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        if projects.len() >= MOST && !projects.contains_key(project) {
-            projects.retain(|_, catalog| Arc::strong_count(catalog) > 1);
+        if projects.len() >= MAX_INDEXES && !projects.contains_key(project) {
+            // An index in use is referenced by its call.
+            projects.retain(|_, index| Arc::strong_count(index) > 1);
         }
         Arc::clone(projects.entry(project.clone()).or_default())
     }
 
-    /// Those there are.
-    pub(crate) fn all(&self) -> Vec<(ProjectKey, Arc<Mutex<Catalog>>)> {
+    pub(crate) fn all(&self) -> Vec<(ProjectKey, Arc<Mutex<MetadataIndex>>)> {
         let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        projects.iter().map(|(key, catalog)| (key.clone(), Arc::clone(catalog))).collect()
+        projects.iter().map(|(key, index)| (key.clone(), Arc::clone(index))).collect()
     }
 }

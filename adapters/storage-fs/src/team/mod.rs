@@ -1,7 +1,7 @@
-//! Users, tokens, the audit log and idempotency records, for all projects of a store.
+//! Stores users, tokens, the audit log and idempotency records for all projects of a store.
 //!
-//! They are in `.reqlore/local/team.db` of the default project, which exists only when something
-//! was stored. Locks are taken in one order: a project's, then that of `.reqlore/local`.
+//! They are in `.reqlore/local/team.db` of the default project. The file exists only after
+//! something was stored. Locks are taken in one order: a project's, then that of `.reqlore/local`.
 
 pub(crate) mod pending_audit;
 
@@ -18,156 +18,171 @@ use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::team_file::{self, Creation};
-use reqlore_local_state::{LOCAL, now};
+use reqlore_local_state::team_file::{self, CreationOptions};
+use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_sqlite_team::error::DatabaseError;
 use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
 use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 
 use crate::FsStore;
 use crate::error::refused;
-use crate::failpoint::{Step, reached};
-use crate::layout::{Root, Tree};
-use crate::lock::{LOCK_TIMEOUT, Lock};
-use crate::shared::Shared;
+use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::layout::{ProjectRoot, ProjectTree};
+use crate::lock::{LOCK_TIMEOUT, ProjectLock};
+use crate::store_inner::StoreInner;
 
-/// A longer response is not stored, in bytes.
-const MAX_RESPONSE: usize = 4 * 1024 * 1024;
-/// The most rows of one batch of a copy.
-const COPY_BATCH: usize = 5_000;
+/// Longer responses are not stored.
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+const COPY_BATCH_ROWS: usize = 5_000;
 
-/// The team data as this process has it open.
+/// The open team database of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Team {
+pub(crate) struct TeamHandle {
     read_only: bool,
     open: RwLock<Option<Arc<TeamDatabase>>>,
 }
 
-impl Team {
-    /// For a store that is inspected.
+impl TeamHandle {
+    /// Creates a handle for a store that is only inspected.
     pub(crate) fn read_only() -> Self {
         Self { read_only: true, ..Self::default() }
     }
 }
 
-impl Shared {
-    /// The team data to read. That of 0.1.0 is read without changing anything.
+impl StoreInner {
+    /// Opens the team data to read. Data of 0.1.0 is read without changing it.
     fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        let base = self.folders.base();
+        let base = self.folders.default_path();
         let exists = team_file::exists(base);
+        // Held while the database is opened, so that concurrent calls open it once.
         let mut open = self.team.open.write().unwrap_or_else(PoisonError::into_inner);
+        // Data of 0.1.0 in memory is outdated as soon as a database exists.
         if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
             return Ok(Some(Arc::clone(team)));
         }
-        let root = Root::open(base)?;
-        let found = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
-        *open = found.map(Arc::new);
+        let root = ProjectRoot::open(base)?;
+        let team = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
+        *open = team.map(Arc::new);
         Ok(open.clone())
     }
 
-    /// The team data to write: it is created if that is wanted, and that of 0.1.0 is migrated.
-    /// `held` is the default project's lock, where the caller has it.
+    /// Opens the team data to write. Migrates data of 0.1.0, and creates an empty database if
+    /// `create` is set. `held` is the default project's lock, if the caller has it.
     pub(crate) fn team_to_write(
         &self,
         create: bool,
-        held: Option<&Lock>,
+        held: Option<&ProjectLock>,
     ) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        let base = self.folders.base();
+        let base = self.folders.default_path();
+        // Data of 0.1.0 must be migrated before the first write, even without `create`.
         if !team_file::must_migrate(base) {
-            let found = self.team_to_read()?;
-            if found.is_some() || !create {
-                return Ok(found);
+            let team = self.team_to_read()?;
+            if team.is_some() || !create {
+                return Ok(team);
             }
         }
-        let root = Root::open(base)?;
-        let checkpoint = |step| reached(Step::Team(step));
-        let creation = Creation { lock_timeout: LOCK_TIMEOUT, checkpoint };
-        team_file::create(&root.dir, base, held.is_some(), &creation)?;
+        let root = ProjectRoot::open(base)?;
+        let options = CreationOptions {
+            lock_timeout: LOCK_TIMEOUT,
+            checkpoint: |step| hit_failpoint(FailPoint::Team(step)),
+        };
+        team_file::create(&root.dir, base, held.is_some(), &options)?;
         self.team_to_read()
     }
 
-    /// The team data as far as it can be recovered: that of 0.1.0 is left alone.
+    /// Opens the team data to recover interrupted commits. Data of 0.1.0 is not touched.
     fn team_to_recover(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        if team_file::exists(self.folders.base()) { self.team_to_read() } else { Ok(None) }
+        if team_file::exists(self.folders.default_path()) { self.team_to_read() } else { Ok(None) }
     }
 
-    /// Reads; with no team data, the answer is the default.
+    /// Reads from the team data; without any, returns the default value.
     fn read_team<T: Default>(
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        self.team_to_read()?.map_or_else(|| Ok(T::default()), |team| team.read(read))
+        match self.team_to_read()? {
+            Some(team) => team.read(read),
+            None => Ok(T::default()),
+        }
     }
 
-    /// Runs one statement without waiting; `None` where the database is not open yet, or busy.
+    /// Runs one statement without waiting; `None` if the database is not open yet or busy.
     fn try_read_team<T>(
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> Option<StoreResult<T>> {
         let team = self.team.open.try_read().ok()?.as_ref().map(Arc::clone)?;
-        team.is_stored().then(|| team.try_read(read)).flatten()
+        // Data of 0.1.0 in memory may be outdated.
+        if team.is_stored() { team.try_read(read) } else { None }
     }
 
-    /// Writes, if there is team data.
+    /// Writes to the team data; without any, returns the default value.
     fn update_team<T: Default>(
         &self,
         write: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        self.team_to_write(false, None)?.map_or_else(|| Ok(T::default()), |team| team.write(write))
+        match self.team_to_write(false, None)? {
+            Some(team) => team.write(write),
+            None => Ok(T::default()),
+        }
     }
 
-    /// Writes, and creates the database where there is none.
+    /// Writes to the team data, and creates the database if needed.
     fn write_team(
         &self,
-        held: Option<&Lock>,
+        held: Option<&ProjectLock>,
         write: impl FnOnce(&TeamConnection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
         match self.team_to_write(true, held)? {
             Some(team) => team.write(write),
-            None => Err(refused(LOCAL, "went away while it was written; try again")),
+            None => Err(refused(LOCAL_STATE_DIR, "was removed during the write; try again")),
         }
     }
 
-    /// Recovers what killed processes left, when the store is opened. What can't be recovered now,
-    /// such as on a read-only disk, waits for the next time.
+    /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk,
+    /// are logged; the next start tries again.
     pub(crate) fn recover_team(&self) {
-        if let Err(error) = pending_audit::recover_all(self, now()) {
-            tracing::warn!(%error, "an interrupted commit stays open in the audit");
+        if let Err(error) = pending_audit::recover_all(self, current_time()) {
+            tracing::warn!(%error, "the audit could not recover an interrupted commit");
         }
     }
 
-    /// The same for one project, whose lock is held.
-    pub(crate) fn recover_project(&self, project: &ProjectKey, lock: &Lock) {
-        let tree = Tree::new(&lock.root, &self.layout);
-        // Failures are in the log.
-        let _ = pending_audit::recover(self, project, &tree, now(), (false, lock));
+    /// Recovers the interrupted commits of one project.
+    pub(crate) fn recover_project(&self, project: &ProjectKey, lock: &ProjectLock) {
+        let tree = ProjectTree::new(&lock.root, &self.layout);
+        // Logs its own failures.
+        let _ = pending_audit::recover(self, project, &tree, current_time(), false, lock);
     }
 
-    /// Rejects a key that was used. The project's lock is held.
+    /// Rejects a commit whose idempotency key was used. The caller holds the project's lock.
     pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
-        let Some(once) = &context.idempotency_key else { return Ok(()) };
-        let found = self.read_team(|connection| pending::find_confirmed(connection, &once.key))?;
-        context.check_idempotency(found)
+        let Some(idempotency) = &context.idempotency_key else { return Ok(()) };
+        let record =
+            self.read_team(|connection| pending::find_confirmed(connection, &idempotency.key))?;
+        context.check_idempotency(record)
     }
 
-    /// Rejects a place that has users or rows, before it is filled.
+    /// Rejects an import if there are users or audit rows.
     pub(crate) fn check_no_team(&self) -> StoreResult<()> {
         let archive::IdentityRecords { users, tokens } = self.all_identities()?;
-        let found = if !users.is_empty() || !tokens.is_empty() {
+        let content = if !users.is_empty() || !tokens.is_empty() {
             "users"
         } else if self.read_team(audit::newest)?.number > 0 {
-            "rows of an audit"
+            "audit rows"
         } else {
             return Ok(());
         };
-        Err(refused(LOCAL, format!("is not empty: it holds {found}. Name an empty place")))
+        Err(refused(
+            LOCAL_STATE_DIR,
+            format!("is not empty: it holds {content}. Name an empty folder"),
+        ))
     }
 
     pub(crate) fn all_identities(&self) -> StoreResult<archive::IdentityRecords> {
         self.read_team(identity::all)
     }
 
-    /// The numbers of the first and the newest row; `None` without rows.
+    /// Returns the numbers of the first and the newest audit row; `None` without rows.
     pub(crate) fn audit_span(&self) -> StoreResult<Option<(u64, u64)>> {
         self.read_team(|connection| {
             let first = audit::rows(connection, 0, 1, usize::MAX)?;
@@ -176,24 +191,24 @@ impl Shared {
         })
     }
 
-    /// The next rows of a copy, from this number to that one.
+    /// Reads the next audit rows of a copy, from `from` to at most `to`.
     pub(crate) fn copied_rows(&self, from: u64, to: u64) -> StoreResult<Vec<AuditRow>> {
-        let read = |connection: &_| audit::rows(connection, from, COPY_BATCH, usize::MAX);
-        let mut rows = self.read_team(read)?;
+        let mut rows = self
+            .read_team(|connection| audit::rows(connection, from, COPY_BATCH_ROWS, usize::MAX))?;
         rows.retain(|row| row.number <= to);
         if rows.first().is_some_and(|row| row.number != from) {
-            return Err(refused(LOCAL, "lost old audit rows while they were read; try again"));
+            return Err(refused(LOCAL_STATE_DIR, "lost old audit rows during the copy; try again"));
         }
         Ok(rows)
     }
 
-    /// Inserts users, tokens and sealed rows of an archive. Rejects rows if another process
-    /// appended one in the meantime.
+    /// Inserts users, tokens and audit rows of an archive. Rejects the rows if another process
+    /// appended one since the import began.
     pub(crate) fn import_team(
         &self,
         identities: &archive::IdentityRecords,
         rows: &[AuditRow],
-        lock: &Lock,
+        lock: &ProjectLock,
     ) -> StoreResult<()> {
         let has_identities = !identities.users.is_empty() || !identities.tokens.is_empty();
         if !has_identities && rows.is_empty() {
@@ -204,22 +219,25 @@ impl Shared {
                 identity::put_all(connection, identities)?;
             }
             let newest = audit::newest(connection)?.number;
+            // Rows of two chains can't be joined.
             if newest > 0 && rows.first().is_some_and(|first| first.number != newest + 1) {
-                let reason = "got audit rows from another process while it was being filled; stop \
-                              the servers that use this place, remove what was copied and copy \
-                              again";
-                return Err(refused(LOCAL, reason).into());
+                let reason = "got audit rows from another process during the copy; stop the \
+                              servers that use this folder, remove what was copied and copy again";
+                return Err(refused(LOCAL_STATE_DIR, reason).into());
             }
-            rows.iter().try_for_each(|row| audit::put(connection, row))
+            for row in rows {
+                audit::put(connection, row)?;
+            }
+            Ok(())
         })
     }
 }
 
 impl FsStore {
-    /// Moves the team data of 0.1.0 into `team.db`, if that was not done yet.
+    /// Migrates the team data of 0.1.0 to `team.db`, unless that was done before.
     pub fn migrate_team(&self) -> StoreResult<()> {
-        self.shared.team_to_write(false, None)?;
-        self.shared.recover_team();
+        self.inner.team_to_write(false, None)?;
+        self.inner.recover_team();
         Ok(())
     }
 
@@ -227,7 +245,7 @@ impl FsStore {
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError> + Send + 'static,
     ) -> StoreResult<T> {
-        self.blocking(move |shared| shared.read_team(read)).await
+        self.run_blocking(move |store| store.read_team(read)).await
     }
 }
 
@@ -242,16 +260,16 @@ impl IdentityRepository for FsStore {
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        let owner = |connection: &_| identity::owner(connection, id);
-        if let Some(found) = self.shared.try_read_team(owner) {
-            return found;
+        let owner = self.inner.try_read_team(|connection| identity::owner(connection, id));
+        if let Some(owner) = owner {
+            return owner;
         }
         let id = id.clone();
         self.read_team(move |connection| identity::owner(connection, &id)).await
     }
 
     async fn epoch(&self) -> StoreResult<u64> {
-        match self.shared.try_read_team(identity::epoch) {
+        match self.inner.try_read_team(identity::epoch) {
             Some(epoch) => epoch,
             None => self.read_team(identity::epoch).await,
         }
@@ -259,33 +277,35 @@ impl IdentityRepository for FsStore {
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
         let lock = self.lock(&ProjectKey::default()).await?;
-        let write = move |shared: &Shared| {
-            shared.write_team(Some(&lock), |connection| identity::commit(connection, commit))
-        };
-        self.blocking(write).await
+        self.run_blocking(move |store| {
+            store.write_team(Some(&lock), |connection| identity::commit(connection, commit))
+        })
+        .await
     }
 
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
         if uses.is_empty() {
             return Ok(());
         }
-        let write = move |connection: &_| identity::record_uses(connection, &uses);
-        self.blocking(move |shared| shared.update_team(write)).await
+        self.run_blocking(move |store| {
+            store.update_team(|connection| identity::record_uses(connection, &uses))
+        })
+        .await
     }
 }
 
 #[async_trait]
 impl AuditLog for FsStore {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        if entries.is_empty() {
+    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        if events.is_empty() {
             return Ok(());
         }
-        let record = move |shared: &Shared| {
-            // A copy of another audit may be about to come.
-            shared.check_complete(&ProjectKey::default())?;
-            shared.write_team(None, |connection| audit::append(connection, entries).map(drop))
-        };
-        self.blocking(record).await
+        self.run_blocking(move |store| {
+            // An import may be about to insert the rows of another audit log.
+            store.check_complete(&ProjectKey::default())?;
+            store.write_team(None, |connection| audit::append(connection, events).map(drop))
+        })
+        .await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
@@ -297,19 +317,19 @@ impl AuditLog for FsStore {
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        let prune = move |shared: &Shared| {
+        self.run_blocking(move |store| {
             let mut removed = 0;
             loop {
-                let step = |connection: &_| audit::prune(connection, older_than, now);
-                let pruned = shared.update_team(step)?;
+                let pruned =
+                    store.update_team(|connection| audit::prune(connection, older_than, now))?;
                 pruned.warn_once();
                 removed += pruned.removed as u64;
                 if pruned.removed < audit::PRUNE_LIMIT {
                     return Ok(removed);
                 }
             }
-        };
-        self.blocking(prune).await
+        })
+        .await
     }
 }
 
@@ -320,22 +340,28 @@ impl IdempotencyStore for FsStore {
         self.read_team(move |connection| pending::find_confirmed(connection, &key)).await
     }
 
-    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
-        if answer.len() > MAX_RESPONSE {
-            tracing::warn!(bytes = answer.len(), "a response is too large to be stored");
+    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+        if response.len() > MAX_RESPONSE_BYTES {
+            tracing::warn!(bytes = response.len(), "a response is too large to be stored");
             return Ok(());
         }
         let key = key.to_owned();
-        let save = move |connection: &_| idempotency::save_response(connection, &key, &answer);
-        self.blocking(move |shared| shared.update_team(save)).await
+        self.run_blocking(move |store| {
+            store.update_team(|connection| idempotency::save_response(connection, &key, &response))
+        })
+        .await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        let expire = move |shared: &Shared| {
-            let step = |connection: &_| idempotency::expire(connection, before);
-            while shared.update_team(step)? == idempotency::EXPIRE_LIMIT {}
-            Ok(())
-        };
-        self.blocking(expire).await
+        self.run_blocking(move |store| {
+            loop {
+                let expired =
+                    store.update_team(|connection| idempotency::expire(connection, before))?;
+                if expired < idempotency::EXPIRE_LIMIT {
+                    return Ok(());
+                }
+            }
+        })
+        .await
     }
 }

@@ -1,8 +1,8 @@
-//! Commits that are audited or happen once: the row, the record and an intent are on disk before
-//! the files change.
+//! Write-ahead intents: the audit row and the idempotency record of a commit are stored before its
+//! files change, then confirmed or rolled back.
 //!
-//! A process that dies in between leaves the intent. The next owner of the project's lock compares
-//! the documents: if all still have their old versions, the commit is rolled back.
+//! A process that dies in between leaves the intent. The next holder of the project's lock compares
+//! the documents: if all still have their old versions, it rolls the commit back.
 
 use std::sync::Arc;
 
@@ -12,160 +12,183 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::team_file::PLACE;
+use reqlore_local_state::team_file::DISPLAY_PATH;
 use reqlore_sqlite_team::pending::{self, PendingCommit};
 use reqlore_sqlite_team::team_database::TeamDatabase;
 
 use crate::error::not_written;
-use crate::failpoint::{Step, reached};
-use crate::layout::Tree;
-use crate::lock::Lock;
-use crate::shared::Shared;
-use crate::stage_and_swap::Found;
+use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::layout::ProjectTree;
+use crate::lock::ProjectLock;
+use crate::stage_and_swap::LoadedDocument;
+use crate::store_inner::StoreInner;
 
-/// The parts of a commit besides its documents.
+/// A commit's audit event and idempotency record, and their intent once it is stored.
 pub(crate) struct AuditedCommit<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) store: &'a StoreInner,
     pub(crate) project: &'a ProjectKey,
     pub(crate) event: Option<AuditEvent>,
     pub(crate) record: Option<(String, IdempotencyRecord)>,
-    pub(crate) at: Timestamp,
+    pub(crate) time: Timestamp,
     pub(crate) intent: Option<(Arc<TeamDatabase>, PendingCommit)>,
 }
 
 impl AuditedCommit<'_> {
-    /// Stores the row, the record and the intent, durably.
-    pub(crate) fn prepare(&mut self, lock: &Lock) -> StoreResult<()> {
+    /// Stores the audit row, the idempotency record and the intent, durably.
+    pub(crate) fn prepare(&mut self, lock: &ProjectLock) -> StoreResult<()> {
         if self.event.is_none() && self.record.is_none() {
             return Ok(());
         }
         let held = self.project.is_default().then_some(lock);
-        let Some(team) = self.shared.team_to_write(true, held)? else { return Ok(()) };
+        let Some(team) = self.store.team_to_write(true, held)? else { return Ok(()) };
         let (event, record) = (self.event.take(), self.record.take());
         let intent = team.write(|connection| {
-            pending::prepare(connection, self.project, event, record.as_ref(), self.at)
+            pending::prepare(connection, self.project, event, record.as_ref(), self.time)
         })?;
         self.intent = Some((team, intent));
-        step(Step::Prepared)
+        failpoint(FailPoint::Prepared)
     }
 
-    /// The files were replaced. If this fails, the next writer finds out by the documents.
+    /// Deletes the intent after the files changed. If this fails, the next writer confirms it,
+    /// because it finds the new documents.
     pub(crate) fn confirm(self) {
         let Some((team, intent)) = self.intent else { return };
+        // Unsynced: after a power cut the next writer confirms the intent again.
         let confirmed = team.write_unsynced(|connection| pending::confirm(connection, &intent));
-        if let Err(error) = confirmed.and_then(|()| step(Step::Confirmed)) {
-            tracing::warn!(%error, "an intent of the audit was not deleted");
+        if let Err(error) = confirmed.and_then(|()| failpoint(FailPoint::Confirmed)) {
+            tracing::warn!(%error, "the intent of a finished commit was not deleted");
         }
     }
 
-    /// The files were put back. If this fails, the next writer rolls back before it writes.
+    /// Rolls back the row and the record after the files were put back. If this fails, the next
+    /// writer does it.
     pub(crate) fn roll_back(self) -> StoreResult<()> {
         let Some((team, intent)) = self.intent else { return Ok(()) };
-        // The documents can't tell it any more: an editor may have saved.
+        // Recovery can't rely on the documents alone: an editor may have changed one since.
         let marked = team.write_unsynced(|connection| pending::mark_withdrawn(connection, &intent));
-        let done = marked.and_then(|()| roll_back(&team, &intent, self.at));
-        done.inspect_err(|error| {
-            tracing::error!(%error, "the audit row of a failed change is not taken back yet");
-        })
+        let rolled_back = marked.and_then(|()| roll_back(&team, &intent, self.time));
+        if let Err(error) = &rolled_back {
+            tracing::error!(%error, "the audit row of a failed commit is not rolled back yet");
+        }
+        rolled_back
     }
 }
 
-fn step(step: Step) -> StoreResult<()> {
-    reached(step).map_err(|error| not_written(PLACE, "write it", error))
+fn failpoint(step: FailPoint) -> StoreResult<()> {
+    hit_failpoint(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
 }
 
-fn roll_back(team: &TeamDatabase, intent: &PendingCommit, at: Timestamp) -> StoreResult<()> {
-    step(Step::RollingBack)?;
-    team.write(|connection| pending::roll_back(connection, intent, at))?;
-    step(Step::RolledBack)
+fn roll_back(team: &TeamDatabase, intent: &PendingCommit, time: Timestamp) -> StoreResult<()> {
+    failpoint(FailPoint::RollingBack)?;
+    team.write(|connection| pending::roll_back(connection, intent, time))?;
+    failpoint(FailPoint::RolledBack)
 }
 
-/// Decides the intents of a project, under its lock. Callers that write no audit row and no key
-/// (`needed`) are not stopped by team data that can't be used.
+/// Decides the intents of a project under its lock. Errors are returned only if `is_recorded`:
+/// other commits don't depend on the team data.
 pub(crate) fn recover(
-    shared: &Shared,
+    store: &StoreInner,
     project: &ProjectKey,
-    tree: &Tree<'_>,
-    at: Timestamp,
-    (needed, lock): (bool, &Lock),
+    tree: &ProjectTree<'_>,
+    time: Timestamp,
+    is_recorded: bool,
+    lock: &ProjectLock,
 ) -> StoreResult<()> {
     let held = project.is_default().then_some(lock);
-    let recovered = || match shared.team_to_write(false, held)? {
-        Some(team) => recover_project(&team, project, tree, at),
+    let team = store.team_to_write(false, held);
+    let recovered = team.and_then(|team| match team {
+        Some(team) => recover_project(&team, project, tree, time),
         None => Ok(()),
-    };
-    recovered().or_else(|error| {
-        if needed {
-            return Err(error);
+    });
+    match recovered {
+        Err(error) if !is_recorded => {
+            tracing::warn!(%error, "the audit could not recover an interrupted commit");
+            Ok(())
         }
-        tracing::warn!(%error, "an interrupted commit stays open in the audit");
-        Ok(())
-    })
+        recovered => recovered,
+    }
 }
 
 fn recover_project(
     team: &TeamDatabase,
     project: &ProjectKey,
-    tree: &Tree<'_>,
-    at: Timestamp,
+    tree: &ProjectTree<'_>,
+    time: Timestamp,
 ) -> StoreResult<()> {
     for intent in team.read(|connection| pending::of_project(connection, project))? {
         let targets = team.read(|connection| pending::targets(connection, &intent))?;
+        // A withdrawn intent is rolled back without comparing documents.
         if !intent.withdrawn && was_applied(tree, &targets)? {
             team.write_unsynced(|connection| pending::confirm(connection, &intent))?;
         } else {
-            roll_back(team, &intent, at)?;
+            roll_back(team, &intent, time)?;
         }
     }
     Ok(())
 }
 
-/// Decides the intents of all projects whose lock is free; the others are decided by its owner.
-pub(crate) fn recover_all(shared: &Shared, at: Timestamp) -> StoreResult<()> {
-    let Some(team) = shared.team_to_recover()? else { return Ok(()) };
+/// Decides the intents of all projects whose lock is free. The lock's holder decides the others.
+pub(crate) fn recover_all(store: &StoreInner, time: Timestamp) -> StoreResult<()> {
+    let Some(team) = store.team_to_recover()? else { return Ok(()) };
     for project in team.read(pending::projects)? {
-        let recovered = || -> StoreResult<()> {
-            let lock = shared.locks.try_lock(&project, shared.path(&project))?;
-            let Some(lock) = lock else { return Ok(()) };
-            recover_project(&team, &project, &Tree::new(&lock.root, &shared.layout), at)
-        };
         // One project does not stop the others.
-        if let Err(error) = recovered() {
-            tracing::warn!(%project, %error, "an interrupted commit stays open in the audit");
+        if let Err(error) = try_recover_project(store, &team, &project, time) {
+            tracing::warn!(%project, %error, "the audit could not recover an interrupted commit");
         }
     }
     Ok(())
+}
+
+fn try_recover_project(
+    store: &StoreInner,
+    team: &TeamDatabase,
+    project: &ProjectKey,
+    time: Timestamp,
+) -> StoreResult<()> {
+    let lock = store.locks.try_lock(project, store.project_path(project))?;
+    let Some(lock) = lock else { return Ok(()) };
+    recover_project(team, project, &ProjectTree::new(&lock.root, &store.layout), time)
 }
 
 /// True if any of the changed documents no longer has its old version.
-fn was_applied(tree: &Tree<'_>, targets: &[AuditTarget]) -> StoreResult<bool> {
-    let mut changed = targets.iter().filter(|target| target.is_changed()).peekable();
-    if changed.peek().is_none() {
-        return Ok(true);
-    }
-    for target in changed {
-        let Some(id) = document(&target.name) else { return Ok(true) };
-        if Found::read(tree, &id)?.map(|found| found.document.version) != target.before {
+fn was_applied(tree: &ProjectTree<'_>, targets: &[AuditTarget]) -> StoreResult<bool> {
+    let mut has_changes = false;
+    for target in targets {
+        if !target.is_changed() {
+            continue;
+        }
+        has_changes = true;
+        let Some(id) = target_document(&target.name) else { return Ok(true) };
+        let loaded = LoadedDocument::read(tree, &id)?;
+        if loaded.map(|loaded| loaded.document.version) != target.before {
             return Ok(true);
         }
     }
-    Ok(false)
+    // Without changed documents nothing was left to apply.
+    Ok(!has_changes)
 }
 
-/// The document that a target names.
-fn document(name: &str) -> Option<DocumentId> {
-    let stem = name.rsplit_once('/').map_or(name, |(_, file)| file);
-    let stem = stem.strip_suffix(".md").unwrap_or(stem);
+/// Returns the document that an audit target names.
+fn target_document(name: &str) -> Option<DocumentId> {
+    let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
+    let stem = file.strip_suffix(".md").unwrap_or(file);
     let entity = name.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));
     let section = name.strip_prefix("section ");
-    let candidates = DocumentKind::ALL.into_iter().filter_map(|kind| match kind {
-        DocumentKind::Instructions => Some(DocumentId::instructions()),
-        DocumentKind::Docsets => Some(DocumentId::docsets()),
-        DocumentKind::Section => section.map(DocumentId::section),
-        DocumentKind::Entity => entity.map(DocumentId::entity),
-        DocumentKind::Item(_) | DocumentKind::Deleted => {
-            Some(DocumentId { kind, name: stem.to_owned() })
+    for kind in DocumentKind::ALL {
+        let id = match kind {
+            DocumentKind::Instructions => Some(DocumentId::instructions()),
+            DocumentKind::Docsets => Some(DocumentId::docsets()),
+            DocumentKind::Section => section.map(DocumentId::section),
+            DocumentKind::Entity => entity.map(DocumentId::entity),
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
+                Some(DocumentId { kind, name: stem.to_owned() })
+            }
+        };
+        if let Some(id) = id
+            && id.to_string() == name
+        {
+            return Some(id);
         }
-    });
-    candidates.into_iter().find(|id| id.to_string() == name)
+    }
+    None
 }

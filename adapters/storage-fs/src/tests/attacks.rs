@@ -1,4 +1,4 @@
-//! Sections: names, links, odd files, and other programs in the same folder.
+//! Sections: names, links, unusual files, and other programs in the same folder.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -12,14 +12,12 @@ use super::{
 };
 use crate::{Config, FsStore};
 
-/// A project with a requirements directory.
 fn project() -> Project {
     let project = Project::new();
     project.write(Path::new(DIRECTORY).join("AGENTS.md"), "# Agents\n");
     project
 }
 
-/// A file of the requirements directory.
 fn file(project: &Project, name: &str) -> PathBuf {
     project.path(DIRECTORY).join(name)
 }
@@ -29,7 +27,7 @@ async fn sections(store: &FsStore) -> usize {
 }
 
 #[tokio::test]
-async fn a_section_that_is_a_link_is_never_followed() {
+async fn section_link_is_never_followed() {
     let project = project();
     let secret = project.outside.path().join("secret");
     fs::write(&secret, "secret").unwrap();
@@ -48,7 +46,7 @@ async fn a_section_that_is_a_link_is_never_followed() {
 }
 
 #[tokio::test]
-async fn a_folder_that_leads_outside_is_refused_and_one_inside_is_followed() {
+async fn requirements_dir_link_is_followed_only_inside_root() {
     let project = project();
     let id = DocumentId::section("a");
     fs::rename(project.path(DIRECTORY), project.path("moved")).unwrap();
@@ -70,7 +68,7 @@ async fn a_folder_that_leads_outside_is_refused_and_one_inside_is_followed() {
 
 // S1: T.3.5
 #[tokio::test]
-async fn agents_may_be_a_link_to_a_file_inside_which_is_then_not_a_section() {
+async fn agents_md_link_target_is_not_a_section() {
     let project = project();
     let agents = file(&project, "AGENTS.md");
     fs::rename(&agents, file(&project, "CLAUDE.md")).unwrap();
@@ -89,9 +87,9 @@ async fn agents_may_be_a_link_to_a_file_inside_which_is_then_not_a_section() {
     project.write("script.sh", "");
     for (target, kind) in [
         (secret.to_str().unwrap(), "outside"),
-        ("nothing", "nothing"),
+        ("nothing", "missing"),
         ("../../../.git/hooks/pre-commit", "hidden"),
-        ("../../../script.sh", "no markdown"),
+        ("../../../script.sh", "not Markdown"),
     ] {
         fs::remove_file(&agents).unwrap();
         symlink(target, &agents).unwrap();
@@ -102,18 +100,18 @@ async fn agents_may_be_a_link_to_a_file_inside_which_is_then_not_a_section() {
 }
 
 #[tokio::test]
-async fn a_file_that_a_program_is_still_saving_in_place_is_not_replaced() {
+async fn partially_saved_file_is_not_replaced() {
     let project = project();
-    for half in [&b""[..], b"**1.** \xd0"] {
-        fs::write(file(&project, "a.md"), half).unwrap();
+    for partial in [&b""[..], b"**1.** \xd0"] {
+        fs::write(file(&project, "a.md"), partial).unwrap();
         let busy = put(&project.store(), &DocumentId::section("a"), "x").await;
         assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
-        assert_eq!(fs::read(file(&project, "a.md")).unwrap(), half);
+        assert_eq!(fs::read(file(&project, "a.md")).unwrap(), partial);
     }
 }
 
 #[tokio::test]
-async fn a_folder_that_another_process_keeps_locked_is_busy_and_reads_go_on() {
+async fn locked_folder_rejects_writes_and_allows_reads() {
     let project = project();
     let (store, id) = (project.store(), DocumentId::section("a"));
     // Projects with different roots may share the requirements directory and its lock.
@@ -129,7 +127,7 @@ async fn a_folder_that_another_process_keeps_locked_is_busy_and_reads_go_on() {
 
 // S1: T.3.1
 #[tokio::test]
-async fn a_file_in_the_way_of_the_first_directory_leads_to_the_next() {
+async fn requirements_search_skips_candidate_blocked_by_file() {
     let project = Project::new();
     project.write("docs/development", "");
     project.write("docs/dev/req/AGENTS.md", "found");
@@ -138,7 +136,7 @@ async fn a_file_in_the_way_of_the_first_directory_leads_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_folder_or_a_pipe_is_refused_without_waiting_for_it() {
+async fn section_folder_or_pipe_is_rejected_without_blocking() {
     let project = project();
     fs::create_dir(file(&project, "folder.md")).unwrap();
     make_pipe(file(&project, "pipe.md"));
@@ -150,7 +148,7 @@ async fn a_folder_or_a_pipe_is_refused_without_waiting_for_it() {
 }
 
 #[tokio::test]
-async fn a_file_beyond_the_limit_is_named_with_the_limit_and_harms_no_other() {
+async fn oversized_file_error_names_limit_and_affects_no_other() {
     let project = project();
     let big = DocumentId::section("big");
     fs::write(file(&project, "big.md"), vec![b'x'; 8 << 20]).unwrap();
@@ -162,7 +160,7 @@ async fn a_file_beyond_the_limit_is_named_with_the_limit_and_harms_no_other() {
 }
 
 #[tokio::test]
-async fn a_write_keeps_the_mode_refuses_a_hard_link_and_leaves_nothing_behind() {
+async fn write_keeps_mode_and_rejects_hard_link() {
     let project = project();
     let (store, id, path) = (project.store(), DocumentId::section("a"), file(&project, "a.md"));
     let twin = project.outside.path().join("twin");
@@ -179,7 +177,7 @@ async fn a_write_keeps_the_mode_refuses_a_hard_link_and_leaves_nothing_behind() 
 }
 
 #[tokio::test]
-async fn leftovers_of_a_killed_process_are_not_listed_and_go_with_the_next_write() {
+async fn stale_temp_files_are_hidden_and_removed_by_next_write() {
     let project = project();
     for name in
         [".reqlore-0123456789abcdef.tmp", ".reqlore-mine.tmp", ".hidden.md", "a\n# forged\n.md"]
@@ -189,19 +187,19 @@ async fn leftovers_of_a_killed_process_are_not_listed_and_go_with_the_next_write
     let store = project.store();
     assert_eq!(sections(&store).await, 0);
     put(&store, &DocumentId::section("a"), "x").await.unwrap();
-    let left = [".hidden.md", ".reqlore-mine.tmp", "AGENTS.md", "a\n# forged\n.md", "a.md"];
-    assert_eq!(names(project.path(DIRECTORY)), left);
+    let remaining = [".hidden.md", ".reqlore-mine.tmp", "AGENTS.md", "a\n# forged\n.md", "a.md"];
+    assert_eq!(names(project.path(DIRECTORY)), remaining);
 }
 
 #[tokio::test]
-async fn files_that_change_underneath_are_seen_at_the_next_call() {
+async fn external_change_is_visible_to_next_call() {
     let project = project();
     let (store, id) = (project.store(), DocumentId::section("a"));
     put(&store, &id, "# One\n").await.unwrap();
     let title = || async {
         let page =
             store.find(&PROJECT(), &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
-        page.metadata.into_iter().next().and_then(|head| head.title.clone())
+        page.metadata.into_iter().next().and_then(|metadata| metadata.title.clone())
     };
     assert_eq!(title().await.as_deref(), Some("One"));
     fs::write(file(&project, "a.md"), "# Two\n").unwrap();
@@ -213,7 +211,7 @@ async fn files_that_change_underneath_are_seen_at_the_next_call() {
 
 // S1: T.3.1, T.3.2, G.3.1, C.1
 #[tokio::test]
-async fn the_requirements_directory_is_searched_in_the_order_of_the_specification() {
+async fn requirements_dir_search_follows_specified_order() {
     let id = DocumentId::instructions();
     let open = |project: &Project, named: Option<&str>| {
         let requirements_directory = named.map(str::to_owned);
@@ -235,7 +233,7 @@ async fn the_requirements_directory_is_searched_in_the_order_of_the_specificatio
 }
 
 #[test]
-fn a_requirements_directory_outside_is_refused_by_the_name_of_its_variable() {
+fn outside_requirements_dir_error_names_its_variable() {
     let check = |path: &str| {
         let requirements_directory = Some(path.to_owned());
         Config { requirements_directory, ..config(Path::new("/")) }.check()

@@ -1,4 +1,4 @@
-//! Items on disk: odd files and links in their folders, and the numbers that were given.
+//! Items on disk: unusual files and links in their folders, and item numbers.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,15 +34,15 @@ fn requirement(name: &str) -> DocumentId {
     item(ItemKind::Requirement, name)
 }
 
-async fn heads(store: &FsStore, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
+async fn all_metadata(store: &FsStore, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
     store.find(&PROJECT(), &DocumentFilter::all(kind)).await.unwrap().metadata
 }
 
 async fn listed(store: &FsStore, kind: DocumentKind) -> Vec<String> {
-    heads(store, kind).await.iter().map(|head| head.id.name.clone()).collect()
+    all_metadata(store, kind).await.iter().map(|metadata| metadata.id.name.clone()).collect()
 }
 
-/// Commits with the next free number, which is returned.
+/// Commits with the next free number and returns it.
 async fn with_number(
     store: &FsStore,
     changes: impl Fn(u32) -> Vec<DocumentChange> + Send + 'static,
@@ -67,13 +67,13 @@ async fn create(store: &FsStore) -> u32 {
     with_number(store, changes).await
 }
 
-/// The next free number, which stays free.
-async fn free(store: &FsStore) -> u32 {
+/// Returns the next free number without using it.
+async fn next_number(store: &FsStore) -> u32 {
     with_number(store, |_| Vec::new()).await
 }
 
 #[tokio::test]
-async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
+async fn item_listing_includes_visible_files_with_diagnostics() {
     let project = Project::new();
     let large = vec![b'x'; 10 << 20];
     for (path, body) in [
@@ -90,7 +90,7 @@ async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
         write(&project, path, body);
     }
     let store = project.store();
-    let found = heads(&store, REQ).await;
+    let found = all_metadata(&store, REQ).await;
     let expected = [
         ("README", "no reference"),
         ("REQ-001", ""),
@@ -98,10 +98,10 @@ async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
         ("REQ-003", "8 MiB"),
     ];
     assert_eq!(found.len(), expected.len());
-    for (head, (name, part)) in found.iter().zip(expected) {
-        let fault = head.fault.as_ref().map_or("", |fault| fault.message.as_str());
-        assert_eq!((&*head.id.name, fault.is_empty()), (name, part.is_empty()), "{fault}");
-        assert!(fault.contains(part) && head.item.is_some(), "{name}: {fault}");
+    for (metadata, (name, part)) in found.iter().zip(expected) {
+        let message = metadata.fault.as_ref().map_or("", |diagnostic| diagnostic.message.as_str());
+        assert_eq!((&*metadata.id.name, message.is_empty()), (name, part.is_empty()), "{message}");
+        assert!(message.contains(part) && metadata.item.is_some(), "{name}: {message}");
     }
     for name in ["deeper/REQ-009", ".hidden", "", "..", "../epics/x", "x\0", &"x".repeat(300)] {
         let id = requirement(name);
@@ -111,7 +111,7 @@ async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
 }
 
 #[tokio::test]
-async fn links_and_pipes_among_items_are_listed_with_a_fault_and_never_followed() {
+async fn item_links_and_pipes_are_listed_but_never_followed() {
     let project = Project::new();
     let secret = project.outside.path().join("secret.md");
     fs::write(&secret, "secret").unwrap();
@@ -121,10 +121,11 @@ async fn links_and_pipes_among_items_are_listed_with_a_fault_and_never_followed(
     make_pipe(path(&project, "requirements/REQ-004.md"));
     write(&project, "requirements/two\nlines.md", TEXT);
     let store = project.store();
-    let found = heads(&store, REQ).await;
-    let faulty = found.iter().filter(|head| head.fault.is_some()).map(|head| &*head.id.name);
+    let found = all_metadata(&store, REQ).await;
+    let invalid =
+        found.iter().filter(|metadata| metadata.fault.is_some()).map(|metadata| &*metadata.id.name);
     let expected = ["REQ-002", "REQ-003", "REQ-004", "two\nlines"];
-    assert_eq!(faulty.collect::<Vec<_>>(), expected);
+    assert_eq!(invalid.collect::<Vec<_>>(), expected);
     for name in &expected[..3] {
         check_refused(get(&store, &requirement(name)).await, name, "");
         check_refused(put(&store, &requirement(name), "x").await, name, "");
@@ -133,7 +134,7 @@ async fn links_and_pipes_among_items_are_listed_with_a_fault_and_never_followed(
     for part in [
         "4 entries can't be copied",
         "REQ-002.md: is a symbolic link",
-        "REQ-004.md: is no regular file",
+        "REQ-004.md: is not a regular file",
         "two\\nlines",
     ] {
         assert!(refused.contains(part), "{refused}");
@@ -142,7 +143,7 @@ async fn links_and_pipes_among_items_are_listed_with_a_fault_and_never_followed(
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_a_kind_s_folder_holds_no_items() {
+async fn kind_folder_link_holds_no_items() {
     for is_inside in [false, true] {
         let project = Project::new();
         let elsewhere = project.outside.path().join("elsewhere");
@@ -161,7 +162,7 @@ async fn a_link_in_the_place_of_a_kind_s_folder_holds_no_items() {
 }
 
 #[tokio::test]
-async fn a_backlog_behind_a_link_is_refused_and_the_rest_of_the_project_works() {
+async fn backlog_link_outside_root_affects_no_other_area() {
     for (link, below) in [(BACKLOG, ""), (".reqlore", "backlog")] {
         let project = Project::new();
         let elsewhere = project.outside.path().join("elsewhere");
@@ -183,19 +184,19 @@ async fn a_backlog_behind_a_link_is_refused_and_the_rest_of_the_project_works() 
 }
 
 #[tokio::test]
-async fn numbers_of_other_processes_and_of_people_are_seen() {
+async fn next_number_respects_other_processes_and_users() {
     let project = Project::new();
-    let (ours, theirs) = (project.store(), project.store());
-    assert_eq!(create(&ours).await, 1);
-    assert_eq!(create(&theirs).await, 2);
-    assert_eq!(create(&ours).await, 3);
+    let (one, other) = (project.store(), project.store());
+    assert_eq!(create(&one).await, 1);
+    assert_eq!(create(&other).await, 2);
+    assert_eq!(create(&one).await, 3);
     write(&project, "requirements/REQ-500.md", TEXT);
     write(&project, "deleted/REQ-600.md", TEXT);
-    assert_eq!(create(&theirs).await, 601);
+    assert_eq!(create(&other).await, 601);
 }
 
 #[tokio::test]
-async fn the_number_of_a_newest_file_that_a_user_removed_is_kept() {
+async fn removed_newest_item_does_not_free_its_number() {
     let project = Project::new();
     for _ in 0..7 {
         create(&project.store()).await;
@@ -206,7 +207,7 @@ async fn the_number_of_a_newest_file_that_a_user_removed_is_kept() {
     assert_eq!(rest, "REQ 7\n");
     fs::remove_dir_all(path(&project, "")).unwrap();
     assert_eq!(create(&project.store()).await, 8);
-    // Each line is read by itself, and those that are damaged are ignored.
+    // Damaged lines are ignored; the other ones are valid.
     for (text, next) in [
         ("REQ 20\nEP 3\n", 21),
         ("REQ\nREQ x\nXX 5\nREQ 99999999999\nREQ -1\nREQ 1000000001\n\u{0}\n", 22),
@@ -218,7 +219,7 @@ async fn the_number_of_a_newest_file_that_a_user_removed_is_kept() {
 }
 
 #[tokio::test]
-async fn the_file_of_numbers_is_never_written_through_a_link() {
+async fn high_water_marks_are_never_written_through_link() {
     let project = Project::new();
     let secret = project.outside.path().join("secret");
     fs::write(&secret, "secret").unwrap();
@@ -240,36 +241,36 @@ async fn the_file_of_numbers_is_never_written_through_a_link() {
 }
 
 #[tokio::test]
-async fn leftovers_of_another_process_after_our_last_write_go_with_the_next_one() {
+async fn stale_temp_file_of_other_process_is_removed_later() {
     let project = Project::new();
     let store = project.store();
     create(&store).await;
-    let left = "requirements/.reqlore-0123456789abcdef.tmp";
-    write(&project, left, "half");
-    // Both writes may have come within one tick of the clock.
+    let temp_file = "requirements/.reqlore-0123456789abcdef.tmp";
+    write(&project, temp_file, "partial");
+    // Both writes may have the same modification time.
     let folder = fs::File::open(path(&project, "requirements")).unwrap();
     folder.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     create(&store).await;
-    assert!(!path(&project, left).try_exists().unwrap());
+    assert!(!path(&project, temp_file).try_exists().unwrap());
 }
 
-/// The last number of all is taken only while a file has it: it would leave none for other items.
+/// The limit is a valid mark only while a file has it: otherwise no other item could get a number.
 #[tokio::test]
-async fn a_typo_in_a_number_ends_no_kind_once_it_is_corrected() {
+async fn mistyped_last_number_is_released_when_corrected() {
     let project = Project::new();
     let store = project.store();
     assert_eq!(create(&store).await, 1);
     let typo = "requirements/REQ-1000000000.md";
     write(&project, typo, TEXT);
-    assert_eq!(free(&store).await, 1_000_000_001);
+    assert_eq!(next_number(&store).await, 1_000_000_001);
     put(&store, &requirement("REQ-1000000000"), "---\ntitle: Ours\n---\n").await.unwrap();
     put(&store, &item(ItemKind::Epic, "EP-003"), TEXT).await.unwrap();
-    assert_eq!(free(&store).await, 1_000_000_001);
+    assert_eq!(next_number(&store).await, 1_000_000_001);
     fs::remove_file(path(&project, typo)).unwrap();
     assert_eq!(create(&store).await, 2);
     assert!(project.read(MARKS).unwrap().ends_with("\nEP 3\nREQ 2\n"));
     write(&project, "deleted/REQ-1000000000.md", TEXT);
-    assert_eq!(free(&project.store()).await, 1_000_000_001);
+    assert_eq!(next_number(&project.store()).await, 1_000_000_001);
     fs::remove_dir_all(path(&project, "deleted")).unwrap();
     assert_eq!(create(&project.store()).await, 3);
     let kept = project.read(MARKS).unwrap();
@@ -279,22 +280,22 @@ async fn a_typo_in_a_number_ends_no_kind_once_it_is_corrected() {
 }
 
 #[tokio::test]
-async fn numbers_of_a_clone_and_of_no_commit_are_not_kept() {
-    let (theirs, project) = (Project::new(), Project::new());
-    write(&theirs, "requirements/REQ-900.md", TEXT);
-    create(&theirs.store()).await;
-    for text in [theirs.read(MARKS).unwrap(), "REQ 900\n".to_owned()] {
+async fn high_water_marks_of_clone_are_ignored() {
+    let (original, project) = (Project::new(), Project::new());
+    write(&original, "requirements/REQ-900.md", TEXT);
+    create(&original.store()).await;
+    for text in [original.read(MARKS).unwrap(), "REQ 900\n".to_owned()] {
         project.write(MARKS, text);
-        assert_eq!(free(&project.store()).await, 1);
+        assert_eq!(next_number(&project.store()).await, 1);
     }
     write(&project, "requirements/REQ-500.md", TEXT);
     put(&project.store(), &requirement("REQ-001"), TEXT).await.unwrap();
-    assert_eq!(free(&project.store()).await, 501);
+    assert_eq!(next_number(&project.store()).await, 501);
     assert!(project.read(MARKS).unwrap().ends_with("\nREQ 1\n"));
 }
 
 #[tokio::test]
-async fn metadata_is_cached_for_the_next_process_unless_its_format_is_another() {
+async fn metadata_cache_is_reused_unless_format_differs() {
     let project = Project::new();
     let cache = project.outside.path().join("cache");
     let config = Config { cache: Some(cache.clone()), ..config(&project.root) };

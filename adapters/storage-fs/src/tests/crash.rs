@@ -1,4 +1,4 @@
-//! Every step of every kind of commit: a process dies at it, it fails, or an editor saves there.
+//! Each step of each kind of commit: the process is killed, the step fails, or an editor saves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,20 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use super::{DIRECTORY, LOCAL, PROJECT, Project, commit, config, files, item, order, run_child};
+use super::{
+    DIRECTORY, LOCAL, PROJECT, Project, child_argument, commit, config, files, item, run_child,
+};
 use crate::FsStore;
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, EXCHANGES, clear_plan, plan};
 
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// A commit of documents, with the contents before and after.
+/// A commit of documents with their contents before and after it.
 pub(super) struct Operation {
     name: &'static str,
     documents: Vec<(DocumentId, Option<&'static str>, Option<&'static str>)>,
-    /// It has an audit row and an idempotency key.
+    /// The commit has an audit row and an idempotency key.
     is_audited: bool,
 }
 
@@ -73,7 +75,7 @@ pub(super) fn audited() -> WriteContext {
     WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
 }
 
-/// The same commit under the key of all tests.
+/// The commit with the idempotency key of all tests.
 pub(super) fn with_key(commit: CommitRequest) -> CommitRequest {
     let once = Some(IdempotencyKey { key: KEY.to_owned(), request: "r".to_owned() });
     CommitRequest { context: WriteContext { idempotency_key: once, ..audited() }, ..commit }
@@ -92,33 +94,42 @@ impl Operation {
         project
     }
 
-    /// The steps that it reaches.
-    fn steps(&self) -> Vec<Step> {
-        let mut steps = vec![Step::Locked, Step::Read, Step::Decided];
-        steps.extend([Step::TempCreated, Step::TempWritten, Step::TempSynced]);
+    /// The failpoints that the operation hits.
+    fn steps(&self) -> Vec<FailPoint> {
+        let mut steps = vec![FailPoint::Locked, FailPoint::Read, FailPoint::Decided];
+        steps.extend([FailPoint::TempCreated, FailPoint::TempWritten, FailPoint::TempSynced]);
         if self.is_audited {
-            steps.push(Step::Prepared);
+            steps.push(FailPoint::Prepared);
         }
         if self.has_journal() {
-            steps.extend([Step::JournalBegun, Step::JournalWritten, Step::JournalSynced]);
+            steps.extend([
+                FailPoint::JournalBegun,
+                FailPoint::JournalWritten,
+                FailPoint::JournalSynced,
+            ]);
         }
-        steps.extend([Step::Exchanged, Step::Checked, Step::FolderSynced, Step::OldRemoved]);
+        steps.extend([
+            FailPoint::Exchanged,
+            FailPoint::Checked,
+            FailPoint::FolderSynced,
+            FailPoint::OldRemoved,
+        ]);
         if self.has_journal() {
-            steps.push(Step::JournalRemoved);
+            steps.push(FailPoint::JournalRemoved);
         }
         if self.is_audited {
-            steps.push(Step::Confirmed);
+            steps.push(FailPoint::Confirmed);
         }
         steps
     }
 
-    /// Each step, as often as there are documents.
-    fn cases(&self) -> Vec<(Step, usize)> {
+    /// Each step once for each document.
+    fn cases(&self) -> Vec<(FailPoint, usize)> {
         let times = |step| (0..self.documents.len()).map(move |times| (step, times));
         self.steps().into_iter().flat_map(times).collect()
     }
 
-    /// Several documents of their own; AGENTS.md can be derived.
+    /// True for several documents, not counting AGENTS.md, which is derived.
     fn has_journal(&self) -> bool {
         self.documents.iter().filter(|(id, ..)| id.kind != DocumentKind::Instructions).count() > 1
     }
@@ -149,33 +160,34 @@ impl Operation {
         self.documents.iter().map(|(id, ..)| read(id)).collect()
     }
 
-    /// The contents that the next process sees.
-    pub(super) fn seen(&self, project: &Project) -> Vec<Option<String>> {
+    /// The contents that a new process reads.
+    pub(super) fn read_by_new_process(&self, project: &Project) -> Vec<Option<String>> {
         let ids: Vec<DocumentId> = self.documents.iter().map(|(id, ..)| id.clone()).collect();
         let found = block_on(project.store().get(&PROJECT(), &ids)).unwrap();
         let text = |body: Bytes| String::from_utf8(body.to_vec()).unwrap();
         found.into_iter().map(|found| found.map(|document| text(document.body))).collect()
     }
 
-    /// Checks that row and key are there if the change is, and that it can be made once.
-    fn check_audit(&self, project: &Project, is_made: bool, shown: &str) -> usize {
+    /// Checks that the row and the key exist if the change was made, and that it can be made once.
+    /// Returns the number of rows that were rolled back.
+    fn check_audit(&self, project: &Project, is_made: bool, case: &str) -> usize {
         let store = project.store();
         let (kept, rolled_back) = audited_changes(&chain(&store));
-        assert_eq!(kept, usize::from(is_made), "{shown}");
-        assert!(!is_made || rolled_back == 0, "{shown}");
-        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), is_made, "{shown}: key");
+        assert_eq!(kept, usize::from(is_made), "{case}");
+        assert!(!is_made || rolled_back == 0, "{case}");
+        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), is_made, "{case}: key");
         let repeated = self.run(project);
         if is_made {
-            assert!(matches!(repeated, Err(StoreError::Repeated(_))), "{shown}: {repeated:?}");
+            assert!(matches!(repeated, Err(StoreError::Repeated(_))), "{case}: {repeated:?}");
         } else {
             repeated.unwrap();
-            assert_eq!(audited_changes(&chain(&store)), (1, rolled_back), "{shown}");
+            assert_eq!(audited_changes(&chain(&store)), (1, rolled_back), "{case}");
         }
         rolled_back
     }
 }
 
-/// Commits in this very thread, where failpoints are planned.
+/// Commits in this thread, because failpoints are planned for each thread.
 pub(super) fn commit_here(root: &Path, commit: CommitRequest) -> StoreResult<CommitResult> {
     commit_to(&FsStore::new(&config(root)), &ProjectKey::default(), commit)
 }
@@ -185,12 +197,12 @@ pub(super) fn commit_to(
     project: &ProjectKey,
     commit: CommitRequest,
 ) -> StoreResult<CommitResult> {
-    let shared = &store.shared;
-    let lock = shared.locks.try_lock(project, shared.path(project)).unwrap().unwrap();
-    crate::commit::run(shared, project, commit, &lock)
+    let store = &store.inner;
+    let lock = store.locks.try_lock(project, store.project_path(project)).unwrap().unwrap();
+    crate::commit::run_commit(store, project, commit, &lock)
 }
 
-/// All rows of a complete chain.
+/// Reads all audit rows and verifies their chain.
 pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
     let rows = block_on(store.rows(1, usize::MAX)).unwrap();
     let mut verifier = ChainVerifier::default();
@@ -199,7 +211,7 @@ pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
     rows
 }
 
-/// The number of rows of changes that are valid, and of those that were rolled back.
+/// The number of valid rows of changes, and of rows that were rolled back.
 pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
     let is_change = |event: &AuditEvent| {
         let mut targets = event.targets.iter();
@@ -219,7 +231,7 @@ pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
     (changes.len() - rolled_back.len(), rolled_back.len())
 }
 
-fn leftovers(project: &Project) -> Vec<PathBuf> {
+fn temp_files(project: &Project) -> Vec<PathBuf> {
     let is_temp = |path: &PathBuf| path.extension().is_some_and(|end| end == "tmp");
     files(&project.root).into_iter().filter(is_temp).collect()
 }
@@ -228,45 +240,45 @@ pub(super) fn has_journal(project: &Project) -> bool {
     project.has(Path::new(LOCAL).join("journal"))
 }
 
-/// The process that dies: does nothing unless a parent orders it.
+/// The child process of [`run_and_die`]; does nothing in an ordinary test run.
 #[test]
-fn child_that_dies() {
-    let Some(order) = order() else { return };
-    let [root, name, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
-    let operation = operations().into_iter().find(|known| known.name == name).unwrap();
+fn killed_child_process() {
+    let Some(argument) = child_argument() else { return };
+    let [root, name, step, times] = argument.split('|').collect::<Vec<_>>()[..] else { return };
+    let operation = operations().into_iter().find(|candidate| candidate.name == name).unwrap();
     let project = Project { outside: tempfile::tempdir().unwrap(), root: root.into() };
-    match operation.steps().into_iter().find(|known| format!("{known:?}") == step) {
+    match operation.steps().into_iter().find(|candidate| format!("{candidate:?}") == step) {
         Some(step) => plan(step, times.parse().unwrap(), Act::Abort),
-        None => overtake(&project, Act::Abort),
+        None => plan_overtaking_save(&project, Act::Abort),
     }
     operation.run(&project).unwrap();
 }
 
-/// Runs an operation in another process that dies at a step. True if it survives.
+/// Runs an operation in another process that is killed at a step. True if it survives.
 pub(super) fn run_and_die(
     operation: &Operation,
     project: &Project,
-    step: Step,
+    step: FailPoint,
     times: usize,
 ) -> bool {
-    let order = format!("{}|{}|{step:?}|{times}", project.root.display(), operation.name);
-    run_child("", "crash::child_that_dies", &order).status.success()
+    let argument = format!("{}|{}|{step:?}|{times}", project.root.display(), operation.name);
+    run_child("", "crash::killed_child_process", &argument).status.success()
 }
 
-/// Plans that an editor saves the first epic in between, and that the roll-back then ends so.
-pub(super) fn overtake(project: &Project, act: Act) {
+/// Plans that an editor saves the first epic during the commit, and then `act` at the rollback.
+pub(super) fn plan_overtaking_save(project: &Project, act: Act) {
     let path = project.path(".reqlore/backlog/epics/EP-001.md");
-    let overtake = move || {
+    let save_and_plan = move || {
         save(&path);
-        plan(Step::RollingBack, 0, act);
+        plan(FailPoint::RollingBack, 0, act);
     };
-    plan(Step::Prepared, 0, Act::Run(Box::new(overtake)));
+    plan(FailPoint::Prepared, 0, Act::Run(Box::new(save_and_plan)));
 }
 
 // S5: 4.5
 #[test]
-fn a_process_that_dies_at_any_step_leaves_all_old_or_all_new() {
-    // One after another: a process that is being started has a copy of the locks for a moment.
+fn commit_killed_at_any_step_is_all_or_nothing() {
+    // Not in parallel: a process that is being started holds a copy of the locks for a moment.
     for operation in operations() {
         check_deaths(&operation);
     }
@@ -274,99 +286,101 @@ fn a_process_that_dies_at_any_step_leaves_all_old_or_all_new() {
 
 fn check_deaths(operation: &Operation) {
     let (before, after) = (operation.before(), operation.after());
-    let (mut half, mut old, mut new, mut rolled_back) = (0, 0, 0, 0);
+    let (mut partial, mut old, mut new, mut rolled_back) = (0, 0, 0, 0);
     for (step, times) in operation.cases() {
         let project = operation.prepare();
-        let lived = run_and_die(operation, &project, step, times);
-        let left = operation.on_disk(&project);
-        half += usize::from(left != before && left != after);
+        let has_survived = run_and_die(operation, &project, step, times);
+        let on_disk_after = operation.on_disk(&project);
+        partial += usize::from(on_disk_after != before && on_disk_after != after);
         FsStore::open(&config(&project.root)).unwrap();
-        let found = operation.seen(&project);
-        let shown = format!("{} {step:?} x{times}: {left:?}", operation.name);
-        assert_eq!(operation.on_disk(&project), found, "{shown}");
-        assert!(!has_journal(&project), "{shown}");
-        assert!(!lived || (times > 0 && found == after), "{shown}");
-        let mut each = found.iter().zip(before.iter().zip(&after));
-        let is_each = each.all(|(found, (before, after))| found == before || found == after);
-        let is_all = found == before || found == after;
-        assert!(is_all || (is_each && !operation.has_journal()), "{shown}: {found:?}");
+        let found = operation.read_by_new_process(&project);
+        let case = format!("{} {step:?} x{times}: {on_disk_after:?}", operation.name);
+        assert_eq!(operation.on_disk(&project), found, "{case}");
+        assert!(!has_journal(&project), "{case}");
+        assert!(!has_survived || (times > 0 && found == after), "{case}");
+        let mut versions = found.iter().zip(before.iter().zip(&after));
+        let is_old_or_new =
+            versions.all(|(found, (before, after))| found == before || found == after);
+        let is_complete = found == before || found == after;
+        assert!(is_complete || (is_old_or_new && !operation.has_journal()), "{case}: {found:?}");
         old += usize::from(found == before);
         new += usize::from(found == after);
         if operation.is_audited {
-            rolled_back += operation.check_audit(&project, found == after, &shown);
+            rolled_back += operation.check_audit(&project, found == after, &case);
         } else {
             operation.run(&project).unwrap();
         }
-        assert_eq!(operation.on_disk(&project), after, "{shown}");
-        // A repeated commit writes nothing, so it removes nothing.
+        assert_eq!(operation.on_disk(&project), after, "{case}");
+        // A replayed commit writes nothing, so it removes no temporary files.
         let is_repeated = operation.is_audited && found == after;
-        assert!(is_repeated || leftovers(&project).is_empty(), "{shown}");
+        assert!(is_repeated || temp_files(&project).is_empty(), "{case}");
     }
-    let counts = format!("{}: {half} half, {old} old, {new} new", operation.name);
-    assert!(old > 2 && new > 2 && (half > 0 || operation.documents.len() == 1), "{counts}");
+    let counts = format!("{}: {partial} partial, {old} old, {new} new", operation.name);
+    assert!(old > 2 && new > 2 && (partial > 0 || operation.documents.len() == 1), "{counts}");
     assert!(rolled_back > 0 || !operation.is_audited, "{counts}");
 }
 
 // S1: T.3.3
 #[test]
-fn a_step_that_fails_leaves_everything_as_it_was() {
+fn commit_failing_at_any_step_changes_nothing() {
     for operation in operations() {
         for (step, times) in operation.cases() {
             let project = operation.prepare();
             plan(step, times, Act::Fail);
             let outcome = operation.run(&project);
             clear_plan();
-            let shown = format!("{} {step:?} x{times}: {outcome:?}", operation.name);
+            let case = format!("{} {step:?} x{times}: {outcome:?}", operation.name);
             let expected = if outcome.is_ok() { operation.after() } else { operation.before() };
-            assert_eq!(operation.on_disk(&project), expected, "{shown}");
-            assert!(!has_journal(&project), "{shown}");
-            assert_eq!(leftovers(&project), [] as [PathBuf; 0], "{shown}");
+            assert_eq!(operation.on_disk(&project), expected, "{case}");
+            assert!(!has_journal(&project), "{case}");
+            assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{case}");
             if let Err(error) = &outcome {
-                assert!(error.to_string().contains("Nothing was written"), "{shown}");
+                assert!(error.to_string().contains("Nothing was written"), "{case}");
             }
-            // A sync that is left out is a step that is not reached.
+            // A missing sync shows here, because its failpoint is not hit.
             if times == 0 {
-                let is_after = [Step::OldRemoved, Step::JournalRemoved, Step::Confirmed];
-                assert_eq!(outcome.is_ok(), is_after.contains(&step), "{shown}");
+                let is_after =
+                    [FailPoint::OldRemoved, FailPoint::JournalRemoved, FailPoint::Confirmed];
+                assert_eq!(outcome.is_ok(), is_after.contains(&step), "{case}");
             }
             if operation.is_audited {
-                operation.check_audit(&project, outcome.is_ok(), &shown);
+                operation.check_audit(&project, outcome.is_ok(), &case);
             }
         }
     }
 }
 
 #[test]
-fn a_file_system_that_cannot_exchange_names_loses_nothing_either() {
+fn commit_without_exchange_support_loses_nothing() {
     EXCHANGES.set(false);
-    a_step_that_fails_leaves_everything_as_it_was();
-    an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing();
-    a_link_saved_in_between_is_put_back_and_left();
+    commit_failing_at_any_step_changes_nothing();
+    editor_save_at_any_step_is_detected_and_kept();
+    link_saved_during_commit_is_restored();
 }
 
-/// An editor that saves by renaming.
+/// Saves like an editor that renames a new file.
 pub(super) fn save(path: &Path) {
     fs::write(path.with_extension("swp"), "edited").unwrap();
     fs::rename(path.with_extension("swp"), path).unwrap();
 }
 
-/// An editor that truncates and writes.
+/// Saves like an editor that truncates and writes.
 fn save_in_place(path: &Path) {
     fs::write(path, "edited").unwrap();
 }
 
-/// An editor that saves a file that is refused.
+/// Saves a link, which the store rejects.
 fn save_a_link(path: &Path) {
     std::os::unix::fs::symlink("elsewhere", path.with_extension("swp")).unwrap();
     fs::rename(path.with_extension("swp"), path).unwrap();
 }
 
-fn plan_save(project: &Project, step: Step, save: fn(&Path)) {
+fn plan_save(project: &Project, step: FailPoint, save: fn(&Path)) {
     let path = project.path(DIRECTORY).join("a.md");
     plan(step, 0, Act::Run(Box::new(move || save(&path))));
 }
 
-/// Decides on the content of `a.md`.
+/// Commits the section `a` with a body that depends on its old one.
 fn commit_section(
     project: &Project,
     mut decide: impl FnMut(Option<&Bytes>) -> String + Send + 'static,
@@ -381,9 +395,9 @@ fn commit_section(
 }
 
 #[test]
-fn an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing() {
+fn editor_save_at_any_step_is_detected_and_kept() {
     for operation in &operations()[..2] {
-        for step in operation.steps().into_iter().filter(|step| *step != Step::OldRemoved) {
+        for step in operation.steps().into_iter().filter(|step| *step != FailPoint::OldRemoved) {
             for save in [save, save_in_place] {
                 let project = operation.prepare();
                 plan_save(&project, step, save);
@@ -394,27 +408,27 @@ fn an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing() {
                 };
                 commit_section(&project, append).unwrap();
                 let found = project.read(Path::new(DIRECTORY).join("a.md"));
-                let shown = format!("{} {step:?}", operation.name);
-                assert_eq!(found.as_deref(), Some("edited + ours"), "{shown}");
-                assert_eq!(leftovers(&project), [] as [PathBuf; 0], "{shown}");
+                let case = format!("{} {step:?}", operation.name);
+                assert_eq!(found.as_deref(), Some("edited + ours"), "{case}");
+                assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{case}");
             }
         }
     }
 }
 
 #[test]
-fn a_link_saved_in_between_is_put_back_and_left() {
+fn link_saved_during_commit_is_restored() {
     let operation = &operations()[1];
     let project = operation.prepare();
-    plan_save(&project, Step::TempSynced, save_a_link);
+    plan_save(&project, FailPoint::TempSynced, save_a_link);
     let outcome = operation.run(&project);
     assert!(matches!(outcome, Err(StoreError::Refused { .. })), "{outcome:?}");
     assert!(project.path(DIRECTORY).join("a.md").is_symlink());
-    assert_eq!(leftovers(&project), [] as [PathBuf; 0]);
+    assert_eq!(temp_files(&project), [] as [PathBuf; 0]);
 }
 
 #[test]
-fn an_editor_that_never_stops_wins_and_the_caller_learns_that_nothing_was_written() {
+fn repeated_editor_saves_make_commit_busy() {
     let project = operations()[1].prepare();
     let path = project.path(DIRECTORY).join("a.md");
     let edited = path.clone();
@@ -426,5 +440,5 @@ fn an_editor_that_never_stops_wins_and_the_caller_learns_that_nothing_was_writte
     });
     assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
     assert_eq!(fs::read_to_string(path).unwrap(), "saved 3");
-    assert_eq!(leftovers(&project), [] as [PathBuf; 0]);
+    assert_eq!(temp_files(&project), [] as [PathBuf; 0]);
 }

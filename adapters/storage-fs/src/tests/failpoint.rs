@@ -1,24 +1,24 @@
-//! Plans what happens at a step of this thread.
+//! Plans the behavior of one failpoint of this thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 
-use super::Step;
+use super::FailPoint;
 
-/// The event at the n-th time (from 0) that a step is reached.
+/// The planned behavior when a failpoint is hit for the n-th time, from 0.
 pub(crate) enum Act {
     Abort,
     Fail,
-    /// Runs in the middle of the commit, as a program that takes no locks would.
+    /// Runs during the commit, like another program that takes no locks.
     Run(Box<dyn FnOnce()>),
 }
 
 thread_local! {
     pub(crate) static EXCHANGES: Cell<bool> = const { Cell::new(true) };
-    static PLAN: RefCell<Option<(Step, usize, Act)>> = const { RefCell::new(None) };
+    static PLAN: RefCell<Option<(FailPoint, usize, Act)>> = const { RefCell::new(None) };
 }
 
-pub(crate) fn plan(step: Step, times: usize, act: Act) {
+pub(crate) fn plan(step: FailPoint, times: usize, act: Act) {
     PLAN.set(Some((step, times, act)));
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn clear_plan() {
     PLAN.take();
 }
 
-pub(crate) fn reached(step: Step) -> io::Result<()> {
+pub(crate) fn hit_failpoint(step: FailPoint) -> io::Result<()> {
     let is_due = PLAN.with_borrow_mut(|plan| match plan {
         Some((at, times, _)) if *at == step => {
             let is_due = *times == 0;

@@ -1,4 +1,4 @@
-//! After any edits on disk, a store with everything cached answers as a new one.
+//! Compares a store that caches everything with a new store, after random edits on disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use reqlore_domain::ports::documents::{
     Revision, StoreResult,
 };
 
-use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
+use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
 use super::{PROJECT, Project, commit};
 use crate::FsStore;
-use crate::layout::{Area, Layout, Root, Tree};
-use crate::metadata_index::Catalog;
-use crate::read::{Content, Stamp, read_once};
-use crate::walk;
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::list_files;
+use crate::metadata_index::MetadataIndex;
+use crate::read_file::{FileContent, FileStamp, read_once};
 
 #[derive(Debug, Clone)]
-enum Ask {
+enum Call {
     Changes(Refresh),
     Find,
     Backlinks,
@@ -33,29 +33,29 @@ enum Ask {
 #[derive(Debug, Clone)]
 enum Step {
     Edit(Edit),
-    /// By which of the two stores.
-    Ask(usize, Ask),
+    /// The index of the store, and the call.
+    Call(usize, Call),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ask = prop_oneof![
-        6 => Just(Ask::Changes(Refresh::Incremental)),
-        1 => Just(Ask::Changes(Refresh::Full)),
-        3 => Just(Ask::Find),
-        2 => Just(Ask::Backlinks),
-        3 => Just(Ask::Get),
-        1 => (files(), 0..TEXTS.len()).prop_map(|(file, text)| Ask::Put(file, text)),
-        1 => files().prop_map(Ask::Delete),
-        1 => Just(Ask::Reopen),
+    let call = prop_oneof![
+        6 => Just(Call::Changes(Refresh::Incremental)),
+        1 => Just(Call::Changes(Refresh::Full)),
+        3 => Just(Call::Find),
+        2 => Just(Call::Backlinks),
+        3 => Just(Call::Get),
+        1 => (files(), 0..TEXTS.len()).prop_map(|(file, text)| Call::Put(file, text)),
+        1 => files().prop_map(Call::Delete),
+        1 => Just(Call::Reopen),
     ];
     let step = prop_oneof![
         edits().prop_map(Step::Edit),
-        (0..2_usize, ask).prop_map(|(store, ask)| Step::Ask(store, ask)),
+        (0..2_usize, call).prop_map(|(store, call)| Step::Call(store, call)),
     ];
     prop::collection::vec(step, 1..50)
 }
 
-/// All ids that any step may make.
+/// All documents that any step may create.
 fn ids(disk: &Disk) -> Vec<DocumentId> {
     let all = (0..FOLDERS).flat_map(|folder| (0..FILES - 1).map(move |file| (folder, file)));
     let mut ids: Vec<DocumentId> = all.map(|file| disk.id(file)).collect();
@@ -65,13 +65,13 @@ fn ids(disk: &Disk) -> Vec<DocumentId> {
     ids
 }
 
-type Heads = BTreeMap<DocumentId, Arc<DocumentMeta>>;
+type MetadataById = BTreeMap<DocumentId, Arc<DocumentMeta>>;
 
-async fn find(store: &FsStore, kinds: &[DocumentKind]) -> StoreResult<Heads> {
-    let mut all = Heads::new();
+async fn find(store: &FsStore, kinds: &[DocumentKind]) -> StoreResult<MetadataById> {
+    let mut all = MetadataById::new();
     for kind in kinds {
         let page = store.find(&PROJECT(), &DocumentFilter::all(*kind)).await?;
-        all.extend(page.metadata.into_iter().map(|head| (head.id.clone(), head)));
+        all.extend(page.metadata.into_iter().map(|metadata| (metadata.id.clone(), metadata)));
     }
     Ok(all)
 }
@@ -84,36 +84,36 @@ async fn backlinks(
     store.backlinks(&PROJECT(), &BacklinkQuery { kinds: kinds.to_vec(), targets }).await
 }
 
-/// A store, and a copy of the metadata that follows its changes.
+/// A store, and a copy of its metadata that is updated by its change sets.
 struct Reader {
     store: FsStore,
-    known: BTreeMap<DocumentKind, (Revision, Heads)>,
+    copy: BTreeMap<DocumentKind, (Revision, MetadataById)>,
 }
 
 impl Reader {
     fn new(disk: &Disk) -> Self {
-        Self { store: FsStore::new(&disk.config(true)), known: BTreeMap::new() }
+        Self { store: FsStore::new(&disk.config(true)), copy: BTreeMap::new() }
     }
 
-    /// Compares the store with a new one, which read everything from disk.
-    async fn ask(&mut self, disk: &Disk, ask: &Ask) -> TestCaseResult {
+    /// Compares a call on the store with the same call on a new one, which reads everything.
+    async fn call(&mut self, disk: &Disk, call: &Call) -> TestCaseResult {
         let kinds = disk.kinds();
         let new = FsStore::new(&disk.config(false));
-        match ask {
-            Ask::Changes(refresh) => {
+        match call {
+            Call::Changes(refresh) => {
                 for kind in kinds {
                     self.changes(*kind, disk, *refresh).await?;
                 }
             }
-            Ask::Find => {
+            Call::Find => {
                 let (found, fresh) = (find(&self.store, kinds).await, find(&new, kinds).await);
                 prop_assert_eq!(found.ok(), fresh.ok());
             }
-            Ask::Backlinks => {
+            Call::Backlinks => {
                 let found = backlinks(&self.store, kinds).await;
                 prop_assert_eq!(found.ok(), backlinks(&new, kinds).await.ok());
             }
-            Ask::Get => {
+            Call::Get => {
                 for id in ids(disk) {
                     let versions = self.store.versions(&PROJECT(), std::slice::from_ref(&id)).await;
                     let (ours, theirs) = (get(&self.store, &id).await, get(&new, &id).await);
@@ -122,13 +122,13 @@ impl Reader {
                     prop_assert_eq!(versions.ok(), expected, "{}", id);
                 }
             }
-            Ask::Put(file, text) => {
+            Call::Put(file, text) => {
                 acknowledge(&self.store, DocumentChange::put(disk.id(*file), TEXTS[*text])).await?;
             }
-            Ask::Delete(file) => {
+            Call::Delete(file) => {
                 acknowledge(&self.store, DocumentChange::Delete { id: disk.id(*file) }).await?;
             }
-            Ask::Reopen => *self = Self::new(disk),
+            Call::Reopen => *self = Self::new(disk),
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Reader {
         disk: &Disk,
         refresh: Refresh,
     ) -> TestCaseResult {
-        let (since, known) = self.known.entry(kind).or_default();
+        let (since, copy) = self.copy.entry(kind).or_default();
         let changes = self.store.changes(&PROJECT(), kind, *since, refresh).await;
         let fresh = find(&FsStore::new(&disk.config(false)), &[kind]).await;
         let (Ok(changes), Ok(fresh)) = (&changes, &fresh) else {
@@ -151,13 +151,13 @@ impl Reader {
         if let ChangeSet::Since { ids, .. } = changes {
             for id in ids {
                 match fresh.get(id) {
-                    Some(head) => known.insert(id.clone(), Arc::clone(head)),
-                    None => known.remove(id),
+                    Some(metadata) => copy.insert(id.clone(), Arc::clone(metadata)),
+                    None => copy.remove(id),
                 };
             }
-            prop_assert_eq!(&*known, fresh);
+            prop_assert_eq!(&*copy, fresh);
         }
-        known.clone_from(fresh);
+        copy.clone_from(fresh);
         Ok(())
     }
 }
@@ -167,7 +167,7 @@ async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {
     found.ok().map(|found| found.into_iter().next().flatten())
 }
 
-/// A commit that was acknowledged is on disk.
+/// Checks that an acknowledged commit is on disk.
 async fn acknowledge(store: &FsStore, change: DocumentChange) -> TestCaseResult {
     let (id, version) = (change.id().clone(), change.version());
     if store.commit(&PROJECT(), commit(vec![change])).await.is_ok() {
@@ -177,7 +177,7 @@ async fn acknowledge(store: &FsStore, change: DocumentChange) -> TestCaseResult 
     Ok(())
 }
 
-fn play(area: Area, steps: &[Step]) -> TestCaseResult {
+fn play(area: DocumentArea, steps: &[Step]) -> TestCaseResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let disk = Disk::new(area);
@@ -185,12 +185,12 @@ fn play(area: Area, steps: &[Step]) -> TestCaseResult {
         for step in steps {
             match step {
                 Step::Edit(edit) => disk.apply(edit),
-                Step::Ask(store, ask) => readers[*store].ask(&disk, ask).await?,
+                Step::Call(store, call) => readers[*store].call(&disk, call).await?,
             }
         }
         for reader in &mut readers {
-            reader.ask(&disk, &Ask::Changes(Refresh::Incremental)).await?;
-            reader.ask(&disk, &Ask::Find).await?;
+            reader.call(&disk, &Call::Changes(Refresh::Incremental)).await?;
+            reader.call(&disk, &Call::Find).await?;
         }
         Ok(())
     })
@@ -200,35 +200,36 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
-    fn whatever_happens_on_disk_is_seen_by_the_next_call(steps in steps()) {
-        play(Area::Knowledge, &steps)?;
+    fn random_knowledge_edits_are_visible_to_next_call(steps in steps()) {
+        play(DocumentArea::Knowledge, &steps)?;
     }
 
     #[test]
-    fn whatever_happens_to_items_is_seen_by_the_next_call(steps in steps()) {
-        play(Area::Backlog, &steps)?;
+    fn random_backlog_edits_are_visible_to_next_call(steps in steps()) {
+        play(DocumentArea::Backlog, &steps)?;
     }
 }
 
 #[test]
-fn a_cached_body_is_returned_only_for_the_same_stamp() {
-    let (project, id, layout) = (Project::new(), DocumentId::section("a"), Layout::new(None));
+fn cached_body_is_returned_only_for_same_stamp() {
+    let (project, id, layout) =
+        (Project::new(), DocumentId::section("a"), RequirementsLayout::new(None));
     project.write(project.file(&DocumentId::instructions()), "# Agents");
     project.write(project.file(&id), "old");
-    let root = Root::open(&project.root).unwrap();
-    let place = Tree::new(&root, &layout).place(&id).unwrap().unwrap();
-    let content = read_once(&place).unwrap().unwrap();
-    let stamp = Stamp::of(&content.metadata);
-    let mut catalog = Catalog::default();
-    // A file this new is not trusted by its stamp alone.
-    catalog.document(&id, &content);
-    assert_eq!(catalog.cached(&id, stamp), None);
-    let settled = Content { settled: true, ..content };
+    let root = ProjectRoot::open(&project.root).unwrap();
+    let location = ProjectTree::new(&root, &layout).locate(&id).unwrap().unwrap();
+    let content = read_once(&location).unwrap().unwrap();
+    let stamp = FileStamp::from_metadata(&content.metadata);
+    let mut index = MetadataIndex::default();
+    // The stamp of a new file is not reliable.
+    index.record_read(&id, &content);
+    assert_eq!(index.cached_document(&id, stamp), None);
+    let reliable = FileContent { is_stamp_reliable: true, ..content };
     for _ in 0..2 {
-        catalog.document(&id, &settled);
+        index.record_read(&id, &reliable);
     }
-    assert_eq!(catalog.cached(&id, stamp).unwrap().body, "old");
+    assert_eq!(index.cached_document(&id, stamp).unwrap().body, "old");
     project.write(project.file(&id), "newer");
-    let changed = walk::stamp(&place.dir, &place.name).unwrap();
-    assert_eq!(catalog.cached(&id, changed), None);
+    let changed = list_files::stat_file(&location.dir, &location.name).unwrap();
+    assert_eq!(index.cached_document(&id, changed), None);
 }

@@ -1,5 +1,5 @@
-//! Journals that are torn, copied, forged or blocked, and `.reqlore/local` as a repository may
-//! bring it along.
+//! Journals that are damaged, copied, forged or blocked, and a `.reqlore/local` that came with a
+//! repository.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,16 +16,16 @@ use super::{
     LOCAL, PROJECT, Project, check_refused, commit, config, get, item, make_pipe, names, put,
 };
 use crate::FsStore;
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, clear_plan, plan};
 use crate::journal;
-use crate::layout::{Layout, Root, Tree};
-use crate::stage_and_swap::Found;
+use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::stage_and_swap::LoadedDocument;
 
 const JOURNAL: &str = ".reqlore/local/journal";
 const STORIES: &str = ".reqlore/backlog/stories";
 
-/// Two requirements are deleted, and a story is replaced.
+/// Deletes two requirements and replaces a story.
 fn operation() -> Operation {
     operations().swap_remove(3)
 }
@@ -38,17 +38,17 @@ fn puts(ids: &[DocumentId]) -> Vec<DocumentChange> {
     ids.iter().map(|id| DocumentChange::put(id.clone(), "new")).collect()
 }
 
-/// Leaves the journal of a process that died right before the first exchange.
+/// Writes the journal of a process that was killed right before the first exchange.
 fn interrupt(project: &Project, changes: &[DocumentChange]) {
-    let root = Root::open(&project.root).unwrap();
-    let layout = Layout::new(None);
-    let tree = Tree::new(&root, &layout);
-    let found = |id: &DocumentId| Found::read(&tree, id).ok().flatten();
+    let root = ProjectRoot::open(&project.root).unwrap();
+    let layout = RequirementsLayout::new(None);
+    let tree = ProjectTree::new(&root, &layout);
+    let found = |id: &DocumentId| LoadedDocument::read(&tree, id).ok().flatten();
     let base = changes.iter().map(|change| (change.id().clone(), found(change.id()))).collect();
     journal::write(&root, &base, changes).unwrap();
 }
 
-/// An operation that was interrupted.
+/// An interrupted operation and its project.
 fn interrupted() -> (Operation, Project) {
     let operation = operation();
     let project = operation.prepare();
@@ -61,7 +61,7 @@ fn texts(bodies: [Option<&str>; 3]) -> Vec<Option<String>> {
 }
 
 #[test]
-fn a_commit_of_one_document_writes_no_journal() {
+fn single_document_commit_writes_no_journal() {
     let epic = |name| item(ItemKind::Epic, name);
     let project = Project::new();
     for changes in [
@@ -75,33 +75,36 @@ fn a_commit_of_one_document_writes_no_journal() {
             DocumentChange::Delete { id: epic("EP-404") },
         ],
     ] {
-        plan(Step::JournalBegun, 0, Act::Fail);
+        plan(FailPoint::JournalBegun, 0, Act::Fail);
         commit_here(&project.root, commit(changes)).unwrap();
     }
     clear_plan();
 }
 
 #[test]
-fn documents_that_changed_since_are_left_alone() {
+fn recovery_skips_documents_edited_since() {
     let (operation, project) = interrupted();
     let [one, two, ..] = &operation.changes()[..] else { panic!() };
     fs::write(project.file(one.id()), "by hand").unwrap();
-    assert_eq!(operation.seen(&project), texts([Some("by hand"), None, Some("new")]));
+    assert_eq!(
+        operation.read_by_new_process(&project),
+        texts([Some("by hand"), None, Some("new")])
+    );
     assert!(!has_journal(&project));
-    // Also where a document already has its new state, or can't be touched.
+    // The same for a document that has its new state already, or can't be written.
     let (operation, project) = interrupted();
     fs::hard_link(project.file(two.id()), project.path("twin")).unwrap();
     fs::remove_file(project.file(one.id())).unwrap();
-    assert_eq!(operation.seen(&project), texts([None, Some("two"), Some("new")]));
+    assert_eq!(operation.read_by_new_process(&project), texts([None, Some("two"), Some("new")]));
     assert!(!has_journal(&project));
 }
 
 #[test]
-fn a_torn_journal_is_dropped_and_nothing_of_it_was_applied() {
+fn damaged_journal_is_removed_unapplied() {
     let operation = operation();
     let project = operation.prepare();
     let journal = project.path(JOURNAL);
-    // Written into the same file each time: a copy is not trusted in any case.
+    // Overwrites the same file each time, because a copy is never valid.
     let write_damaged = |damage: &dyn Fn(&mut Vec<u8>)| {
         let _ = fs::remove_file(&journal);
         interrupt(&project, &operation.changes());
@@ -113,39 +116,39 @@ fn a_torn_journal_is_dropped_and_nothing_of_it_was_applied() {
     let complete = write_damaged(&|_| ());
     for length in (0..complete).step_by(3) {
         write_damaged(&|bytes| bytes.truncate(length));
-        assert_eq!(operation.seen(&project), operation.before(), "{length} bytes");
+        assert_eq!(operation.read_by_new_process(&project), operation.before(), "{length} bytes");
         assert!(!has_journal(&project), "{length} bytes");
     }
     for at in (0..complete).step_by(3) {
         write_damaged(&|bytes| bytes[at] ^= 0x20);
-        assert_eq!(operation.seen(&project), operation.before(), "byte {at}");
+        assert_eq!(operation.read_by_new_process(&project), operation.before(), "byte {at}");
     }
     write_damaged(&|_| ());
-    assert_eq!(operation.seen(&project), operation.after());
+    assert_eq!(operation.read_by_new_process(&project), operation.after());
 }
 
 #[test]
-fn a_journal_of_a_clone_or_a_copy_is_dropped_and_nothing_of_it_is_applied() {
-    let (operation, theirs) = interrupted();
+fn copied_journal_is_removed_unapplied() {
+    let (operation, original) = interrupted();
     let project = operation.prepare();
     fs::create_dir_all(project.path(LOCAL)).unwrap();
-    let copy = || fs::copy(theirs.path(JOURNAL), project.path(JOURNAL)).unwrap();
+    let copy = || fs::copy(original.path(JOURNAL), project.path(JOURNAL)).unwrap();
     copy();
-    assert_eq!(operation.seen(&project), operation.before());
+    assert_eq!(operation.read_by_new_process(&project), operation.before());
     assert!(!has_journal(&project));
     copy();
     let other = DocumentChange::put(item(ItemKind::Epic, "EP-001"), "x");
     commit_here(&project.root, commit(vec![other])).unwrap();
     assert_eq!(operation.on_disk(&project), operation.before());
-    // The project's own is applied, also after the project was moved.
+    // The project's own journal is applied, even after the project was moved.
     let moved = Project::new();
     fs::remove_dir(&moved.root).unwrap();
-    fs::rename(&theirs.root, &moved.root).unwrap();
-    assert_eq!(operation.seen(&moved), operation.after());
+    fs::rename(&original.root, &moved.root).unwrap();
+    assert_eq!(operation.read_by_new_process(&moved), operation.after());
 }
 
 #[test]
-fn a_journal_that_came_with_a_repository_leads_nowhere_else() {
+fn forged_journal_writes_nothing_outside_its_folders() {
     let project = Project::new();
     let secret = project.outside.path().join("secret.md");
     fs::write(&secret, "secret").unwrap();
@@ -166,12 +169,12 @@ fn a_journal_that_came_with_a_repository_leads_nowhere_else() {
 }
 
 #[test]
-fn a_file_that_is_not_a_journal_is_never_followed_awaited_or_removed() {
+fn foreign_file_named_journal_is_left_alone() {
     let make: [fn(&Path); 4] = [
-        |at| symlink("../../../secret.md", at).unwrap(),
-        |at| fs::create_dir(at).unwrap(),
-        |at| make_pipe(at),
-        |at| fs::write(at, "Dear diary\n").unwrap(),
+        |path| symlink("../../../secret.md", path).unwrap(),
+        |path| fs::create_dir(path).unwrap(),
+        |path| make_pipe(path),
+        |path| fs::write(path, "Dear diary\n").unwrap(),
     ];
     for make in make {
         let project = Project::new();
@@ -195,21 +198,25 @@ fn a_file_that_is_not_a_journal_is_never_followed_awaited_or_removed() {
 }
 
 #[test]
-fn the_journal_of_a_running_process_is_left_to_it() {
+fn journal_of_running_process_is_left_to_it() {
     let operation = operation();
     let project = operation.prepare();
     let lock = fs::File::open(&project.root).unwrap();
     lock.lock().unwrap();
     interrupt(&project, &operation.changes());
-    assert_eq!(operation.seen(&project), operation.before(), "a reader does not wait");
+    assert_eq!(
+        operation.read_by_new_process(&project),
+        operation.before(),
+        "a reader does not wait"
+    );
     assert!(has_journal(&project));
     drop(lock);
-    assert_eq!(operation.seen(&project), operation.after());
+    assert_eq!(operation.read_by_new_process(&project), operation.after());
 }
 
-/// A reader that has been open for long checks it as well, before it trusts its watch.
+/// A reader checks for a journal before it relies on inotify.
 #[tokio::test]
-async fn a_reader_that_was_open_before_applies_a_journal() {
+async fn open_reader_recovers_a_journal() {
     let operation = operation();
     let project = operation.prepare();
     let store = project.store();
@@ -222,18 +229,18 @@ async fn a_reader_that_was_open_before_applies_a_journal() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_a_folder_of_ours_is_not_followed() {
-    for (link, target, theirs) in
+async fn local_state_dir_link_is_not_followed() {
+    for (link, target, linked_dir) in
         [(LOCAL, "../notes", "notes"), (".reqlore", "notes", "notes/local")]
     {
         let project = Project::new();
-        let (store, theirs) = (project.store(), project.path(theirs));
-        fs::create_dir_all(&theirs).unwrap();
+        let (store, linked_dir) = (project.store(), project.path(linked_dir));
+        fs::create_dir_all(&linked_dir).unwrap();
         let backlog = if link == LOCAL { ".reqlore/backlog" } else { "notes/backlog" };
         fs::create_dir_all(project.path(backlog)).unwrap();
         symlink(target, project.path(link)).unwrap();
-        fs::write(theirs.join("journal"), "Dear diary\n").unwrap();
-        fs::write(theirs.join("incomplete"), "a list\n").unwrap();
+        fs::write(linked_dir.join("journal"), "Dear diary\n").unwrap();
+        fs::write(linked_dir.join("incomplete"), "a list\n").unwrap();
         assert_eq!(get(&store, &story("US-001")).await.unwrap(), None, "{link}");
         FsStore::open(&config(&project.root)).unwrap();
         put(&store, &story("US-001"), "new").await.unwrap();
@@ -241,19 +248,19 @@ async fn a_link_in_the_place_of_a_folder_of_ours_is_not_followed() {
         check_refused(store.commit(&PROJECT(), two).await, link, "remove it");
         fs::remove_dir_all(project.path(backlog)).unwrap();
         check_refused(store.fill().await.map(drop), link, "remove it");
-        assert_eq!(names(&theirs), ["incomplete", "journal"], "{link}");
+        assert_eq!(names(&linked_dir), ["incomplete", "journal"], "{link}");
     }
 }
 
 #[tokio::test]
-async fn entries_that_can_never_be_written_are_dropped_and_the_others_are_written() {
+async fn recovery_skips_entries_that_can_never_be_written() {
     let project = Project::new();
     project.write(".ixchel", "a file where a folder must be");
     interrupt(&project, &puts(&[DocumentId::entity("a"), story("US-001")]));
     put(&project.store(), &story("US-002"), "new").await.unwrap();
     assert_eq!(names(project.path(STORIES)), ["US-001.md", "US-002.md"]);
     assert!(!has_journal(&project));
-    // A name that no folder can hold.
+    // A name that is too long for any file system.
     fs::remove_file(project.path(".ixchel")).unwrap();
     interrupt(&project, &puts(&[DocumentId::entity("x".repeat(300)), story("US-003")]));
     put(&project.store(), &story("US-004"), "new").await.unwrap();
@@ -261,24 +268,24 @@ async fn entries_that_can_never_be_written_are_dropped_and_the_others_are_writte
 }
 
 #[test]
-fn a_journal_that_can_not_be_applied_now_is_kept_and_the_error_names_the_way_out() {
+fn failed_recovery_keeps_journal_and_names_remedy() {
     let project = Project::new();
     interrupt(&project, &puts(&[story("US-001"), story("US-002")]));
-    plan(Step::TempCreated, 0, Act::Fail);
-    let shared = project.store().shared;
-    let lock = shared.locks.try_lock(&PROJECT(), &project.root).unwrap().unwrap();
-    let settle = || journal::settle(&shared.layout, &lock);
-    let error = settle().unwrap_err().to_string();
+    plan(FailPoint::TempCreated, 0, Act::Fail);
+    let inner = project.store().inner;
+    let lock = inner.locks.try_lock(&PROJECT(), &project.root).unwrap().unwrap();
+    let recover = || journal::recover(&inner.layout, &lock);
+    let error = recover().unwrap_err().to_string();
     assert!(error.contains("failpoint") && error.contains(&format!("remove {JOURNAL}")), "{error}");
     assert_eq!(names(project.path(LOCAL)), [".gitignore", "journal"]);
-    settle().unwrap();
+    recover().unwrap();
     assert_eq!(names(project.path(STORIES)), ["US-001.md", "US-002.md"]);
     assert_eq!(names(project.path(LOCAL)), [".gitignore"]);
 }
 
 #[test]
-fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
-    for step in [Step::FolderSynced, Step::PuttingBack] {
+fn failed_rollback_keeps_journal() {
+    for step in [FailPoint::FolderSynced, FailPoint::PuttingBack] {
         let project = Project::new();
         let ids = [story("US-001"), story("US-002")];
         let [one, two] = ids.each_ref().map(|id| project.file(id));
@@ -289,10 +296,13 @@ fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
             save(&edited);
             plan(step, 0, Act::Fail);
         };
-        plan(Step::Exchanged, 1, Act::Run(Box::new(edit_and_fail)));
+        plan(FailPoint::Exchanged, 1, Act::Run(Box::new(edit_and_fail)));
         let error = commit_here(&project.root, commit(puts(&ids))).unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{step:?}: {error:?}");
-        assert!(error.to_string().contains("read again"), "{step:?}: {error}");
+        assert!(
+            error.to_string().contains("The next call finishes the commit"),
+            "{step:?}: {error}"
+        );
         assert!(has_journal(&project), "{step:?}");
         assert!(block_on(get(&project.store(), &ids[0])).unwrap().is_some());
         assert_eq!(fs::read_to_string(&one).unwrap(), "new", "{step:?}");

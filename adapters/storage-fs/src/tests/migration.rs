@@ -1,4 +1,4 @@
-//! Team data that 0.1.0 wrote (`data_0_1`): reading it, migrating it, and dying in between.
+//! Team data of 0.1.0 (`data_0_1`): reading it, migrating it, and killed migrations.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,18 +13,17 @@ use tempfile::TempDir;
 
 use super::crash::{audited_changes, chain};
 use super::team::put_audited;
-use super::{LOCAL, PROJECT, check_refused, config, files, order, run_child};
-use crate::failpoint::Step;
+use super::{LOCAL, PROJECT, check_refused, child_argument, config, files, run_child};
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
 use crate::{FsStore, local};
 
 const KEY: &str = "fa5ad3a4f95a472a2ad859cb6a29a5ed";
 const NOTE: &str = "pending/37a8eec1ce19687d";
 const SECOND_EPIC: &str = ".reqlore/backlog/epics/EP-002-a02518.md";
-/// The row of the second epic is the fourth.
 const ROWS: usize = 6;
 
-/// A project as 0.1.0 left it.
+/// A project with data of 0.1.0.
 fn fixture() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/data_0_1");
@@ -46,34 +45,34 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes the identity of the file itself into its first line.
+/// Writes the identity of the file into its first line.
 fn seal(file: &Path, change: impl FnOnce(String) -> String) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
     let text = change(fs::read_to_string(file).unwrap());
-    let mark = "\"file\":\"";
-    let Some(start) = text.find(mark).map(|at| at + mark.len()) else { return };
+    let field = "\"file\":\"";
+    let Some(start) = text.find(field).map(|index| index + field.len()) else { return };
     let own = local::file_identity(&fs::metadata(file).unwrap());
     fs::write(file, [&text[..start], &own, &text[start + own.len()..]].concat()).unwrap();
 }
 
 #[track_caller]
-fn check_data(store: &FsStore, rows: usize, shown: &str) {
+fn check_data(store: &FsStore, rows: usize, case: &str) {
     block_on(async {
         let users = store.users().await.unwrap();
-        assert_eq!(users.len(), 1, "{shown}");
-        let [token] = &store.tokens().await.unwrap()[..] else { panic!("{shown}") };
-        assert!(token.last_used_at.is_some(), "{shown}");
+        assert_eq!(users.len(), 1, "{case}");
+        let [token] = &store.tokens().await.unwrap()[..] else { panic!("{case}") };
+        assert!(token.last_used_at.is_some(), "{case}");
         let owner = store.token_owner(&token.id).await.unwrap().unwrap();
-        assert_eq!(owner.user, users[0], "{shown}");
+        assert_eq!(owner.user, users[0], "{case}");
         let record = store.find_record(KEY).await.unwrap().unwrap();
-        assert!(record.answer.is_some_and(|answer| answer.contains("EP-001")), "{shown}");
+        assert!(record.answer.is_some_and(|answer| answer.contains("EP-001")), "{case}");
     });
     let chain = chain(store);
-    assert_eq!((chain.len(), audited_changes(&chain)), (rows, (3, 0)), "{shown}: {chain:?}");
+    assert_eq!((chain.len(), audited_changes(&chain)), (rows, (3, 0)), "{case}: {chain:?}");
 }
 
 #[test]
-fn reading_old_data_changes_nothing() {
+fn data_of_0_1_0_is_read_without_changes() {
     let folder = fixture();
     let contents = || -> Vec<(PathBuf, Vec<u8>)> {
         let files = files(folder.path()).into_iter();
@@ -86,7 +85,7 @@ fn reading_old_data_changes_nothing() {
 }
 
 #[test]
-fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
+fn first_write_migrates_and_blocks_0_1_0() {
     let folder = fixture();
     let root = folder.path();
     let other = FsStore::new(&config(root));
@@ -101,7 +100,7 @@ fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
     for name in ["identity.json", "uses.json", "once", "pending"] {
         assert!(local.join(format!("{name}.migrated-0.1")).symlink_metadata().is_ok(), "{name}");
     }
-    // 0.1.0 reports a file of this beginning as one of a later version, and refuses to start.
+    // 0.1.0 reports such a file as one of a later version, and refuses to start.
     for (kind, name) in
         [("identity", "identity.json"), ("audit", "audit/18446744073709551615.jsonl")]
     {
@@ -111,40 +110,40 @@ fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
         assert!(fs::read_to_string(file).unwrap().starts_with(&begin), "{name}");
     }
     let segments = fs::read_dir(local.join("audit")).unwrap();
-    assert_eq!(segments.count(), 2, "the old one has another name");
+    assert_eq!(segments.count(), 2, "the old segment is renamed");
 }
 
 #[test]
-fn a_new_database_stops_0_1_0_too() {
+fn new_database_blocks_0_1_0() {
     let folder = tempfile::tempdir().unwrap();
     let store = FsStore::open(&config(folder.path())).unwrap();
     block_on(put_audited(&store, &PROJECT(), "a")).unwrap();
-    let stopper = fs::read_to_string(folder.path().join(LOCAL).join("identity.json")).unwrap();
-    assert!(stopper.contains("reqlore identity 2"), "{stopper}");
+    let barrier = fs::read_to_string(folder.path().join(LOCAL).join("identity.json")).unwrap();
+    assert!(barrier.contains("reqlore identity 2"), "{barrier}");
 }
 
 #[test]
-fn an_interrupted_commit_of_0_1_0_is_decided_by_its_documents() {
+fn interrupted_commit_of_0_1_0_is_decided_by_documents() {
     let states = [("open", true), ("open", false), ("withdrawn", true), ("settled", false)];
-    for (state, is_there) in states {
+    for (state, exists) in states {
         let folder = fixture();
         let root = folder.path();
         seal(&root.join(LOCAL).join(NOTE), |text| {
             text.replace("settled\",\"row", &format!("{state}\",\"row"))
         });
-        if !is_there {
+        if !exists {
             fs::remove_file(root.join(SECOND_EPIC)).unwrap();
         }
         let store = FsStore::open(&config(root)).unwrap();
         store.migrate_team().unwrap();
-        let is_taken_back = state == "withdrawn" || (state == "open" && !is_there);
-        let expected = if is_taken_back { (2, 1) } else { (3, 0) };
-        assert_eq!(audited_changes(&chain(&store)), expected, "{state} {is_there}");
+        let is_rolled_back = state == "withdrawn" || (state == "open" && !exists);
+        let expected = if is_rolled_back { (2, 1) } else { (3, 0) };
+        assert_eq!(audited_changes(&chain(&store)), expected, "{state} {exists}");
     }
 }
 
 #[test]
-fn old_files_that_are_damaged_or_copied_are_refused_and_kept() {
+fn damaged_or_copied_old_files_are_rejected_and_kept() {
     let folder = fixture();
     let root = folder.path();
     let segment = root.join(LOCAL).join("audit/00000000000000000001.jsonl");
@@ -161,45 +160,49 @@ fn old_files_that_are_damaged_or_copied_are_refused_and_kept() {
 }
 
 const STEPS: [CreationStep; 5] = [
-    CreationStep::Staged,
-    CreationStep::OldStopped,
-    CreationStep::Identified,
-    CreationStep::Named,
-    CreationStep::OldRenamed,
+    CreationStep::DatabaseWritten,
+    CreationStep::OldVersionBlocked,
+    CreationStep::IdentitiesWritten,
+    CreationStep::DatabaseNamed,
+    CreationStep::OldFileRenamed,
 ];
 
-/// Does nothing unless a parent orders it.
+/// The child process of the migration test; does nothing in an ordinary test run.
 #[test]
-fn child_that_dies() {
-    let Some(order) = order() else { return };
-    let [root, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
-    plan(Step::Team(STEPS[step.parse::<usize>().unwrap()]), times.parse().unwrap(), Act::Abort);
+fn killed_child_process() {
+    let Some(argument) = child_argument() else { return };
+    let [root, step, times] = argument.split('|').collect::<Vec<_>>()[..] else { return };
+    plan(
+        FailPoint::Team(STEPS[step.parse::<usize>().unwrap()]),
+        times.parse().unwrap(),
+        Act::Abort,
+    );
     FsStore::new(&config(Path::new(root))).migrate_team().unwrap();
 }
 
 #[test]
-fn a_migration_that_is_killed_or_fails_at_any_step_loses_nothing_and_starts_again() {
-    // Each of the old files is renamed.
+fn migration_killed_at_any_step_starts_again() {
+    // The last step occurs once for each renamed file.
     let cases = (0..STEPS.len()).map(|step| (step, 0)).chain((1..4).map(|times| (4, times)));
     for (step, times) in cases {
         for is_killed in [true, false] {
             let folder = fixture();
             let root = folder.path();
-            let shown = format!("{:?} x{times}", STEPS[step]);
+            let case = format!("{:?} x{times}", STEPS[step]);
             if is_killed {
-                let order = format!("{}|{step}|{times}", root.display());
-                let child = run_child("", "migration::child_that_dies", &order);
-                assert!(!child.status.success(), "{shown}");
+                let argument = format!("{}|{step}|{times}", root.display());
+                let child = run_child("", "migration::killed_child_process", &argument);
+                assert!(!child.status.success(), "{case}");
             } else {
-                plan(Step::Team(STEPS[step]), times, Act::Fail);
-                assert!(FsStore::new(&config(root)).migrate_team().is_err(), "{shown}");
+                plan(FailPoint::Team(STEPS[step]), times, Act::Fail);
+                assert!(FsStore::new(&config(root)).migrate_team().is_err(), "{case}");
             }
-            check_data(&FsStore::new(&config(root)), ROWS, &shown);
+            check_data(&FsStore::new(&config(root)), ROWS, &case);
             let store = FsStore::open(&config(root)).unwrap();
             block_on(put_audited(&store, &PROJECT(), "a")).unwrap();
-            assert_eq!(chain(&FsStore::new(&config(root))).len(), ROWS + 1, "{shown}");
+            assert_eq!(chain(&FsStore::new(&config(root))).len(), ROWS + 1, "{case}");
             let old = root.join(LOCAL).join("identity.json.migrated-0.1");
-            assert!(old.symlink_metadata().is_ok(), "{shown}");
+            assert!(old.symlink_metadata().is_ok(), "{case}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Audited commits that another process left unfinished, or that an editor overtook.
+//! Audited commits that were interrupted, or during which an editor saved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,15 +13,15 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::crash::{
-    KEY, Operation, audited, audited_changes, chain, commit_here, commit_to, operations, overtake,
-    run_and_die, with_key,
+    KEY, Operation, audited, audited_changes, chain, commit_here, commit_to, operations,
+    plan_overtaking_save, run_and_die, with_key,
 };
 use super::{PROJECT, Project, commit, config, item};
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::Act;
 use crate::{Config, FsStore};
 
-/// One epic, with a row and under a key.
+/// Writes one epic, with an audit row and an idempotency key.
 fn operation() -> Operation {
     operations().swap_remove(5)
 }
@@ -39,22 +39,22 @@ fn open(project: &Project) -> FsStore {
 }
 
 #[test]
-fn the_next_writer_rolls_back_the_row_of_a_killed_process() {
-    for step in [Step::Prepared, Step::FolderSynced] {
+fn next_writer_rolls_back_row_of_killed_process() {
+    for step in [FailPoint::Prepared, FailPoint::FolderSynced] {
         let project = operation().prepare();
         let store = project.store();
         assert!(!run_and_die(&operation(), &project, step, 0));
         let other = commit(vec![DocumentChange::put(item(ItemKind::Epic, "EP-007"), "x")]);
         commit_here(&project.root, CommitRequest { context: audited(), ..other }).unwrap();
-        let made = usize::from(step == Step::FolderSynced);
-        assert_eq!(audited_changes(&chain(&store)), (1 + made, 1 - made), "{step:?}");
-        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), made == 1, "{step:?}");
+        let applied = usize::from(step == FailPoint::FolderSynced);
+        assert_eq!(audited_changes(&chain(&store)), (1 + applied, 1 - applied), "{step:?}");
+        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), applied == 1, "{step:?}");
     }
 }
 
-/// `git checkout` after an acknowledged change rolls nothing back.
+/// `git checkout` after an acknowledged change must not roll back its row.
 #[test]
-fn an_acknowledged_change_keeps_its_row_when_a_user_reverts_it() {
+fn acknowledged_change_keeps_row_after_manual_revert() {
     let project = operation().prepare();
     operation().run(&project).unwrap();
     fs::write(project.file(&epic()), "old").unwrap();
@@ -62,9 +62,9 @@ fn an_acknowledged_change_keeps_its_row_when_a_user_reverts_it() {
 }
 
 #[test]
-fn a_roll_back_that_was_interrupted_is_done_by_the_next_process_once() {
+fn interrupted_rollback_is_finished_once() {
     let project = operation().prepare();
-    assert!(!run_and_die(&operation(), &project, Step::RollingBack, 0));
+    assert!(!run_and_die(&operation(), &project, FailPoint::RollingBack, 0));
     assert_eq!(body(&project), "edited");
     let store = open(&project);
     assert_eq!(audited_changes(&chain(&store)), (0, 1));
@@ -74,9 +74,9 @@ fn a_roll_back_that_was_interrupted_is_done_by_the_next_process_once() {
 }
 
 #[test]
-fn a_commit_whose_row_could_not_be_rolled_back_is_not_tried_again() {
+fn commit_with_failed_row_rollback_is_not_retried() {
     let project = operation().prepare();
-    overtake(&project, Act::Fail);
+    plan_overtaking_save(&project, Act::Fail);
     let outcome = operation().run(&project);
     assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
     assert_eq!(body(&project), "edited");
@@ -93,9 +93,9 @@ fn two_projects(project: &Project, other: &Project) -> Config {
 }
 
 #[test]
-fn a_key_that_is_pending_in_one_project_is_refused_in_another() {
+fn pending_key_is_rejected_in_another_project() {
     let put = |body| with_key(commit(vec![DocumentChange::put(epic(), body)]));
-    for step in [Step::FolderSynced, Step::Prepared] {
+    for step in [FailPoint::FolderSynced, FailPoint::Prepared] {
         let (project, other) = (operation().prepare(), operation().prepare());
         let store = FsStore::new(&two_projects(&project, &other));
         assert!(!run_and_die(&operation(), &project, step, 0));
@@ -104,23 +104,27 @@ fn a_key_that_is_pending_in_one_project_is_refused_in_another() {
             assert!(matches!(busy, Err(StoreError::Busy { .. })), "{step:?}: {busy:?}");
             assert_eq!(body(&other), "old", "{step:?}");
         }
-        let made = body(&project) == "new";
+        let is_applied = body(&project) == "new";
         let again = block_on(store.commit(&PROJECT(), put("again")));
-        assert_eq!(matches!(again, Err(StoreError::Repeated(_))), made, "{step:?}: {again:?}");
+        assert_eq!(
+            matches!(again, Err(StoreError::Repeated(_))),
+            is_applied,
+            "{step:?}: {again:?}"
+        );
         let theirs = block_on(store.commit(&second(), put("theirs")));
         assert!(matches!(theirs, Err(StoreError::Repeated(_))), "{step:?}: {theirs:?}");
     }
 }
 
 #[test]
-fn a_project_whose_folder_is_missing_does_not_block_the_others() {
+fn missing_project_folder_blocks_no_other_recovery() {
     let (project, other) = (operation().prepare(), operation().prepare());
     let mut config = two_projects(&project, &other);
     config.projects.insert(ProjectKey::new("first"), project.path("missing"));
     let store = FsStore::new(&config);
-    overtake(&other, Act::Fail);
+    plan_overtaking_save(&other, Act::Fail);
     commit_to(&store, &second(), with_key(commit(operation().changes()))).unwrap_err();
     assert_eq!(audited_changes(&chain(&store)), (1, 0));
-    store.shared.recover_team();
+    store.inner.recover_team();
     assert_eq!(audited_changes(&chain(&store)), (0, 1));
 }

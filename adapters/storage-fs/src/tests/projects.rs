@@ -1,4 +1,4 @@
-//! The projects that a caller may name: folders for the local user, configured projects for others.
+//! Projects that callers may name: any folder for the local user, else configured projects.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ fn local() -> Caller {
 
 // S1: P.1
 #[tokio::test]
-async fn roots_that_cannot_be_a_project_are_refused() {
+async fn invalid_project_roots_are_rejected() {
     let outside = tempfile::tempdir().unwrap();
     let folder = |name: &str| {
         let folder = outside.path().join(name);
@@ -37,19 +37,19 @@ async fn roots_that_cannot_be_a_project_are_refused() {
     let fixed = "repo ~ $HOME file:///repo . / /proc/self/root /proc /sys /dev/shm /no/such/folder";
     let caller = local();
     let paths = [home.as_path(), &file, &link].map(|path| path.to_str().unwrap());
-    for named in fixed.split(' ').chain(["", &dots, &again]).chain(paths) {
-        let error = open.resolve(&caller, Some(named), Toolset::Sections).await.expect_err(named);
+    for name in fixed.split(' ').chain(["", &dots, &again]).chain(paths) {
+        let error = open.resolve(&caller, Some(name), Toolset::Sections).await.expect_err(name);
         assert_eq!(
             (error.kind, error.field.as_deref()),
             (ErrorKind::InvalidArgument, Some("project_root"))
         );
     }
-    let found = async |projects: &FsProjects, named: &str| {
-        let found = projects.resolve(&caller, Some(named), Toolset::Sections).await;
+    let found = async |projects: &FsProjects, name: &str| {
+        let found = projects.resolve(&caller, Some(name), Toolset::Sections).await;
         found.map(|key| key.as_str().to_owned()).ok()
     };
-    for named in [root, &format!("{root}/./")] {
-        assert_eq!(found(&open, named).await.as_deref(), Some("default"));
+    for name in [root, &format!("{root}/./")] {
+        assert_eq!(found(&open, name).await.as_deref(), Some("default"));
     }
     assert_eq!(found(&open, twin).await.as_deref(), Some(twin));
 
@@ -59,8 +59,8 @@ async fn roots_that_cannot_be_a_project_are_refused() {
     assert_eq!(found(&fenced, twin).await, None, "a twin by prefix is outside");
 }
 
-/// A server with projects: its own root, `one`, which is configured by a link to its folder, and
-/// `two` within that. The folders around them belong to no project.
+/// A server with projects: its own root; `one`, which is configured by a link to its folder; and
+/// `two`, which is inside `one`. The folders around them belong to no project.
 struct Server {
     outside: TempDir,
     config: Config,
@@ -73,7 +73,7 @@ impl Server {
         for folder in ["root/docs", "one/two/deep", "one/src", "foreign", ".ixchel", ".knowledge"] {
             fs::create_dir_all(at(folder)).unwrap();
         }
-        // Further down than a project's folder, and above all of them.
+        // Below a project's folder, and above all projects.
         fs::create_dir(at("one/src/.ixchel")).unwrap();
         fs::write(at(".knowledge/config.yaml"), "docsets:\n").unwrap();
         symlink(at("one"), at("link-to-one")).unwrap();
@@ -88,7 +88,7 @@ impl Server {
         self.outside.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// On files, and on a database.
+    /// The resolver of a file storage, and of a database.
     fn both(&self) -> [Box<dyn ProjectResolver>; 2] {
         [Box::new(FsProjects::new(&self.config)), Box::new(ConfiguredProjects::new(&self.config))]
     }
@@ -102,26 +102,30 @@ fn only(keys: &[&str]) -> ProjectScope {
     ProjectScope::Only(keys.iter().map(|key| ProjectKey::new(*key)).collect())
 }
 
-/// The error without the name that the caller gave.
-fn without(error: &Error, named: &str) -> (ErrorKind, Option<String>, String) {
-    let named = format!("{named:?}");
-    (error.kind, error.field.clone(), error.message.replace(&named, "NAMED"))
+/// The error with the name of the call replaced.
+fn without(error: &Error, name: &str) -> (ErrorKind, Option<String>, String) {
+    let name = format!("{name:?}");
+    (error.kind, error.field.clone(), error.message.replace(&name, "NAMED"))
 }
 
 // S4: AC-003.1, AC-003.2
 #[tokio::test]
-async fn a_remote_caller_names_a_project_by_its_key_or_its_exact_folder() {
+async fn remote_caller_names_project_by_key_or_exact_folder() {
     let server = Server::new();
     let caller = remote("one", ProjectScope::Configured);
     for projects in server.both() {
         let keys: Vec<String> = projects.keys().iter().map(ToString::to_string).collect();
         assert_eq!(keys, ["default", "one", "two"]);
-        for slice in Toolset::ALL {
-            let found = async |named: Option<&str>| {
-                projects.resolve(&caller, named, slice).await.ok().map(|key| key.to_string())
+        for toolset in Toolset::ALL {
+            let found = async |name: Option<&str>| {
+                projects.resolve(&caller, name, toolset).await.ok().map(|key| key.to_string())
             };
-            assert_eq!(found(None).await.as_deref(), Some("one"), "nothing above is looked at");
-            for (named, key) in [
+            assert_eq!(
+                found(None).await.as_deref(),
+                Some("one"),
+                "parent folders are not searched"
+            );
+            for (name, key) in [
                 ("default".to_owned(), "default"),
                 ("two".to_owned(), "two"),
                 (server.path("root"), "default"),
@@ -131,18 +135,18 @@ async fn a_remote_caller_names_a_project_by_its_key_or_its_exact_folder() {
                 (server.path("link-to-one"), "one"),
                 (server.path("one/two"), "two"),
             ] {
-                assert_eq!(found(Some(&named)).await.as_deref(), Some(key), "{named}");
+                assert_eq!(found(Some(&name)).await.as_deref(), Some(key), "{name}");
             }
-            let inside = |key| if slice == Toolset::Knowledge { Some(key) } else { None };
-            for (named, key) in [
+            let inside = |key| if toolset == Toolset::Knowledge { Some(key) } else { None };
+            for (name, key) in [
                 ("root/docs", "default"),
                 ("one/src", "one"),
                 ("one/src/no/such/file.md", "one"),
                 ("link-to-one/src", "one"),
                 ("one/two/deep", "two"),
             ] {
-                let named = server.path(named);
-                assert_eq!(found(Some(&named)).await.as_deref(), inside(key), "{named}");
+                let name = server.path(name);
+                assert_eq!(found(Some(&name)).await.as_deref(), inside(key), "{name}");
             }
         }
     }
@@ -150,10 +154,10 @@ async fn a_remote_caller_names_a_project_by_its_key_or_its_exact_folder() {
 
 // S5: 4.3
 #[tokio::test]
-async fn foreign_and_missing_projects_get_the_same_answer() {
+async fn foreign_and_missing_projects_give_same_error() {
     let server = Server::new();
     let root = server.path("root");
-    let fixed = "nobody . ~ root / /proc/self/root /no/such/folder".split(' ');
+    let fixed = "unknown . ~ root / /proc/self/root /no/such/folder".split(' ');
     let mut never: Vec<String> = fixed.map(str::to_owned).collect();
     never.extend([
         String::new(),
@@ -162,37 +166,37 @@ async fn foreign_and_missing_projects_get_the_same_answer() {
         format!("{root}\0"),
     ]);
     never.extend([format!("{root}/../root"), format!("file://{root}")]);
-    // Each is there: a folder, one that holds projects, a link to a project.
+    // These exist: a folder, one that holds projects, a link to a project.
     never.extend(["foreign", "", "foreign/way-to-one"].map(|name| server.path(name)));
     let others = ["default".to_owned(), "two".to_owned(), root, server.path("one/two")];
     for projects in server.both() {
-        for slice in Toolset::ALL {
-            let told = async |caller: &Caller, named: &str| {
-                let found = projects.resolve(caller, Some(named), slice).await;
-                without(&found.expect_err(named), named)
+        for toolset in Toolset::ALL {
+            let error_of = async |caller: &Caller, name: &str| {
+                let found = projects.resolve(caller, Some(name), toolset).await;
+                without(&found.expect_err(name), name)
             };
             let caller = remote("one", only(&["one"]));
-            let argument = slice.argument();
+            let argument = toolset.argument();
             let refusal = format!(
                 "{argument}: there is no project NAMED for you; the projects that you can use \
                  are: one."
             );
             let expected = (ErrorKind::NotFound, Some(argument.to_owned()), refusal);
-            for named in never.iter().chain(&others) {
-                assert_eq!(told(&caller, named).await, expected, "{named}");
+            for name in never.iter().chain(&others) {
+                assert_eq!(error_of(&caller, name).await, expected, "{name}");
             }
             let caller = remote("one", ProjectScope::Configured);
-            let (.., of_all) = told(&caller, "nobody").await;
+            let (.., of_all) = error_of(&caller, "unknown").await;
             assert!(of_all.ends_with("are: default, one, two."), "{of_all}");
-            for named in &never {
-                assert_eq!(told(&caller, named).await.2, of_all, "{named}");
+            for name in &never {
+                assert_eq!(error_of(&caller, name).await.2, of_all, "{name}");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn without_configured_projects_only_the_root_can_be_named() {
+async fn only_root_resolves_without_configured_projects() {
     let outside = tempfile::tempdir().unwrap();
     let config = config(outside.path());
     let caller = remote("default", ProjectScope::Configured);
@@ -200,8 +204,8 @@ async fn without_configured_projects_only_the_root_can_be_named() {
         Box::new(FsProjects::new(&config)) as Box<dyn ProjectResolver>,
         Box::new(ConfiguredProjects::new(&config)),
     ] {
-        let found = async |named: &Path| {
-            projects.resolve(&caller, named.to_str(), Toolset::Sections).await.map_err(|e| e.kind)
+        let found = async |name: &Path| {
+            projects.resolve(&caller, name.to_str(), Toolset::Sections).await.map_err(|e| e.kind)
         };
         assert_eq!(found(outside.path()).await, Ok(ProjectKey::default()));
         let inside = outside.path().join("app");
@@ -213,7 +217,7 @@ async fn without_configured_projects_only_the_root_can_be_named() {
 }
 
 #[tokio::test]
-async fn a_caller_whose_project_is_no_longer_configured_gets_no_folder_of_that_name() {
+async fn removed_project_key_does_not_resolve_to_a_folder() {
     let server = Server::new();
     let caller = remote("gone", only(&["gone"]));
     for projects in server.both() {

@@ -1,4 +1,4 @@
-//! Users and the audit log: several processes, file modes, read-only places, and imports.
+//! Users and the audit log: several processes, file modes, read-only folders, and imports.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use super::crash::{audited, chain};
-use super::{LOCAL, PROJECT, Project, check_refused, commit, config, files, order, run_child};
+use super::{
+    LOCAL, PROJECT, Project, check_refused, child_argument, commit, config, files, run_child,
+};
 use crate::FsStore;
 
 pub(super) const TEAM: &str = ".reqlore/local/team.db";
@@ -41,24 +43,24 @@ pub(super) async fn put_audited(
     store.commit(project, CommitRequest { context: audited(), ..commit }).await.map(drop)
 }
 
-pub(super) fn entry(seconds: i64) -> AuditEvent {
+pub(super) fn test_event(seconds: i64) -> AuditEvent {
     AuditEvent { action: "test".to_owned(), ..AuditEvent::pruned(0, Timestamp::new(seconds, 0)) }
 }
 
-/// Does nothing unless a parent orders it.
+/// The child process of the next two tests; does nothing in an ordinary test run.
 #[tokio::test]
-async fn child_with_other_rights() {
-    let Some(order) = order() else { return };
-    let (what, root) = order.split_once('|').unwrap();
+async fn child_process_with_other_rights() {
+    let Some(argument) = child_argument() else { return };
+    let (mode, root) = argument.split_once('|').unwrap();
     let store = FsStore::open(&config(Path::new(root))).unwrap();
-    if what == "umask" {
+    if mode == "umask" {
         add_user(&store, "ada").await.unwrap();
         put_audited(&store, &PROJECT(), "a").await.unwrap();
         return;
     }
     assert_eq!(store.users().await.unwrap().len(), 1);
     assert_eq!(store.rows(1, 9).await.unwrap().len(), 1);
-    for outcome in [add_user(&store, "bob").await, store.record(vec![entry(1)]).await] {
+    for outcome in [add_user(&store, "bob").await, store.record(vec![test_event(1)]).await] {
         let Err(StoreError::Unavailable { place, reason, .. }) = outcome else {
             panic!("{outcome:?}")
         };
@@ -67,12 +69,12 @@ async fn child_with_other_rights() {
 }
 
 #[test]
-fn private_files_are_readable_by_their_owner_alone_under_any_umask() {
+fn team_files_are_private_under_any_umask() {
     for umask in ["000", "022", "077"] {
         let project = Project::new();
-        let order = format!("umask|{}", project.root.display());
+        let argument = format!("umask|{}", project.root.display());
         let script = format!("umask {umask};");
-        let child = run_child(&script, "team::child_with_other_rights", &order);
+        let child = run_child(&script, "team::child_process_with_other_rights", &argument);
         assert!(child.status.success(), "{child:?}");
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         let mut files = files(&project.path(LOCAL));
@@ -86,15 +88,15 @@ fn private_files_are_readable_by_their_owner_alone_under_any_umask() {
 }
 
 #[test]
-fn a_read_only_place_shows_its_users_and_rows() {
+fn read_only_folder_shows_users_and_rows() {
     let project = Project::new();
     let store = project.store();
     block_on(async {
         add_user(&store, "ada").await.unwrap();
-        store.record(vec![entry(1)]).await.unwrap();
+        store.record(vec![test_event(1)]).await.unwrap();
     });
     let root = project.root.display();
-    let test = "team::child_with_other_rights";
+    let test = "team::child_process_with_other_rights";
     let script = format!(
         "exec unshare -rm sh -c 'mount --bind {root} {root} && mount -o remount,ro,bind {root} \
          || exit 77; exec \"$1\" --exact tests::{test} --nocapture' sh \"$1\";"
@@ -105,7 +107,7 @@ fn a_read_only_place_shows_its_users_and_rows() {
 }
 
 #[tokio::test]
-async fn changes_by_another_process_are_visible_at_once() {
+async fn user_change_by_other_process_is_visible_at_once() {
     let project = Project::new();
     let (one, other) = (project.store(), project.store());
     let mut epochs = vec![one.epoch().await.unwrap()];
@@ -117,7 +119,7 @@ async fn changes_by_another_process_are_visible_at_once() {
     assert!(epochs.is_sorted_by(|one, next| one < next), "{epochs:?}");
 }
 
-/// Repeats a write that a machine under load may refuse as busy.
+/// Repeats a write that may fail as busy on a machine under load.
 async fn persist(write: impl AsyncFn() -> StoreResult<()>) {
     while let Err(error) = write().await {
         assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
@@ -125,7 +127,7 @@ async fn persist(write: impl AsyncFn() -> StoreResult<()>) {
 }
 
 #[test]
-fn several_servers_and_projects_write_one_chain() {
+fn concurrent_servers_and_projects_write_one_audit_chain() {
     const EACH: usize = 25;
     let project = Project::new();
     let second = project.outside.path().join("second");
@@ -138,7 +140,7 @@ fn several_servers_and_projects_write_one_chain() {
         block_on(async {
             for number in 0..EACH {
                 let name = format!("w{writer}-{number}");
-                persist(async || store.record(vec![entry(1), entry(2)]).await).await;
+                persist(async || store.record(vec![test_event(1), test_event(2)]).await).await;
                 persist(async || put_audited(&store, &keys[writer % 2], &name).await).await;
             }
         });
@@ -151,45 +153,44 @@ fn several_servers_and_projects_write_one_chain() {
     assert_eq!(chain(&project.store()).len(), 4 * EACH * 3);
 }
 
-/// Rows as another place has them.
+/// Audit rows of another project.
 fn rows(count: i64) -> Vec<ArchiveRecord> {
     let mut head = ChainHead::default();
     let seal = |seconds| {
-        let row = AuditRow::after(head, entry(seconds));
+        let row = AuditRow::after(head, test_event(seconds));
         head = row.head();
         ArchiveRecord::AuditRow(row)
     };
     (0..count).map(seal).collect()
 }
 
-/// A server may have the folder open.
 #[test]
-fn a_place_that_is_being_filled_gets_no_rows_of_its_own() {
+fn incomplete_import_rejects_new_audit_rows() {
     let project = Project::new();
     let (store, server) = (project.store(), project.store());
     block_on(async {
         let mut writer = store.fill().await.unwrap();
-        check_refused(server.record(vec![entry(9)]).await, LOCAL, "incomplete");
+        check_refused(server.record(vec![test_event(9)]).await, LOCAL, "incomplete");
         let mut all = rows(6);
         let rest = all.split_off(3);
         writer.put(all).await.unwrap();
         writer.put(rest).await.unwrap();
         writer.finish().await.unwrap();
-        server.record(vec![entry(9)]).await.unwrap();
+        server.record(vec![test_event(9)]).await.unwrap();
     });
     assert_eq!(chain(&store).len(), 7);
 }
 
 #[test]
-fn rows_that_do_not_follow_those_of_the_place_are_not_imported() {
+fn import_rejects_rows_that_do_not_continue_the_chain() {
     let project = Project::new();
     let store = project.store();
     block_on(async {
         let mut writer = store.fill().await.unwrap();
-        let mark = project.path(LOCAL).join(crate::archive::MARK);
-        fs::rename(&mark, project.path("mark")).unwrap();
-        store.record(vec![entry(9)]).await.unwrap();
-        fs::rename(project.path("mark"), &mark).unwrap();
+        let marker = project.path(LOCAL).join(crate::archive::INCOMPLETE_MARKER);
+        fs::rename(&marker, project.path("marker")).unwrap();
+        store.record(vec![test_event(9)]).await.unwrap();
+        fs::rename(project.path("marker"), &marker).unwrap();
         check_refused(writer.put(rows(3)).await, LOCAL, "from another process");
     });
     assert_eq!(chain(&store).len(), 1);

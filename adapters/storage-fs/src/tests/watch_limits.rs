@@ -1,4 +1,4 @@
-//! Changes that inotify does not report are found by `stat`, and nothing is trusted unread.
+//! Changes that inotify does not report, which the index must find by `stat`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,14 +12,14 @@ use reqlore_domain::ports::documents::{ChangeSet, DocumentChange, Revision, Stor
 use reqlore_domain::timestamp::Timestamp;
 
 use super::{PROJECT, Project, config};
-use crate::failpoint::Step;
+use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
-use crate::layout::{Area, Layout, Root, Tree};
-use crate::shared::locked;
-use crate::watch::Watch;
-use crate::{Config, FsStore, read};
+use crate::inotify::TreeWatcher;
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::store_inner::lock_index;
+use crate::{Config, FsStore, read_file};
 
-/// A project whose changes are followed on this thread, where steps can fail.
+/// A project whose index is queried on this thread, where failpoints are planned.
 struct Repository {
     project: Project,
     store: FsStore,
@@ -51,37 +51,37 @@ impl Repository {
         self.project.outside.path().join("outside.md")
     }
 
-    /// As the port answers, without another thread.
-    fn changes(&mut self, thorough: bool) -> StoreResult<ChangeSet> {
-        let (project, shared) = (PROJECT(), &self.store.shared);
-        let catalog = shared.catalogs.of(&project);
-        let mut catalog = locked(&catalog);
-        if thorough || !catalog.is_vouched(&[DocumentKind::Entity]) {
-            let root = shared.open(&project)?;
-            let tree = Tree::new(&root, &shared.layout);
-            let path = shared.path(&project);
-            catalog.refresh(&[DocumentKind::Entity], &tree, path, &shared.cache, thorough)?;
+    /// Queries the changes like the port, but on this thread.
+    fn changes(&mut self, is_full: bool) -> StoreResult<ChangeSet> {
+        let (project, inner) = (PROJECT(), &self.store.inner);
+        let index = inner.indexes.get(&project);
+        let mut index = lock_index(&index);
+        if is_full || !index.is_current(&[DocumentKind::Entity]) {
+            let root = inner.open_root(&project)?;
+            let tree = ProjectTree::new(&root, &inner.layout);
+            let path = inner.project_path(&project);
+            index.refresh(&[DocumentKind::Entity], &tree, path, &inner.cache, is_full)?;
         }
-        let changes = catalog.answer(DocumentKind::Entity, self.since);
+        let changes = index.changes_since(DocumentKind::Entity, self.since);
         let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
         self.since = revision;
         Ok(changes)
     }
 
-    /// The names of what changed.
+    /// The names of the changed documents.
     #[track_caller]
     fn changed(&mut self) -> Vec<String> {
         names(self.changes(false))
     }
 
-    fn heads(&self) -> Vec<Arc<DocumentMeta>> {
-        locked(&self.store.shared.catalogs.of(&PROJECT())).heads(DocumentKind::Entity)
+    fn all_metadata(&self) -> Vec<Arc<DocumentMeta>> {
+        lock_index(&self.store.inner.indexes.get(&PROJECT())).all_of_kind(DocumentKind::Entity)
     }
 
     fn titles(&self) -> Vec<String> {
-        self.heads()
+        self.all_metadata()
             .into_iter()
-            .filter_map(|head| head.entity.as_ref().map(|entity| entity.title.clone()))
+            .filter_map(|metadata| metadata.entity.as_ref().map(|entity| entity.title.clone()))
             .collect()
     }
 }
@@ -95,7 +95,7 @@ fn names(changes: StoreResult<ChangeSet>) -> Vec<String> {
 }
 
 #[test]
-fn a_file_with_a_name_outside_is_looked_at_each_time() {
+fn hard_linked_file_is_inspected_by_each_refresh() {
     let mut repository = Repository::new(&["a.md"]);
     fs::write(repository.outside(), "# One").unwrap();
     fs::hard_link(repository.outside(), repository.file("b.md")).unwrap();
@@ -103,7 +103,7 @@ fn a_file_with_a_name_outside_is_looked_at_each_time() {
     fs::write(repository.outside(), "# Two").unwrap();
     assert_eq!(repository.changed(), ["b"]);
     assert_eq!(repository.titles(), ["Old", "Two"]);
-    // With one name left the watch is enough.
+    // With one name left, inotify reports all changes.
     fs::remove_file(repository.outside()).unwrap();
     assert_eq!(repository.changed(), [""; 0]);
     repository.write("b.md", "# Six");
@@ -111,73 +111,73 @@ fn a_file_with_a_name_outside_is_looked_at_each_time() {
 }
 
 #[test]
-fn a_thorough_look_finds_what_was_written_by_a_name_the_watch_never_saw() {
+fn full_refresh_finds_write_through_hard_link() {
     let mut repository = Repository::new(&["a.md"]);
     fs::hard_link(repository.file("a.md"), repository.outside()).unwrap();
     fs::write(repository.outside(), "# New").unwrap();
     assert_eq!(names(repository.changes(true)), ["a"]);
     fs::write(repository.outside(), "# Now").unwrap();
-    assert_eq!(repository.changed(), ["a"], "and from then on every look finds it");
+    assert_eq!(repository.changed(), ["a"], "from then on each refresh finds it");
 }
 
 #[test]
-fn after_a_listing_that_failed_nothing_is_believed() {
+fn failed_scan_invalidates_the_watcher() {
     let mut repository = Repository::new(&["a.md", "folder/b.md"]);
     repository.write("new/c.md", "# New");
-    plan(Step::FolderOpened, 1, Act::Fail);
+    plan(FailPoint::FolderOpened, 1, Act::Fail);
     assert!(repository.changes(false).is_err());
     repository.write("a.md", "# New");
     assert_eq!(repository.changed(), ["a", "new/c"]);
-    // The same when the watch itself was well.
-    plan(Step::FolderOpened, 1, Act::Fail);
+    // The same with a watcher that is valid.
+    plan(FailPoint::FolderOpened, 1, Act::Fail);
     assert!(repository.changes(true).is_err());
     repository.write("a.md", "# Now");
     assert_eq!(repository.changed(), ["a"]);
 }
 
 #[test]
-fn a_fault_that_may_pass_is_looked_at_again() {
+fn transient_read_error_is_retried_by_next_refresh() {
     let mut repository = Repository::new(&["a.md"]);
     repository.write("a.md", "# New");
-    plan(Step::FileOpened, 0, Act::Fail);
+    plan(FailPoint::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
-    assert!(repository.heads()[0].fault.is_some());
+    assert!(repository.all_metadata()[0].fault.is_some());
     assert_eq!(repository.changed(), ["a"]);
     assert_eq!(repository.titles(), ["New"]);
-    // Nor is it kept for the next process.
+    // The error is not cached for the next process.
     repository.write("a.md", "# Now");
-    plan(Step::FileOpened, 0, Act::Fail);
+    plan(FailPoint::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
-    let catalog = repository.store.shared.catalogs.of(&PROJECT());
-    assert!(locked(&catalog).savable(Area::Knowledge).is_empty());
+    let index = repository.store.inner.indexes.get(&PROJECT());
+    assert!(lock_index(&index).take_cacheable(DocumentArea::Knowledge).is_empty());
 }
 
 #[test]
-fn what_was_read_before_a_change_does_not_hide_it() {
+fn outdated_read_does_not_hide_newer_content() {
     let mut repository = Repository::new(&["a.md"]);
     let id = DocumentId::entity("a");
-    let catalog = repository.store.shared.catalogs.of(&PROJECT());
+    let index = repository.store.inner.indexes.get(&PROJECT());
     let old = {
-        let root = Root::open(&repository.project.root).unwrap();
-        let layout = Layout::new(None);
-        let tree = Tree::new(&root, &layout);
-        read::read_once(&tree.place(&id).unwrap().unwrap()).unwrap().unwrap()
+        let root = ProjectRoot::open(&repository.project.root).unwrap();
+        let layout = RequirementsLayout::new(None);
+        let tree = ProjectTree::new(&root, &layout);
+        read_file::read_once(&tree.locate(&id).unwrap().unwrap()).unwrap().unwrap()
     };
     repository.write("a.md", "# New");
     assert_eq!(repository.changed(), ["a"]);
-    // A slow reader comes back with what it read before.
-    let read = locked(&catalog).document(&id, &old);
+    // A slow reader records the content that it read before.
+    let read = lock_index(&index).record_read(&id, &old);
     assert_eq!(read.body, "# Old");
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
-    // And so does a slow writer, after whose write another program wrote again.
-    locked(&catalog).record(&[DocumentChange::put(id, "# Older")], Timestamp::default());
+    // The same for a slow writer, after whose write another program wrote.
+    lock_index(&index).record_commit(&[DocumentChange::put(id, "# Older")], Timestamp::default());
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
 }
 
 #[test]
-fn reading_by_name_makes_no_entity_of_what_is_not_listed() {
+fn get_returns_no_entity_that_is_not_listed() {
     let mut repository = Repository::new(&["folder/a.md"]);
     symlink("folder", repository.file("link")).unwrap();
     let deep = format!("{}b", "d/".repeat(40));
@@ -185,7 +185,7 @@ fn reading_by_name_makes_no_entity_of_what_is_not_listed() {
     repository.changed();
     for name in ["link/a", &deep, "folder/../folder/a", "folder//a", ".hidden", "a\0b"] {
         let id = DocumentId::entity(name);
-        let found = repository.store.shared.get(&PROJECT(), &[id]);
+        let found = repository.store.inner.get(&PROJECT(), &[id]);
         assert_eq!(found.unwrap(), [None], "{name}");
     }
     assert_eq!(repository.changed(), [""; 0]);
@@ -193,7 +193,7 @@ fn reading_by_name_makes_no_entity_of_what_is_not_listed() {
 }
 
 #[test]
-fn odd_names_harm_nobody() {
+fn unusual_file_names_affect_no_other_document() {
     let mut repository = Repository::new(&["a.md"]);
     fs::write(repository.file("").join(OsStr::from_bytes(b"\xff.md")), "# Odd").unwrap();
     fs::create_dir(repository.file("").join(OsStr::from_bytes(b"\xff"))).unwrap();
@@ -203,13 +203,13 @@ fn odd_names_harm_nobody() {
     repository.write("-.md", "# Dash");
     assert_eq!(repository.changed(), ["-", "folder.md/A", "folder.md/a", "two\nlines"]);
     let id = DocumentId::entity("two\nlines");
-    let found = repository.store.shared.get(&PROJECT(), &[id]).unwrap();
+    let found = repository.store.inner.get(&PROJECT(), &[id]).unwrap();
     assert_eq!(found[0].as_ref().unwrap().body, "# Two");
 }
 
-/// Git writes a thousand files and more at once.
+/// Git may write thousands of files at once.
 #[test]
-fn many_edits_at_once_and_a_queue_that_overflows_are_seen() {
+fn inotify_queue_overflow_loses_no_changes() {
     let mut repository = Repository::new(&["a.md"]);
     let name = |at: usize| format!("f/{at:04}.md");
     (0..1_500).for_each(|at| repository.write(&name(at), "# One"));
@@ -223,12 +223,12 @@ fn many_edits_at_once_and_a_queue_that_overflows_are_seen() {
     assert_eq!(repository.changed().len(), 1_500);
     fs::rename(repository.file("f"), repository.file("g")).unwrap();
     assert_eq!(repository.changed().len(), 3_000);
-    assert_eq!(repository.heads().len(), 1_501);
+    assert_eq!(repository.all_metadata().len(), 1_501);
 }
 
-/// Two files alone can fill the queue, and then the kernel forgets the third.
+/// Events of two files can fill the queue, and then the kernel drops that of the third.
 #[test]
-fn what_came_after_the_queue_was_full_is_seen() {
+fn change_after_full_inotify_queue_is_visible() {
     let mut repository = Repository::new(&["a.md", "b.md", "c.md"]);
     for _ in 0..5_000 {
         repository.write("a.md", "# New");
@@ -239,14 +239,14 @@ fn what_came_after_the_queue_was_full_is_seen() {
 }
 
 #[test]
-fn another_repository_in_the_place_of_the_first_is_seen() {
+fn replaced_project_root_is_detected() {
     let mut repository = Repository::new(&["a.md"]);
     let aside = repository.project.outside.path().join("aside");
     fs::rename(&repository.project.root, aside).unwrap();
     assert!(repository.changes(false).is_err());
     repository.write("b.md", "# New");
     assert_eq!(repository.changed(), ["a", "b"]);
-    // No event tells that a folder above was moved.
+    // inotify does not report that a parent folder was moved.
     let above = repository.project.outside.path().to_owned();
     let moved = above.with_extension("moved");
     fs::rename(&above, &moved).unwrap();
@@ -258,17 +258,17 @@ fn another_repository_in_the_place_of_the_first_is_seen() {
 }
 
 #[test]
-fn files_that_look_half_saved_are_waited_for_together() {
+fn partially_saved_files_share_one_pause() {
     let mut repository = Repository::new(&["a.md"]);
-    (0..200).for_each(|at| repository.write(&format!("{at}.md"), ""));
+    (0..200).for_each(|number| repository.write(&format!("{number}.md"), ""));
     assert_eq!(repository.changed().len(), 200);
     let ids: Vec<DocumentId> = (0..200).map(|at| DocumentId::entity(at.to_string())).collect();
-    let found = repository.store.shared.get(&PROJECT(), &ids).unwrap();
+    let found = repository.store.inner.get(&PROJECT(), &ids).unwrap();
     assert!(found.iter().all(Option::is_some));
 }
 
 #[test]
-fn a_file_system_that_others_may_change_is_not_watched() {
-    let root = Root::open(Path::new("/proc/sys")).unwrap();
-    assert!(Watch::start(&root, Path::new("/proc/sys"), Area::Knowledge).is_none());
+fn network_file_system_is_not_watched() {
+    let root = ProjectRoot::open(Path::new("/proc/sys")).unwrap();
+    assert!(TreeWatcher::start(&root, Path::new("/proc/sys"), DocumentArea::Knowledge).is_none());
 }

@@ -1,4 +1,4 @@
-//! A damaged value is reported, and all others are served.
+//! Damaged values are reported; all other values are served.
 
 use reqlore_contract::{act, run};
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
@@ -13,7 +13,7 @@ use super::team::event;
 use super::{audited, database, get, open, put, write};
 use crate::database::{AUDIT, BODIES, DOCUMENTS};
 
-/// Puts two sections and damages the first.
+/// Puts two sections, damages the first and checks all operations on both.
 fn check_damage(tree: usize, damage: impl Fn(&sled::Tree, &[u8])) {
     let folder = tempdir().unwrap();
     let project = ProjectKey::default();
@@ -51,28 +51,28 @@ fn check_damage(tree: usize, damage: impl Fn(&sled::Tree, &[u8])) {
     });
 }
 
-/// Changes one bit of a value.
-fn flip(tree: &sled::Tree, key: &[u8], at: impl Fn(usize) -> usize) {
+/// Flips one bit of the byte at the position that `position` returns for the value's length.
+fn flip_bit(tree: &sled::Tree, key: &[u8], position: impl Fn(usize) -> usize) {
     let mut value = tree.get(key).unwrap().unwrap().to_vec();
-    let at = at(value.len());
-    value[at] ^= 1;
+    let position = position(value.len());
+    value[position] ^= 1;
     tree.insert(key, value).unwrap();
 }
 
 #[test]
-fn damaged_document_is_reported_and_the_others_are_served() {
-    check_damage(DOCUMENTS, |tree, key| flip(tree, key, |length| length - 1));
-    // A row in the place of another one.
+fn damaged_document_is_reported_and_others_are_served() {
+    check_damage(DOCUMENTS, |tree, key| flip_bit(tree, key, |length| length - 1));
+    // A row stored under the key of another row.
     check_damage(DOCUMENTS, |tree, key| {
         let (_, other) = tree.last().unwrap().unwrap();
         tree.insert(key, other).unwrap();
     });
-    check_damage(BODIES, |tree, key| flip(tree, key, |_| 6));
+    check_damage(BODIES, |tree, key| flip_bit(tree, key, |_| 6));
     check_damage(BODIES, |tree, key| drop(tree.remove(key).unwrap()));
 }
 
 #[test]
-fn damaged_audit_row_is_reported_and_nothing_is_chained_to_it() {
+fn damaged_audit_row_is_reported_and_ends_the_chain() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
@@ -96,7 +96,7 @@ fn damaged_audit_row_is_reported_and_nothing_is_chained_to_it() {
 }
 
 #[test]
-fn audit_row_of_unknown_age_stops_the_pruning() {
+fn unreadable_audit_row_stops_pruning() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);

@@ -1,4 +1,4 @@
-//! An answer means that the change is durable.
+//! A change is durable before its commit is acknowledged.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -22,13 +22,14 @@ use tempfile::tempdir;
 
 use super::team::{change, event, keyed, user};
 use super::{
-    HeldStore, audited, chain, config, database, failing_sync, get, open, open_with, put, write,
+    PausingStore, audited, config, database, failing_sync, get, open, open_with, put,
+    verified_rows, write,
 };
 use crate::{COPY_TIMEOUT, SledStore};
 
 // S5: 4.5
 #[test]
-fn failed_sync_acknowledges_nothing_until_a_restart() {
+fn failed_sync_disables_writes_until_restart() {
     let folder = tempdir().unwrap();
     let (fails, sync) = failing_sync();
     run(async {
@@ -46,40 +47,40 @@ fn failed_sync_acknowledges_nothing_until_a_restart() {
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
         }
         fails.store(false, Ordering::Relaxed);
-        let later = write(&store, "c", act()).await.unwrap_err().to_string();
-        assert!(later.contains("until the server is started again"), "{later}");
+        let error = write(&store, "c", act()).await.unwrap_err().to_string();
+        assert!(error.contains("restart the server"), "{error}");
         assert!(get(&store, &DocumentId::section("a")).await.unwrap().is_some());
         store.close().unwrap();
 
         let store = open(&folder);
-        let before = chain(&store).await;
+        let before = verified_rows(&store).await;
         assert_eq!(before[0].entry().unwrap().targets[0].name, "section a");
-        // It is open whether the change was kept. Its row and its key share its fate.
+        // The unacknowledged change may be stored. Its audit row and its key are stored with it.
         let is_kept = get(&store, &DocumentId::section("b")).await.unwrap().is_some();
-        let of_b =
+        let names_b =
             |row: &AuditRow| row.entry().unwrap().targets.iter().any(|t| t.name == "section b");
-        assert_eq!(before.iter().any(of_b), is_kept);
+        assert_eq!(before.iter().any(names_b), is_kept);
         assert_eq!(store.find_record("l").await.unwrap().is_some(), is_kept);
         write(&store, "c", audited()).await.unwrap();
-        assert_eq!(chain(&store).await.len(), before.len() + 1);
+        assert_eq!(verified_rows(&store).await.len(), before.len() + 1);
     });
 }
 
 #[test]
-fn sync_comes_after_the_flush_and_before_answers_and_reads() {
+fn sync_follows_flush_and_precedes_answers_and_reads() {
     let folder = tempdir().unwrap();
     run(async {
-        let held = HeldStore::open(&folder);
-        held.holds.store(true, Ordering::Relaxed);
+        let pausing = PausingStore::open(&folder);
+        pausing.pauses.store(true, Ordering::Relaxed);
         let id = DocumentId::section("a");
-        let mut writing = Box::pin(put(&held.store, &id, "needle"));
+        let mut writing = Box::pin(put(&pausing.store, &id, "needle"));
         assert!(writing.as_mut().now_or_never().is_none());
-        held.at_sync.recv_timeout(Duration::from_secs(10)).unwrap();
+        pausing.wait_for_sync();
         let db = fs::read(folder.path().join("sled/db")).unwrap();
-        let mut reading = Box::pin(get(&held.store, &id));
+        let mut reading = Box::pin(get(&pausing.store, &id));
         let early = (writing.as_mut().now_or_never(), reading.as_mut().now_or_never());
-        // Before the assertions, or the store would wait for itself when one fails.
-        held.go.send(()).unwrap();
+        // Before the assertions: after a failed one, the store would wait for its own sync.
+        pausing.resume.send(()).unwrap();
         assert!(early.0.is_none() && early.1.is_none(), "answered or read before the sync");
         assert!(db.windows(6).any(|bytes| bytes == b"needle"), "synced before the flush");
         writing.await.unwrap();
@@ -87,7 +88,7 @@ fn sync_comes_after_the_flush_and_before_answers_and_reads() {
     });
 }
 
-/// Creates a requirement with the next number. Returns how many link to the same story.
+/// Creates a requirement with the next number. Returns the number of backlinks that it saw.
 async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
     let (sender, seen) = tokio::sync::oneshot::channel();
     let mut sender = Some(sender);
@@ -106,66 +107,67 @@ async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
 }
 
 #[test]
-fn group_shares_a_sync_and_a_transaction() {
+fn group_shares_one_sync_and_transaction() {
     let folder = tempdir().unwrap();
     run(async {
-        let held = HeldStore::open(&folder);
-        let transactions = || database(&held.store).commits.load(Ordering::Relaxed);
-        let before = (held.syncs.load(Ordering::Relaxed), transactions());
-        let creates = (0..50).map(|_| create(&held.store, BacklinkQuery::default()));
-        held.in_one_group(join_all(creates)).await;
-        let after = (held.syncs.load(Ordering::Relaxed), transactions());
+        let pausing = PausingStore::open(&folder);
+        let transactions = || database(&pausing.store).commits.load(Ordering::Relaxed);
+        let before = (pausing.sync_count.load(Ordering::Relaxed), transactions());
+        let creates = (0..50).map(|_| create(&pausing.store, BacklinkQuery::default()));
+        pausing.in_one_group(join_all(creates)).await;
+        let after = (pausing.sync_count.load(Ordering::Relaxed), transactions());
         assert_eq!((after.0 - before.0, after.1 - before.1), (2, 2), "the first one and the group");
         let kinds = vec![DocumentKind::Item(ItemKind::Requirement)];
         let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned()] };
-        let seen = held.in_one_group(join_all((0..5).map(|_| create(&held.store, links.clone()))));
+        let seen =
+            pausing.in_one_group(join_all((0..5).map(|_| create(&pausing.store, links.clone()))));
         assert_eq!(seen.await, [50, 51, 52, 53, 54], "each commit sees the ones before it");
     });
 }
 
 #[test]
-fn database_file_that_is_gone_takes_no_writes() {
+fn removed_database_file_rejects_writes() {
     let folder = tempdir().unwrap();
     let (db, aside) = (folder.path().join("sled/db"), folder.path().join("aside"));
     let id = DocumentId::section("a");
     run(async {
         let store = open(&folder);
         put(&store, &id, "one").await.unwrap();
-        let refused = async || {
+        let put_error = async || {
             let outcome = put(&store, &id, "two").await;
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
             outcome.unwrap_err().to_string()
         };
         fs::rename(&db, &aside).unwrap();
-        assert!(refused().await.contains("removed or replaced"));
+        assert!(put_error().await.contains("removed or replaced"));
         fs::copy(&aside, &db).unwrap();
-        refused().await;
+        put_error().await;
         fs::rename(&aside, &db).unwrap();
         put(&store, &id, "three").await.unwrap();
         fs::write(&db, "").unwrap();
-        refused().await;
+        put_error().await;
     });
 }
 
 #[test]
-fn database_file_that_goes_during_the_sync_acknowledges_nothing() {
+fn database_file_removed_during_sync_fails_the_commit() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("sled/db");
     run(async {
-        let held = HeldStore::open(&folder);
-        held.holds.store(true, Ordering::Relaxed);
-        let mut writing = Box::pin(write(&held.store, "a", act()));
+        let pausing = PausingStore::open(&folder);
+        pausing.pauses.store(true, Ordering::Relaxed);
+        let mut writing = Box::pin(write(&pausing.store, "a", act()));
         assert!(writing.as_mut().now_or_never().is_none());
-        held.at_sync.recv_timeout(Duration::from_secs(10)).unwrap();
+        pausing.wait_for_sync();
         fs::remove_file(&db).unwrap();
-        held.go.send(()).unwrap();
+        pausing.resume.send(()).unwrap();
         let error = writing.await.unwrap_err().to_string();
         assert!(error.contains("removed or replaced"), "{error}");
     });
 }
 
 #[test]
-fn copy_holds_commits_off_and_admits_reads() {
+fn copy_blocks_commits_and_allows_reads() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("a");
     let open_with_timeout = |timeout| {
@@ -187,16 +189,16 @@ fn copy_holds_commits_off_and_admits_reads() {
         let store = open_with_timeout(Duration::from_secs(60));
         let reader = store.read().await.unwrap();
         let read_meanwhile = async {
-            while database(&store).copies.try_read().is_ok() {
+            while database(&store).copy_lock.try_read().is_ok() {
                 std::thread::yield_now();
             }
-            // The commit waits for the copy now; the read does not.
-            let seen = get(&store, &id).await;
+            // The commit waits for the copy; the read does not.
+            let document = get(&store, &id).await;
             drop(reader);
-            seen
+            document
         };
-        let (outcome, seen) = futures_util::join!(put(&store, &id, "two"), read_meanwhile);
+        let (outcome, document) = futures_util::join!(put(&store, &id, "two"), read_meanwhile);
         outcome.unwrap();
-        assert_eq!(seen.unwrap().unwrap().body, "one");
+        assert_eq!(document.unwrap().unwrap().body, "one");
     });
 }

@@ -1,4 +1,4 @@
-//! Folders that are refused, left alone, recovered or made private.
+//! Folders that are refused, kept unchanged, recovered or made private.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,16 +11,16 @@ use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository};
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
-use super::{config, database, failing_sync, get, open, put, refused};
+use super::{config, database, failing_sync, get, open, open_error, put};
 use crate::database::{DOCUMENTS, LINKS, META, REFERENCES};
-use crate::files::{ACKNOWLEDGED, DatabaseFile, MARKER};
-use crate::open::{META_FORMAT, SCHEMA_KEY, wait_until_closed};
-use crate::records::{DocumentRow, SCHEMA, decode, encode, link_prefix};
+use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
+use crate::open::{META_FORMAT_KEY, SCHEMA_KEY, wait_until_closed};
+use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode, link_prefix};
 use crate::{COPY_TIMEOUT, DatabaseState, SledStore};
 
 const UNFINISHED_SNAPSHOT: &str = "snap.00000000000000FF.generating";
 
-/// Every entry below the folder, with its bytes or its target.
+/// Returns every entry below the folder with its bytes or its link target.
 fn entries(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -40,11 +40,11 @@ fn entries(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Asserts that a folder is refused and left as it was, also by an inspection.
+/// Asserts that opening and inspecting a folder fail and leave it unchanged.
 #[track_caller]
 fn assert_untouched(folder: &Path, message: &str) {
     let before = entries(folder);
-    let text = refused(folder);
+    let text = open_error(folder);
     assert!(text.contains(message), "{text}");
     assert_eq!(SledStore::inspect(&config(folder)).unwrap_err().to_string(), text);
     assert!(entries(folder) == before, "something was changed");
@@ -59,7 +59,7 @@ fn create(folder: &Path) -> PathBuf {
     folder.join("sled")
 }
 
-/// A closed database with sections of a kilobyte.
+/// Creates a closed database with sections of one kilobyte.
 async fn fill(folder: &Path, sections: usize) {
     let store = SledStore::open(&config(folder)).unwrap();
     for number in 0..sections {
@@ -72,7 +72,7 @@ fn text(number: usize) -> String {
     format!("{number} ").repeat(500)
 }
 
-/// Makes a sled database of another program.
+/// Creates a sled database of another program.
 fn make_foreign(sled: &Path, tree: &str) {
     let db = sled::Config::new().path(sled).open().unwrap();
     db.open_tree(tree).unwrap().insert("their", "own").unwrap();
@@ -91,7 +91,7 @@ fn copy_files(from: &Path, to: &Path) {
 }
 
 #[test]
-fn foreign_files_are_refused_and_left_alone() {
+fn foreign_files_are_refused_unchanged() {
     let thesis = "A thesis. ".repeat(20_000);
     for count in [None, Some(&b""[..]), Some(b"not twelve"), Some(b"twelve bytes")] {
         let folder = tempdir().unwrap();
@@ -114,7 +114,7 @@ fn foreign_files_are_refused_and_left_alone() {
     assert_untouched(folder.path(), "holds other files");
     fs::remove_dir_all(&sled).unwrap();
     fs::write(&sled, "a file").unwrap();
-    assert!(refused(folder.path()).contains("instead of a file"));
+    assert!(open_error(folder.path()).contains("instead of a file"));
 }
 
 #[test]
@@ -122,16 +122,16 @@ fn trees_of_another_program_are_refused() {
     let folder = tempdir().unwrap();
     let sled = create(folder.path());
     make_foreign(&sled, "theirs");
-    assert!(refused(folder.path()).contains("another program"));
+    assert!(open_error(folder.path()).contains("another program"));
     wait_until_closed(&sled).unwrap();
     let db = sled::Config::new().path(&sled).open().unwrap();
     assert!(db.tree_names().contains(&sled::IVec::from("theirs")));
 }
 
 #[test]
-fn interrupted_creation_is_finished() {
+fn interrupted_creation_is_completed() {
     let inspect = |folder: &Path| SledStore::inspect(&config(folder)).unwrap();
-    // Killed before sled was opened, and while it was.
+    // Killed before sled was opened, and while it was open.
     for has_db in [false, true] {
         let folder = tempdir().unwrap();
         let sled = folder.path().join("sled");
@@ -140,7 +140,7 @@ fn interrupted_creation_is_finished() {
             make_foreign(&sled, "meta");
             fs::write(sled.join(ACKNOWLEDGED), "").unwrap();
         }
-        fs::write(sled.join(MARKER), "").unwrap();
+        fs::write(sled.join(CREATION_MARKER), "").unwrap();
         assert_eq!(inspect(folder.path()), DatabaseState::Unfinished);
         create(folder.path());
         assert_eq!(inspect(folder.path()), DatabaseState::Closed);
@@ -154,7 +154,7 @@ fn interrupted_creation_is_finished() {
     assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
     assert_eq!(fs::read(sled.join(ACKNOWLEDGED)).unwrap(), b"");
     create(folder.path());
-    // From here on the count shows whose database it is.
+    // Now only the count identifies the database as ours.
     let count = fs::read(sled.join(ACKNOWLEDGED)).unwrap();
     assert_eq!(count.len(), 12);
     fs::write(sled.join(ACKNOWLEDGED), "").unwrap();
@@ -164,7 +164,7 @@ fn interrupted_creation_is_finished() {
 }
 
 #[test]
-fn creation_killed_before_its_marker_went_keeps_the_data() {
+fn creation_marker_left_by_a_kill_keeps_the_data() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("a");
     let sled = create(folder.path());
@@ -173,14 +173,14 @@ fn creation_killed_before_its_marker_went_keeps_the_data() {
             let store = open(&folder);
             put(&store, &id, "kept").await.unwrap();
             store.close().unwrap();
-            fs::write(sled.join(MARKER), "").unwrap();
+            fs::write(sled.join(CREATION_MARKER), "").unwrap();
             if let Some(count) = torn_count {
                 fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
             }
             let store = open(&folder);
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
             store.close().unwrap();
-            assert!(!exists(&sled.join(MARKER)));
+            assert!(!exists(&sled.join(CREATION_MARKER)));
             create(folder.path());
         }
     });
@@ -216,7 +216,7 @@ fn symbolic_links_are_refused_and_not_followed() {
 }
 
 #[test]
-fn files_are_private_and_foreign_ones_keep_their_mode() {
+fn files_are_private_and_foreign_files_keep_their_mode() {
     let set_mode = |path: &Path, mode| {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     };
@@ -255,19 +255,19 @@ fn files_are_private_and_foreign_ones_keep_their_mode() {
 }
 
 #[test]
-fn second_open_is_refused_and_unfinished_snapshots_are_removed() {
+fn second_open_is_refused_then_stale_snapshot_is_removed() {
     let folder = tempdir().unwrap();
     let first = open(&folder);
-    // The process that has it open may be writing a snapshot.
+    // The process that has the database open may be writing a snapshot.
     let snapshot = folder.path().join("sled").join(UNFINISHED_SNAPSHOT);
     fs::write(&snapshot, "half").unwrap();
-    let text = refused(folder.path());
+    let text = open_error(folder.path());
     assert!(text.contains("already served by another process"), "{text}");
     assert_eq!(SledStore::inspect(&config(folder.path())).unwrap(), DatabaseState::InUse);
     assert!(exists(&snapshot));
     run(put(&first, &DocumentId::section("a"), "kept")).unwrap();
     first.close().unwrap();
-    assert!(first.opened().unwrap_err().to_string().contains("closed"));
+    assert!(first.open_store().unwrap_err().to_string().contains("closed"));
     let store = open(&folder);
     assert!(!exists(&snapshot));
     assert!(run(get(&store, &DocumentId::section("a"))).unwrap().is_some());
@@ -277,17 +277,17 @@ fn second_open_is_refused_and_unfinished_snapshots_are_removed() {
 fn newer_schema_is_refused() {
     let folder = tempdir().unwrap();
     let store = open(&folder);
-    database(&store).tree(META).insert(SCHEMA_KEY, &[SCHEMA + 1]).unwrap();
+    database(&store).tree(META).insert(SCHEMA_KEY, &[SCHEMA_VERSION + 1]).unwrap();
     store.close().unwrap();
     let db = folder.path().join("sled/db");
     fs::set_permissions(&db, Permissions::from_mode(0o644)).unwrap();
-    assert!(refused(folder.path()).contains("newer version"));
+    assert!(open_error(folder.path()).contains("newer reqlore"));
     let mode = fs::metadata(&db).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600, "a refused database is private too");
 }
 
 #[test]
-fn truncated_database_is_refused_and_kept() {
+fn truncated_database_is_refused_unchanged() {
     let folder = tempdir().unwrap();
     run(fill(folder.path(), 400));
     let whole = folder.path().join("sled");
@@ -298,18 +298,18 @@ fn truncated_database_is_refused_and_kept() {
         copy_files(&whole, &sled);
         let db = fs::File::options().write(true).open(sled.join("db")).unwrap();
         db.set_len(length * part / 8).unwrap();
-        let text = refused(cut.path());
+        let text = open_error(cut.path());
         assert!(text.contains("`reqlore restore`"), "{part}: {text}");
         assert!(exists(&sled.join("db")));
     }
     fs::remove_file(whole.join("db")).unwrap();
-    assert!(refused(folder.path()).contains("lacks its file db"));
+    assert!(open_error(folder.path()).contains("lacks its file db"));
     assert!(!exists(&whole.join("db")), "an empty file must not take its place");
 }
 
-/// Changed bytes anywhere in the file are refused, reported or harmless.
+/// Corrupted bytes anywhere in the file are refused, reported or harmless.
 #[test]
-fn changed_bytes_are_never_served() {
+fn corrupted_bytes_are_never_served() {
     let folder = tempdir().unwrap();
     run(fill(folder.path(), 200));
     let whole = folder.path().join("sled");
@@ -324,7 +324,7 @@ fn changed_bytes_are_never_served() {
         bytes[at..at + 64].fill(0xa5);
         fs::write(sled.join("db"), bytes).unwrap();
         let Ok(store) = SledStore::open(&config(damaged.path())) else {
-            assert!(refused(damaged.path()).contains("`reqlore restore`"));
+            assert!(open_error(damaged.path()).contains("`reqlore restore`"));
             refusals += 1;
             continue;
         };
@@ -359,8 +359,8 @@ fn metadata_of_another_format_is_rebuilt() {
         let stale =
             [link_prefix(1, DocumentKind::Entity, "EP-002"), id.name.clone().into()].concat();
         old.tree(LINKS).insert(stale, &[][..]).unwrap();
-        let format = encode(META_FORMAT, &(DocumentMeta::FORMAT + 1));
-        old.tree(META).insert(META_FORMAT, format).unwrap();
+        let format = encode(META_FORMAT_KEY, &(DocumentMeta::FORMAT + 1));
+        old.tree(META).insert(META_FORMAT_KEY, format).unwrap();
         drop(old);
         store.close().unwrap();
         let store = open(&folder);

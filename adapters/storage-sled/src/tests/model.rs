@@ -1,5 +1,5 @@
-//! Groups of commits with keys and audit rows have the effects that they have one by one in memory.
-//! The contract's model test covers everything else.
+//! Model test of groups: commits with keys and audit rows have the same effects one by one in the
+//! memory store. The contract's model test covers everything else.
 
 use std::sync::Arc;
 
@@ -29,23 +29,23 @@ const KINDS: [DocumentKind; 3] =
     [DocumentKind::Entity, DocumentKind::Item(ItemKind::Requirement), DocumentKind::Deleted];
 const PROJECTS: [&str; 2] = ["default", "/other"];
 
-/// The number of a document, and of its text; no text deletes it.
-type Edit = (usize, Option<u32>);
+/// The number of a document and of its text; `None` deletes the document.
+type DocumentEdit = (usize, Option<u32>);
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelStep {
     /// Commits of one group: the project, the edits and the idempotency key.
-    Group(Vec<(usize, Vec<Edit>, Option<usize>)>),
+    Group(Vec<(usize, Vec<DocumentEdit>, Option<usize>)>),
     Restart,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     let edit = (0..NAMES.len() * KINDS.len(), proptest::option::weighted(0.7, 0..4u32));
     let edits = collection::vec(edit, 0..4);
     let key = proptest::option::weighted(0.3, 0..5usize);
     prop_oneof![
-        9 => collection::vec((0..PROJECTS.len(), edits, key), 1..6).prop_map(Step::Group),
-        1 => Just(Step::Restart),
+        9 => collection::vec((0..PROJECTS.len(), edits, key), 1..6).prop_map(ModelStep::Group),
+        1 => Just(ModelStep::Restart),
     ]
 }
 
@@ -54,20 +54,20 @@ fn id(number: usize) -> DocumentId {
     DocumentId { kind: KINDS[number / NAMES.len()], name }
 }
 
-fn change((number, text): &Edit) -> DocumentChange {
+fn change((number, text): &DocumentEdit) -> DocumentChange {
     let Some(text) = text else { return DocumentChange::Delete { id: id(*number) } };
-    // Some metadata is so large that it is made from the body.
+    // Some metadata is too large to be stored.
     let tags = if *text == 3 { "t".repeat(5000) } else { String::new() };
     let links = format!("of: [dec-000001, REQ-{text}]\ndepends_on: REQ-{text}");
     let front_matter = format!("id: dec-{text:06}\n{links}\ntags: [{tags}]");
     DocumentChange::put(id(*number), format!("---\n{front_matter}\n---\n{}", "x".repeat(9000)))
 }
 
-/// Each body holds a hash of the snapshot on which its commit was decided.
-fn commit(edits: &[Edit], key: Option<usize>) -> CommitRequest {
+/// Each body contains a hash of the snapshot on which its commit was decided.
+fn commit(edits: &[DocumentEdit], key: Option<usize>) -> CommitRequest {
     let changes: Vec<DocumentChange> = edits.iter().map(change).collect();
     let request = format!("{changes:?}");
-    // A commit that reads lists ends the batch before it, so most read none.
+    // A commit that reads lists writes the pending batch, so most commits read no lists.
     let reads_lists = edits.len() == 3;
     let targets = if reads_lists { &TARGETS[..] } else { &[] };
     let reads = ReadSet {
@@ -77,26 +77,22 @@ fn commit(edits: &[Edit], key: Option<usize>) -> CommitRequest {
         sequences: ItemKind::ALL.to_vec(),
     };
     let decide = Box::new(move |snapshot: &Snapshot| {
-        let Snapshot { documents, metadata: heads, backlinks: links, next_numbers: numbers } =
-            snapshot;
+        let Snapshot { documents, metadata, backlinks, next_numbers } = snapshot;
         let stored = documents.iter().flatten().count();
-        let seen = Version::of(format!("{stored} {heads:?} {links:?} {numbers:?}").as_bytes());
+        let snapshot_hash =
+            Version::of(format!("{stored} {metadata:?} {backlinks:?} {next_numbers:?}").as_bytes());
         let decided = changes.iter().map(|change| match change {
             DocumentChange::Put { document } => {
-                let body = [&document.body[..], seen.to_string().as_bytes()].concat();
+                let body = [&document.body[..], snapshot_hash.to_string().as_bytes()].concat();
                 DocumentChange::put(document.id.clone(), body)
             }
             DocumentChange::Delete { .. } => change.clone(),
         });
         Ok(decided.collect())
     });
-    let once = key.map(|key| IdempotencyKey { key: key.to_string(), request });
+    let idempotency_key = key.map(|key| IdempotencyKey { key: key.to_string(), request });
     let audited = Some(AuditScope::begin(Arc::new(act().at)));
-    CommitRequest {
-        reads,
-        decide,
-        context: WriteContext { idempotency_key: once, audited, ..act() },
-    }
+    CommitRequest { reads, decide, context: WriteContext { idempotency_key, audited, ..act() } }
 }
 
 fn links(targets: &[&str]) -> BacklinkQuery {
@@ -126,14 +122,14 @@ async fn contents(store: &impl Store) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..<_>::default() })]
     #[test]
-    fn groups_give_the_same_answers_as_memory(steps in collection::vec(step(), 1..12)) {
+    fn groups_match_the_memory_store(steps in collection::vec(step(), 1..12)) {
         let folder = tempdir().unwrap();
         let open = || open_with(&folder, Box::new(|_| Ok(())));
         let projects = PROJECTS.map(ProjectKey::new);
         let (memory, mut store) = (MemoryStore::default(), open());
         run(async {
             for step in steps {
-                let Step::Group(commits) = step else {
+                let ModelStep::Group(commits) = step else {
                     store.close().unwrap();
                     store = open();
                     continue;

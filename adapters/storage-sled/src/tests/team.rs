@@ -20,14 +20,14 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use tempfile::tempdir;
 
-use super::{HeldStore, audited, chain, database, open, write};
+use super::{PausingStore, audited, database, open, verified_rows, write};
 use crate::SledStore;
 use crate::database::{AUDIT, KEYS, OVERFLOW, TOKENS};
 use crate::records::overflow_prefix;
 
 pub(super) fn keyed(key: &str, act: WriteContext) -> WriteContext {
-    let once = IdempotencyKey { key: key.to_owned(), request: "r".to_owned() };
-    WriteContext { idempotency_key: Some(once), ..act }
+    let idempotency_key = Some(IdempotencyKey { key: key.to_owned(), request: "r".to_owned() });
+    WriteContext { idempotency_key, ..act }
 }
 
 pub(super) fn event(seconds: i64, targets: usize) -> AuditEvent {
@@ -82,11 +82,11 @@ pub(super) async fn change(
 }
 
 #[test]
-fn group_makes_one_chain_without_its_failed_commits() {
+fn group_chains_audit_rows_without_failed_commits() {
     let folder = tempdir().unwrap();
     run(async {
-        let held = HeldStore::open(&folder);
-        let store = &held.store;
+        let pausing = PausingStore::open(&folder);
+        let store = &pausing.store;
         let project = ProjectKey::default();
         let decide = Box::new(|_: &_| panic!("on purpose"));
         let panics = CommitRequest { reads: ReadSet::default(), decide, context: audited() };
@@ -104,12 +104,12 @@ fn group_makes_one_chain_without_its_failed_commits() {
             ]);
             join(failed, rest).await
         };
-        let ((long, panicked), rest) = held.in_one_group(jobs).await;
+        let ((long, panicked), rest) = pausing.in_one_group(jobs).await;
         assert!(matches!(long, Err(StoreError::Refused { .. })), "{long:?}");
         assert!(matches!(panicked, Err(StoreError::Internal(_))), "{panicked:?}");
         assert!(rest.iter().all(Result::is_ok), "{rest:?}");
         assert_eq!(store.find_record("long").await.unwrap(), None);
-        let rows = chain(store).await;
+        let rows = verified_rows(store).await;
         let actions: Vec<_> = rows.iter().map(|row| row.entry().unwrap().action).collect();
         let (put, recorded) = ("contract", "recorded");
         assert_eq!(actions, [put, recorded, recorded, put, put, recorded, put]);
@@ -122,32 +122,32 @@ fn group_makes_one_chain_without_its_failed_commits() {
 fn idempotency_key_is_used_once_in_a_group() {
     let folder = tempdir().unwrap();
     run(async {
-        let held = HeldStore::open(&folder);
-        let store = &held.store;
+        let pausing = PausingStore::open(&folder);
+        let store = &pausing.store;
         let transactions = || database(store).commits.load(Ordering::Relaxed);
         let before = transactions();
         let racing = ["a", "b", "c", "d"].map(|name| write(store, name, keyed("k", audited())));
-        let outcomes = held.in_one_group(join_all(racing)).await;
-        // The first write of the helper is one, the change with its row and its key the other.
+        let outcomes = pausing.in_one_group(join_all(racing)).await;
+        // One for the write of the helper, one for the change with its row and its key.
         assert_eq!(transactions() - before, 2);
         outcomes[0].as_ref().unwrap();
         for repeated in &outcomes[1..] {
             let Err(StoreError::Repeated(record)) = repeated else { panic!("{repeated:?}") };
             assert_eq!(record.targets[0].name, "section a");
         }
-        assert_eq!(chain(store).await.len(), 1);
+        assert_eq!(verified_rows(store).await.len(), 1);
         let jobs = async {
             let save = store.save_response("k", "first".to_owned());
             join(save, write(store, "e", keyed("k", audited()))).await
         };
-        let (_, repeated) = held.in_one_group(jobs).await;
+        let (_, repeated) = pausing.in_one_group(jobs).await;
         let Err(StoreError::Repeated(record)) = repeated else { panic!("{repeated:?}") };
         assert_eq!(record.answer.as_deref(), Some("first"));
     });
 }
 
 #[test]
-fn long_values_are_kept_in_pieces_and_removed_with_them() {
+fn long_values_are_split_and_removed_in_pieces() {
     let folder = tempdir().unwrap();
     let answer: String = "{\"gr\u{fc}n\":1}".chars().cycle().take(1 << 20).collect();
     run(async {
@@ -166,7 +166,7 @@ fn long_values_are_kept_in_pieces_and_removed_with_them() {
             let prefix = overflow_prefix(tree, b"");
             database.tree(OVERFLOW).scan_prefix(&prefix[..prefix.len() - 2]).count()
         };
-        assert_eq!(chain(&store).await[10].entry().unwrap(), event(10, 10_000));
+        assert_eq!(verified_rows(&store).await[10].entry().unwrap(), event(10, 10_000));
         let found = store.token_owner(&token(0).id).await.unwrap().unwrap();
         assert_eq!((found.token, found.user), (token(3_000), user("ada")));
         let record = store.find_record("k").await.unwrap().unwrap();
@@ -182,20 +182,20 @@ fn long_values_are_kept_in_pieces_and_removed_with_them() {
         assert_eq!((pieces_of(KEYS), database.tree(KEYS).len()), (0, 0));
         assert_eq!(store.prune(Timestamp::new(100, 0), act().at).await.unwrap(), 11);
         assert_eq!((database.tree(OVERFLOW).len(), database.tree(AUDIT).len()), (0, 1));
-        assert_eq!(chain(&store).await[0].number, 12);
+        assert_eq!(verified_rows(&store).await[0].number, 12);
         let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
         assert_eq!(blobs.count(), 0, "a value became a file of its own");
     });
 }
 
 #[test]
-fn epoch_is_answered_during_a_sync_and_outlives_a_restart() {
+fn epoch_is_read_during_sync_and_survives_restart() {
     let folder = tempdir().unwrap();
     run(async {
-        let held = HeldStore::open(&folder);
-        let store = &held.store;
+        let pausing = PausingStore::open(&folder);
+        let store = &pausing.store;
         change(store, IdentityChange::User(user("ada")), act()).await.unwrap();
-        let during = held.in_one_group(async { store.epoch().now_or_never() }).await;
+        let during = pausing.in_one_group(async { store.epoch().now_or_never() }).await;
         let epoch = store.epoch().await.unwrap();
         assert_eq!(during.expect("it does not wait for a sync").unwrap(), epoch);
         store.close().unwrap();

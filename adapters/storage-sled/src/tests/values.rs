@@ -28,7 +28,7 @@ fn assert_no_blobs(folder: &TempDir) {
 }
 
 #[test]
-fn names_of_any_text_are_kept_apart() {
+fn names_with_any_characters_are_distinct() {
     let folder = tempdir().unwrap();
     let names = ["", "a", "a\0", "a\0\0\0\0", "a\0b", "b", "\u{7f}", "é", "\u{10ffff}"];
     let project = ProjectKey::default();
@@ -57,7 +57,7 @@ fn names_of_any_text_are_kept_apart() {
 }
 
 #[test]
-fn no_document_becomes_a_file_of_its_own() {
+fn large_documents_never_become_blob_files() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("large");
     run(async {
@@ -70,7 +70,7 @@ fn no_document_becomes_a_file_of_its_own() {
         assert_eq!(database(&store).tree(BODIES).len(), 3, "a piece of a longer body is left");
         delete(&store, &id).await;
         assert_eq!(database(&store).tree(BODIES).len(), 0);
-        // Pages full of the largest values.
+        // Pages that are full of the largest values.
         let tags = (0..230).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
         let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
         for number in 0..100 {
@@ -96,7 +96,7 @@ fn record(project: &ProjectKey, name: &str, text: &str, place: &str) -> ArchiveR
 }
 
 #[test]
-fn put_keeps_the_place_and_updates_the_time() {
+fn put_keeps_the_path_and_updates_the_time() {
     let folder = tempdir().unwrap();
     let id = DocumentId::entity("a");
     run(async {
@@ -145,7 +145,7 @@ fn long_places_and_projects_are_refused() {
 }
 
 #[test]
-fn longest_places_do_not_become_files() {
+fn longest_places_never_become_blob_files() {
     let folder = tempdir().unwrap();
     let project = ProjectKey::default();
     let tags = (0..65).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
@@ -158,7 +158,7 @@ fn longest_places_do_not_become_files() {
         let records = (0..16).map(|number| record(&project, &name(number), &text, &place));
         writer.put(records.collect()).await.unwrap();
         writer.finish().await.unwrap();
-        // One page holds them all, and sled sometimes writes it whole.
+        // One page holds all documents, and sled sometimes writes the whole page.
         for number in (0..16).cycle().take(100) {
             put(&store, &DocumentId::entity(name(number)), &text).await.unwrap();
         }
@@ -183,7 +183,7 @@ fn backlinks_match_whole_targets() {
     run(async {
         let store = open(&folder);
         for (number, target) in targets.iter().enumerate() {
-            // Two relations to one target are one key among the links.
+            // Two relations to one target share one key in the tree.
             let text = format!("---\nof: {target}\nby: [{target}]\n---\n");
             put(&store, &DocumentId::entity(number.to_string()), &text).await.unwrap();
         }
@@ -191,7 +191,7 @@ fn backlinks_match_whole_targets() {
             assert_eq!(backlinks(&store, target).await, [number.to_string()], "{target}");
         }
         assert_eq!(database(&store).tree(LINKS).len(), targets.len());
-        // As if two targets had one hash, or a document was gone.
+        // A hash collision, and a document that does not exist.
         for name in ["0", "gone"] {
             let key = [link_prefix(1, DocumentKind::Entity, "a"), name.into()].concat();
             database(&store).tree(LINKS).insert(key, &[][..]).unwrap();
@@ -205,7 +205,7 @@ fn backlinks_match_whole_targets() {
 }
 
 #[test]
-fn damaged_document_keeps_its_links() {
+fn damaged_document_keeps_its_backlinks() {
     let folder = tempdir().unwrap();
     let id =
         DocumentId { kind: DocumentKind::Item(ItemKind::Requirement), name: "REQ-001".to_owned() };
@@ -226,7 +226,7 @@ async fn changes(store: &SledStore, revision: u64) -> ChangeSet {
         .unwrap()
 }
 
-/// The names of changed documents, `None` for a reset.
+/// Returns the names of changed documents, or `None` for a reset.
 async fn names_since(store: &SledStore, revision: u64) -> Option<Vec<String>> {
     match changes(store, revision).await {
         ChangeSet::Since { ids, .. } => Some(ids.into_iter().map(|id| id.name).collect()),
@@ -235,7 +235,7 @@ async fn names_since(store: &SledStore, revision: u64) -> Option<Vec<String>> {
 }
 
 #[test]
-fn history_outlives_a_restart() {
+fn history_survives_restart() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
@@ -257,7 +257,7 @@ fn history_outlives_a_restart() {
 }
 
 #[test]
-fn long_history_is_a_reset() {
+fn long_history_returns_a_reset() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
@@ -270,7 +270,7 @@ fn long_history_is_a_reset() {
 }
 
 #[test]
-fn forgotten_deletions_are_a_reset() {
+fn pruned_deletions_return_a_reset() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("a");
     run(async {
@@ -282,7 +282,7 @@ fn forgotten_deletions_are_a_reset() {
         let database = database(&store);
         assert!(database.tree(DELETIONS).len() <= MAX_CHANGES + 1);
         assert_eq!(database.tree(HISTORY).len(), 0);
-        let row = database.project(&ProjectKey::default()).unwrap();
+        let row = database.project_row(&ProjectKey::default()).unwrap();
         assert_eq!(row.deletions, database.tree(DELETIONS).len() as u64);
         assert!(row.complete_from > 0);
         assert_eq!(names_since(&store, row.complete_from - 1).await, None);

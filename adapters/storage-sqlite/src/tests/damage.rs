@@ -1,4 +1,4 @@
-//! Full disks, deleted and read-only files, damaged pages and bytes.
+//! Full disks, removed and read-only files, damaged pages and bytes.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -14,28 +14,31 @@ use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{at, made, place, sqlite, storage, told, try_put};
+use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
 #[test]
-fn changed_bytes_are_not_served() {
-    let (_folder, file) = made();
+fn changed_bytes_are_reported_and_not_served() {
+    let (_folder, file) = closed_database();
     let (kept, other) = (DocumentId::section("kept"), DocumentId::section("other"));
     run(async { storage(&file).put(&other, "fine").await });
-    sqlite(&file, "UPDATE bodies SET body = x'6b657054' WHERE body = CAST('kept' AS BLOB)");
-    let store = at(&file).unwrap();
+    run_sql(&file, "UPDATE bodies SET body = x'6b657054' WHERE body = CAST('kept' AS BLOB)");
+    let store = open_file(&file).unwrap();
     run(async {
         let project = ProjectKey::default();
-        let (error, words) = told(store.get(&project, &[kept]).await);
+        let (error, message) = error_text(store.get(&project, &[kept]).await);
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
-        assert!(words.contains("section kept") && words.contains("reqlore restore"), "{words}");
+        assert!(
+            message.contains("section kept") && message.contains("reqlore restore"),
+            "{message}"
+        );
         assert!(store.get(&project, &[other]).await.unwrap()[0].is_some(), "the rest is served");
-        let (_, words) = told(store.read().await.unwrap().next().await);
-        assert!(words.contains("section kept"), "{words}");
+        let (_, message) = error_text(store.read().await.unwrap().next().await);
+        assert!(message.contains("section kept"), "{message}");
     });
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_space() {
+fn full_disk_rejects_writes_until_space_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
@@ -50,7 +53,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     run(async {
         let s = storage(&file);
         s.put(&DocumentId::section("kept"), "kept").await;
-        // It writes as much as fits.
+        // Writes as many bytes as fit.
         let _ = fs::write(&filler, vec![0; 2 * 1024 * 1024]);
         let mut failed = None;
         for at in 0..100 {
@@ -59,9 +62,9 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
                 break;
             }
         }
-        let words = failed.expect("the disk is full").to_string();
-        assert!(words.contains("no space"), "{words}");
-        assert!(s.body(&DocumentId::section("kept")).await.is_some(), "reads go on");
+        let message = failed.expect("the disk is full").to_string();
+        assert!(message.contains("no space"), "{message}");
+        assert!(s.read_body(&DocumentId::section("kept")).await.is_some(), "reads continue");
         fs::remove_file(&filler).unwrap();
         try_put(&s, "after").await.unwrap();
     });
@@ -70,40 +73,40 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
 }
 
 #[test]
-fn a_database_that_went_away_is_not_written() {
-    type Act<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+fn removed_or_replaced_database_rejects_writes() {
+    type FileAction<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
     let replace = |file: &Path| {
         let copy = file.with_extension("copy");
         fs::copy(file, &copy).and_then(|_| fs::rename(copy, file))
     };
-    let acts: [(&str, Act<'_>); 4] = [
+    let actions: [(&str, FileAction<'_>); 4] = [
         ("deleted", &|file| fs::remove_file(file)),
         ("its log deleted", &|file| fs::remove_file(file.with_extension("db-wal"))),
         ("emptied", &|file| fs::write(file, "")),
         ("replaced", &replace),
     ];
-    for (name, act) in acts {
-        let (_folder, file) = made();
+    for (name, action) in actions {
+        let (_folder, file) = closed_database();
         run(async {
             let s = storage(&file);
             s.put(&DocumentId::section("a"), "x").await;
-            act(&file).unwrap();
-            let (error, words) = told(try_put(&s, "b").await);
+            action(&file).unwrap();
+            let (error, message) = error_text(try_put(&s, "b").await);
             assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
-            assert!(words.contains("deleted, emptied, moved or replaced"), "{name}: {words}");
-            assert!(!words.contains('/'), "{name}: {words}");
+            assert!(message.contains("deleted, emptied, moved or replaced"), "{name}: {message}");
+            assert!(!message.contains('/'), "{name}: {message}");
         });
     }
 }
 
-/// Runs `act` as a user without root's rights.
-fn without_root(act: impl FnOnce() + Send + 'static) {
+/// Runs `action` as a user without root permissions.
+fn without_root(action: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         if rustix::process::getuid().is_root() {
             let user = rustix::process::Uid::from_raw(65_534);
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
         }
-        act();
+        action();
     });
     thread.join().unwrap();
 }
@@ -114,19 +117,19 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_read_only_database_is_read() {
+fn read_only_database_is_served_for_reading() {
     for (folder_mode, file_mode) in [(0o555, 0o444), (0o777, 0o444), (0o555, 0o666)] {
-        let (folder, file) = made();
+        let (folder, file) = closed_database();
         set_mode(&file, file_mode);
         set_mode(folder.path(), folder_mode);
         without_root(move || {
             run(async {
                 let s = storage(&file);
-                let kept = s.body(&DocumentId::section("kept")).await;
+                let kept = s.read_body(&DocumentId::section("kept")).await;
                 assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
-                let (error, words) = told(try_put(&s, "b").await);
+                let (error, message) = error_text(try_put(&s, "b").await);
                 assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-                assert!(words.contains("can only be read"), "{words}");
+                assert!(message.contains("can only be read"), "{message}");
             });
         });
         set_mode(folder.path(), 0o777);
@@ -134,26 +137,26 @@ fn a_read_only_database_is_read() {
 }
 
 #[test]
-fn a_read_only_folder_is_an_error() {
-    let (folder, file) = place();
+fn read_only_folder_fails_to_open() {
+    let (folder, file) = database_path();
     set_mode(folder.path(), 0o555);
     without_root(move || {
-        let (error, words) = told(at(&file));
+        let (error, message) = error_text(open_file(&file));
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-        assert!(words.starts_with(&file.display().to_string()), "{words}");
+        assert!(message.starts_with(&file.display().to_string()), "{message}");
     });
 }
 
-/// A copy of the files as a killed process leaves them.
-fn killed(damage: bool) -> (TempDir, PathBuf) {
-    let (folder, file) = place();
-    let (_away, original) = made();
+/// Returns a copy of the files as a killed process leaves them.
+fn killed_database(damage: bool) -> (TempDir, PathBuf) {
+    let (folder, file) = database_path();
+    let (_away, original) = closed_database();
     run(async {
         let s = storage(&original);
         let ids: Vec<_> = (0..20).map(|at| DocumentId::entity(format!("e{at}"))).collect();
         let put = |id: &DocumentId| DocumentChange::put(id.clone(), vec![b'x'; 2_000]);
         let changes: Vec<DocumentChange> = ids.iter().map(put).collect();
-        s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
+        s.commit_from(&ids, move |_| Ok(changes.clone())).await.unwrap();
     });
     run(async {
         let s = storage(&original);
@@ -174,12 +177,12 @@ fn killed(damage: bool) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn an_unclean_end_is_checked_at_once() {
+fn unclean_shutdown_is_checked_immediately() {
     for damage in [false, true] {
-        let (_folder, file) = killed(damage);
+        let (_folder, file) = killed_database(damage);
         run(async {
             let s = storage(&file);
-            assert!(s.body(&DocumentId::section("last")).await.is_some());
+            assert!(s.read_body(&DocumentId::section("last")).await.is_some());
             let mut refused = None;
             for _ in 0..if damage { 500 } else { 20 } {
                 refused = try_put(&s, "next").await.err();
@@ -190,11 +193,11 @@ fn an_unclean_end_is_checked_at_once() {
             }
             assert_eq!(refused.is_some(), damage, "{refused:?}");
             if let Some(refused) = refused {
-                let words = refused.to_string();
-                assert!(words.contains("nothing is written to it any more"), "{words}");
-                assert!(words.contains("reqlore restore"), "{words}");
+                let message = refused.to_string();
+                assert!(message.contains("writes are disabled"), "{message}");
+                assert!(message.contains("reqlore restore"), "{message}");
             }
-            assert!(s.body(&DocumentId::section("last")).await.is_some(), "reads go on");
+            assert!(s.read_body(&DocumentId::section("last")).await.is_some(), "reads continue");
         });
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use reqlore_contract::audit::audited;
-use reqlore_contract::identity::{put_as, user};
+use reqlore_contract::audit::audited_context;
+use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
@@ -16,124 +16,130 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::{Connection, StatementStatus};
 
-use super::{at, made, place, sqlite, storage, told, try_put};
-use crate::connection::Use;
+use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
+use crate::connection::ConnectionUse;
 use crate::schema::MIGRATIONS;
 use crate::{Config, SqliteStore};
 
-/// Asserts that opening is refused in these words and changes no file.
+/// Asserts that opening fails with these words and changes no file.
 #[track_caller]
-fn untouched(file: &Path, words: &[&str]) {
+fn assert_refused_unchanged(file: &Path, words: &[&str]) {
     let entries = || fs::read_dir(file.parent().unwrap()).unwrap().count();
     let state = || (Version::of(&fs::read(file).unwrap()), entries());
     let before = state();
-    let (error, told) = told(at(file));
+    let (error, message) = error_text(open_file(file));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-    assert!(told.starts_with(&file.display().to_string()), "{told}");
-    assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    assert!(message.starts_with(&file.display().to_string()), "{message}");
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
     assert_eq!(state(), before);
 }
 
 #[test]
 fn foreign_and_newer_databases_are_refused_unchanged() {
     type Change<'a> = &'a dyn Fn(&Path);
-    let text = "This is no database, but a text that is long enough. ".repeat(40);
+    let text = "This is not a database but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
     let cases: [(Change<'_>, &[&str]); 6] = [
-        (&|file| sqlite(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "Update"]),
-        (&|file| sqlite(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
-        (&|file| sqlite(file, "PRAGMA application_id = 0"), &["another program"]),
+        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "update"]),
+        (&|file| run_sql(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
+        (&|file| run_sql(file, "PRAGMA application_id = 0"), &["another program"]),
         (&|file| fs::write(file, &text).unwrap(), &["not an SQLite database"]),
-        // SQLite itself takes a file of one byte for an empty one.
+        // SQLite itself treats a file of one byte as empty.
         (&|file| fs::write(file, "x").unwrap(), &["not an SQLite database"]),
-        (&link, &["second name", "Remove the other name"]),
+        (&link, &["second name", "remove the other name"]),
     ];
     for (change, words) in cases {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         change(&file);
-        untouched(&file, words);
+        assert_refused_unchanged(&file, words);
     }
-    let (folder, _file) = place();
-    let (error, told) = told(at(folder.path()));
+    let (folder, _file) = database_path();
+    let (error, message) = error_text(open_file(folder.path()));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-    assert!(told.contains("no regular file"), "{told}");
+    assert!(message.contains("not a regular file"), "{message}");
 }
 
 #[test]
-fn a_refused_database_keeps_its_log() {
-    let (folder, file) = made();
+fn refused_database_keeps_its_log() {
+    let (folder, file) = closed_database();
     let newer = Connection::open(&file).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
-    // As a killed process leaves it.
+    // A copy of the files as a killed process leaves them.
     let copy = folder.path().join("copy.db");
     let log = copy.with_extension("db-wal");
     fs::copy(&file, &copy).unwrap();
     fs::copy(file.with_extension("db-wal"), &log).unwrap();
     let state = || [&copy, &log].map(|path| Version::of(&fs::read(path).unwrap()));
     let before = state();
-    let (_, words) = told(at(&copy));
-    assert!(words.contains("newer reqlore"), "{words}");
+    let (_, message) = error_text(open_file(&copy));
+    assert!(message.contains("newer reqlore"), "{message}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
-    untouched(&copy, &["is missing or empty", "reqlore restore"]);
+    assert_refused_unchanged(&copy, &["is missing or empty", "reqlore restore"]);
     fs::remove_file(&copy).unwrap();
-    told(at(&copy));
+    error_text(open_file(&copy));
     assert_eq!(Version::of(&fs::read(&log).unwrap()), before[1]);
 }
 
 #[test]
-fn a_truncated_database_is_an_error() {
+fn truncated_database_is_reported() {
     for keep in [10, 100, 4096, 5000, 20_000] {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..keep]).unwrap();
-        let outcome = at(&file).and_then(|store| {
+        let outcome = open_file(&file).and_then(|store| {
             let ids = [DocumentId::section("kept")];
             run(store.get(&ProjectKey::default(), &ids)).map(drop)
         });
-        let (error, words) = told(outcome);
-        let is_told = matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
-        assert!(is_told, "{keep}: {error:?}");
-        assert!(words.contains("restore") || words.contains("not an SQLite"), "{keep}: {words}");
+        let (error, message) = error_text(outcome);
+        let is_reported =
+            matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
+        assert!(is_reported, "{keep}: {error:?}");
+        assert!(
+            message.contains("restore") || message.contains("not an SQLite"),
+            "{keep}: {message}"
+        );
     }
 }
 
 #[test]
-fn a_clean_end_leaves_one_file() {
-    let (folder, _file) = made();
+fn clean_shutdown_leaves_one_file() {
+    let (folder, _file) = closed_database();
     let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.collect::<Vec<_>>(), ["reqlore.db"]);
 }
 
 #[test]
-fn an_older_schema_is_backed_up_and_migrated() {
-    let (folder, file) = made();
+fn older_schema_is_backed_up_and_migrated() {
+    let (folder, file) = closed_database();
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = Config { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    untouched(&file, &["newer reqlore (schema 3, this one knows 2)"]);
+    assert_refused_unchanged(&file, &["newer reqlore (schema 3, supported: 2)"]);
     let copy = folder.path().join("reqlore.db.schema-2.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
-        let kept = storage(&copy).body(&DocumentId::section("kept")).await;
+        let kept = storage(&copy).read_body(&DocumentId::section("kept")).await;
         assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
     });
 }
 
 #[test]
-fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
-    let (folder, file) = place();
+fn first_schema_is_migrated_with_its_documents() {
+    let (folder, file) = database_path();
     let config = Config { file: file.clone() };
     let id = DocumentId::section("kept");
     run(async {
         let old = SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap();
-        Storage::fleeting(old).put(&id, "kept").await;
+        Storage::in_memory(old).put(&id, "kept").await;
     });
     run(async {
         let s = storage(&file);
-        assert_eq!(s.body(&id).await.as_deref(), Some(&b"kept"[..]));
+        assert_eq!(s.read_body(&id).await.as_deref(), Some(&b"kept"[..]));
         assert_eq!(s.store.epoch().await.unwrap(), 0);
-        put_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited()).await.unwrap();
+        put_identities_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited_context())
+            .await
+            .unwrap();
         assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
         let newest = s.store.newest().await.unwrap();
         assert_eq!((s.store.epoch().await.unwrap(), newest.number), (1, 1));
@@ -143,18 +149,18 @@ fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
 }
 
 #[test]
-fn a_failed_migration_changes_nothing() {
-    let (_folder, file) = made();
+fn failed_migration_changes_nothing() {
+    let (_folder, file) = closed_database();
     let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
     let config = Config { file: file.clone() };
-    told(SqliteStore::open_with(&config, &wrong));
-    sqlite(&file, "CREATE TABLE later (x)");
-    assert!(at(&file).is_ok());
+    error_text(SqliteStore::open_with(&config, &wrong));
+    run_sql(&file, "CREATE TABLE later (x)");
+    assert!(open_file(&file).is_ok());
 }
 
 #[test]
 fn metadata_of_another_format_is_rebuilt() {
-    let (_folder, file) = place();
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         for name in ["a", "b"] {
@@ -164,7 +170,7 @@ fn metadata_of_another_format_is_rebuilt() {
         let story = DocumentId { kind, name: "US-001".to_owned() };
         s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
     });
-    sqlite(
+    run_sql(
         &file,
         "UPDATE store SET heads = 0; DELETE FROM links; \
          UPDATE documents SET head = x'', reference = NULL, modified = 7000000000",
@@ -177,17 +183,17 @@ fn metadata_of_another_format_is_rebuilt() {
         let links =
             BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
         let found = s.store.backlinks(&s.project, &links).await.unwrap();
-        assert_eq!(found[0].len(), 3, "links are rebuilt too");
+        assert_eq!(found[0].len(), 3, "links are rebuilt");
         let made = found[0][2].item.as_ref().unwrap().created_at;
-        assert_eq!(made.seconds(), 7, "with the time of the document's row");
+        assert_eq!(made.seconds(), 7, "the time of the document is kept");
     });
 }
 
 #[test]
-fn only_the_owner_can_read_the_files() {
-    let (folder, _) = place();
+fn files_are_readable_only_by_their_owner() {
+    let (folder, _) = database_path();
     let file = folder.path().join("new/deep/reqlore.db");
-    let _store = at(&file).unwrap();
+    let _store = open_file(&file).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder.path().join("new")), 0o700);
     assert_eq!(mode(&folder.path().join("new/deep")), 0o700);
@@ -198,9 +204,9 @@ fn only_the_owner_can_read_the_files() {
 
 #[test]
 fn every_connection_has_safe_settings() {
-    let (_folder, file) = place();
-    let store = at(&file).unwrap();
-    for purpose in [Use::Write, Use::Read] {
+    let (_folder, file) = database_path();
+    let store = open_file(&file).unwrap();
+    for purpose in [ConnectionUse::Write, ConnectionUse::Read] {
         let connection = store.connector.open(purpose).unwrap();
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let [full, on, off] = [2, 1, 0];
@@ -209,7 +215,7 @@ fn every_connection_has_safe_settings() {
             ("foreign_keys", on),
             ("trusted_schema", off),
             ("cell_size_check", on),
-            ("query_only", i64::from(purpose == Use::Read)),
+            ("query_only", i64::from(purpose == ConnectionUse::Read)),
         ];
         for (name, value) in wanted {
             assert_eq!(pragma(name).unwrap(), value, "{name}");
@@ -220,7 +226,7 @@ fn every_connection_has_safe_settings() {
         assert!(connection.execute_batch("PRAGMA writable_schema = ON").is_ok());
         let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
         assert!(defended.is_err());
-        // A statement is planned once.
+        // A statement is prepared once.
         let join = "SELECT u.text FROM tokens t JOIN users u ON u.key = t.user WHERE t.id = ?1";
         for name in ["a", "b", "c"] {
             let mut select = connection.prepare_cached(join).unwrap();
@@ -233,50 +239,51 @@ fn every_connection_has_safe_settings() {
 #[test]
 fn symbolic_links_are_refused() {
     for suffix in ["", "-wal", "-shm"] {
-        for is_made in [false, true] {
-            let (folder, file) = if is_made { made() } else { place() };
+        for is_created in [false, true] {
+            let (folder, file) = if is_created { closed_database() } else { database_path() };
             let elsewhere = folder.path().join("elsewhere");
             let link = folder.path().join(format!("reqlore.db{suffix}"));
             let _ = fs::remove_file(&link);
             symlink(&elsewhere, &link).unwrap();
-            let (error, words) = told(at(&file));
+            let (error, message) = error_text(open_file(&file));
             assert!(matches!(error, StoreError::Refused { .. }), "{suffix}: {error:?}");
-            assert!(words.contains("symbolic link"), "{words}");
-            assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was made");
+            assert!(message.contains("symbolic link"), "{message}");
+            assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was created");
             let names = fs::read_dir(folder.path()).unwrap().count();
-            assert_eq!(names, 1 + usize::from(is_made && !suffix.is_empty()));
+            assert_eq!(names, 1 + usize::from(is_created && !suffix.is_empty()));
             fs::write(&elsewhere, "").unwrap();
-            told(at(&file));
+            error_text(open_file(&file));
             assert_eq!(fs::read(&elsewhere).unwrap(), b"");
         }
     }
 }
 
 #[test]
-fn a_database_that_another_version_migrated_asks_for_a_restart() {
+fn database_migrated_by_another_version_needs_a_restart() {
     let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
     let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
     for change in [newer_heads, newer_schema] {
-        let (_folder, file) = made();
+        let (_folder, file) = closed_database();
         run(async {
             let s = storage(&file);
-            sqlite(&file, change);
-            let (_, words) =
-                told(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
-            assert!(words.contains("another version"), "{change}: {words}");
-            let (error, words) = told(try_put(&s, "a").await);
+            run_sql(&file, change);
+            let (_, message) = error_text(
+                s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await,
+            );
+            assert!(message.contains("another version"), "{change}: {message}");
+            let (error, message) = error_text(try_put(&s, "a").await);
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-            assert!(words.contains("start this one again"), "{words}");
-            // Other processes still can write.
-            sqlite(&file, "UPDATE store SET one = 1");
+            assert!(message.contains("restart this server"), "{message}");
+            // Other processes can still write.
+            run_sql(&file, "UPDATE store SET one = 1");
         });
     }
-    let (_folder, file) = made();
+    let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        sqlite(&file, "UPDATE documents SET head = x'ff'");
-        let (_, words) =
-            told(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
-        assert!(words.contains("reqlore restore"), "{words}");
+        run_sql(&file, "UPDATE documents SET head = x'ff'");
+        let (_, message) =
+            error_text(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
+        assert!(message.contains("reqlore restore"), "{message}");
     });
 }

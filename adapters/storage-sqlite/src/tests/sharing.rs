@@ -1,4 +1,4 @@
-//! Several writers and several stores on one file, as several processes have it open.
+//! Several writers and several stores on one file, as in several processes.
 
 use std::fs;
 use std::path::Path;
@@ -16,59 +16,59 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{at, made, place, storage, told, try_put};
+use super::{closed_database, database_path, error_text, open_file, storage, try_put};
 
-/// The transactions in the log. The frame that ends one holds the size of the database.
-fn commits(file: &Path) -> usize {
+/// Counts the transactions in the log. The last frame of each holds the size of the database.
+fn transactions_in_log(file: &Path) -> usize {
     let log = fs::read(file.with_extension("db-wal")).unwrap();
     let frames = log[32..].chunks(24 + 4096);
     frames.filter(|frame| frame[4..8] != [0; 4]).count()
 }
 
 #[test]
-fn waiting_commits_share_one_sync() {
-    let (_folder, file) = place();
+fn queued_commits_share_one_sync() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         s.put(&DocumentId::section("first"), "x").await;
-        let before = commits(&file);
+        let before = transactions_in_log(&file);
         let names: Vec<String> = (0..256).map(|at| format!("s{at}")).collect();
         for outcome in join_all(names.iter().map(|name| try_put(&s, name))).await {
             outcome.unwrap();
         }
-        let synced = commits(&file) - before;
+        let synced = transactions_in_log(&file) - before;
         assert!((1..=25).contains(&synced), "{synced} transactions for 256 commits");
     });
 }
 
 #[test]
-fn a_locked_database_is_busy_and_then_works() {
-    let (_folder, file) = place();
+fn locked_database_is_busy_until_released() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         s.put(&DocumentId::section("a"), "x").await;
         let other = Connection::open(&file).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let (error, words) = told(try_put(&s, "b").await);
+        let (error, message) = error_text(try_put(&s, "b").await);
         assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-        assert!(words.contains("Nothing was written; try again"), "{words}");
-        assert!(s.body(&DocumentId::section("a")).await.is_some(), "reads go on");
+        assert!(message.contains("Nothing was written; try again"), "{message}");
+        assert!(s.read_body(&DocumentId::section("a")).await.is_some(), "reads continue");
         other.execute_batch("ROLLBACK").unwrap();
         try_put(&s, "b").await.unwrap();
     });
 }
 
 #[test]
-fn opening_waits_for_another_process() {
+fn opening_waits_for_locks_of_another_process() {
     for lock in ["PRAGMA locking_mode = EXCLUSIVE; UPDATE store SET one = 1", "BEGIN IMMEDIATE"] {
         let is_held = lock.starts_with("PRAGMA");
-        let (_folder, file) = if is_held { made() } else { place() };
+        let (_folder, file) = if is_held { closed_database() } else { database_path() };
         let other = Connection::open(&file).unwrap();
         other.execute_batch(lock).unwrap();
         if is_held {
-            let (error, words) = told(at(&file));
+            let (error, message) = error_text(open_file(&file));
             assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-            assert!(words.contains("try again"), "{words}");
+            assert!(message.contains("try again"), "{message}");
         }
         let closing = std::thread::spawn(|| {
             std::thread::sleep(Duration::from_millis(100));
@@ -80,19 +80,19 @@ fn opening_waits_for_another_process() {
 }
 
 #[test]
-fn a_put_keeps_the_place_and_sets_the_time() {
-    let (_folder, file) = place();
+fn put_keeps_the_path_and_updates_the_time() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         let id = DocumentId::entity("first");
-        let mut sink = s.store.fill().await.unwrap();
+        let mut writer = s.store.fill().await.unwrap();
         let place: Option<Arc<str>> = Some(".ixchel/first.md".into());
         let document = Document::new(id.clone(), "old".into());
         let project = s.project.clone();
         let modified = Timestamp::default();
         let record = DocumentRecord { project, document, modified, place: place.clone() };
-        sink.put(vec![ArchiveRecord::Document(record)]).await.unwrap();
-        sink.finish().await.unwrap();
+        writer.put(vec![ArchiveRecord::Document(record)]).await.unwrap();
+        writer.finish().await.unwrap();
         s.put(&id, "new").await;
         let records = read_documents(&*s.store).await.unwrap();
         assert_eq!((&records[0].place, records[0].modified), (&place, act().at));
@@ -100,9 +100,9 @@ fn a_put_keeps_the_place_and_sets_the_time() {
 }
 
 #[test]
-fn a_new_database_is_made_by_many_at_once() {
+fn concurrent_processes_create_one_database() {
     for _ in 0..10 {
-        let (_folder, file) = place();
+        let (_folder, file) = database_path();
         let openers = [0, 1, 2, 3].map(|at: usize| {
             let file = file.clone();
             std::thread::spawn(move || {
@@ -124,8 +124,8 @@ fn a_new_database_is_made_by_many_at_once() {
     }
 }
 
-/// Commits a hundred changes at a time; returns the last revision.
-async fn in_parts(
+/// Commits a hundred changes at a time. Returns the last revision.
+async fn commit_in_parts(
     s: &Storage,
     ids: &[DocumentId],
     change: fn(&DocumentId) -> DocumentChange,
@@ -133,29 +133,29 @@ async fn in_parts(
     let mut last = Revision(0);
     for part in ids.chunks(100) {
         let changes: Vec<DocumentChange> = part.iter().map(change).collect();
-        last = s.decide(part, move |_| Ok(changes.clone())).await.unwrap().revision;
+        last = s.commit_from(part, move |_| Ok(changes.clone())).await.unwrap().revision;
     }
     last
 }
 
 #[test]
-fn history_is_kept_up_to_a_bound() {
-    let (_folder, file) = place();
+fn history_is_pruned_at_its_limit() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         let names: Vec<String> = (0..10_100).map(|at| format!("n{at:05}")).collect();
         let ids: Vec<DocumentId> = names.iter().map(DocumentId::entity).collect();
-        let since = in_parts(&s, &ids, |id| DocumentChange::put(id.clone(), "x")).await;
+        let since = commit_in_parts(&s, &ids, |id| DocumentChange::put(id.clone(), "x")).await;
         let all = s
             .store
             .changes(&s.project, DocumentKind::Entity, Revision(0), Refresh::Incremental)
             .await;
         assert_eq!(all.unwrap(), ChangeSet::Reset { revision: since }, "too many to list");
-        let now = in_parts(&s, &ids, |id| DocumentChange::Delete { id: id.clone() }).await;
+        let now = commit_in_parts(&s, &ids, |id| DocumentChange::Delete { id: id.clone() }).await;
         let rows = Connection::open(&file).unwrap();
-        let held: usize =
+        let stored: usize =
             rows.query_one("SELECT count(*) FROM removed", [], |row| row.get(0)).unwrap();
-        assert!(held <= 10_000, "{held}");
+        assert!(stored <= 10_000, "{stored}");
         let after =
             |since| s.store.changes(&s.project, DocumentKind::Entity, since, Refresh::Incremental);
         assert_eq!(after(since).await.unwrap(), ChangeSet::Reset { revision: now });
@@ -167,5 +167,5 @@ fn history_is_kept_up_to_a_bound() {
             s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
         assert_eq!(page.total, 0);
     });
-    assert!(at(&file).is_ok());
+    assert!(open_file(&file).is_ok());
 }

@@ -1,8 +1,8 @@
-//! Audit rows, users and idempotency keys of several stores on one file and of changes that fail.
+//! Audit rows, users and idempotency keys: several stores on one file, and failed commits.
 
 use futures_util::future::join_all;
-use reqlore_contract::audit::{audited, chain, entry};
-use reqlore_contract::identity::{put_as, user};
+use reqlore_contract::audit::{audit_event, audited_context, verified_rows};
+use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, act, run};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::DocumentId;
@@ -15,24 +15,25 @@ use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::Engine as _;
+use reqlore_group_commit::GroupEngine as _;
 use rusqlite::Connection;
 
-use super::{place, sqlite, storage, told};
-use crate::Engine;
-use crate::connection::{Connector, Mode};
-use crate::place::Place;
+use super::{database_path, error_text, run_sql, storage};
+use crate::SqliteEngine;
+use crate::connection::{Connector, OpenMode};
+use crate::database_file::DatabaseFile;
 use crate::schema::MIGRATIONS;
 
-/// Puts these sections, with the name of the first as key.
+/// Returns a commit of these sections; the name of the first one is the idempotency key.
 fn commit(sections: &[(&str, &str)]) -> CommitRequest {
     let put = |(name, body): &(&str, &str)| {
         DocumentChange::put(DocumentId::section(*name), (*body).to_owned())
     };
     let changes: Vec<DocumentChange> = sections.iter().map(put).collect();
     let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
-    let once = IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() };
-    let act = WriteContext { idempotency_key: Some(once), ..audited() };
+    let idempotency_key =
+        Some(IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() });
+    let act = WriteContext { idempotency_key, ..audited_context() };
     CommitRequest { reads, decide: Box::new(move |_: &_| Ok(changes.clone())), context: act }
 }
 
@@ -41,20 +42,20 @@ async fn put(s: &Storage, name: &str, body: &str) -> StoreResult<()> {
 }
 
 async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
-    put_as(&*s.store, vec![IdentityChange::User(user)], audited()).await
+    put_identities_as(&*s.store, vec![IdentityChange::User(user)], audited_context()).await
 }
 
-fn engine(file: &std::path::Path) -> Engine {
-    let place = Place::prepare(file).unwrap().into();
-    let mut connector = Connector { place, mode: Mode::Shared };
-    let (connection, _) = crate::open(&mut connector, MIGRATIONS).unwrap();
-    let (place, damaged, schema) = (connector.place, std::sync::Arc::default(), MIGRATIONS.len());
-    Engine { connection, place, damaged, schema, lost: None }
+fn engine(file: &std::path::Path) -> SqliteEngine {
+    let place = DatabaseFile::prepare(file).unwrap().into();
+    let mut connector = Connector { file: place, mode: OpenMode::Shared };
+    let (connection, _) = crate::open_for_writing(&mut connector, MIGRATIONS).unwrap();
+    let (place, damaged, schema) = (connector.file, std::sync::Arc::default(), MIGRATIONS.len());
+    SqliteEngine { connection, file: place, is_damaged: damaged, schema, group_error: None }
 }
 
 #[test]
-fn stores_on_one_file_make_one_whole_chain() {
-    let (_folder, file) = place();
+fn concurrent_stores_append_to_one_audit_chain() {
+    let (_folder, file) = database_path();
     let writers = [0, 1, 2].map(|writer| {
         let file = file.clone();
         std::thread::spawn(move || {
@@ -63,7 +64,7 @@ fn stores_on_one_file_make_one_whole_chain() {
                 for round in 0..10 {
                     let names = [0, 1, 2].map(|at| format!("s{writer}-{round}-{at}"));
                     let puts = join_all(names.iter().map(|name| put(&s, name, "text")));
-                    let record = s.store.record(vec![entry("a", 1), entry("b", 1)]);
+                    let record = s.store.record(vec![audit_event("a", 1), audit_event("b", 1)]);
                     let (puts, record, user) =
                         futures_util::join!(puts, record, put_user(&s, user("ada")));
                     puts.into_iter().chain([record, user]).for_each(|done| done.unwrap());
@@ -76,62 +77,62 @@ fn stores_on_one_file_make_one_whole_chain() {
     }
     run(async {
         let s = storage(&file);
-        assert_eq!(chain(&*s.store).await.len(), 3 * 10 * 6);
+        assert_eq!(verified_rows(&*s.store).await.len(), 3 * 10 * 6);
         assert_eq!(s.store.epoch().await.unwrap(), 30);
     });
 }
 
-/// Asserts that the changes left no section, no audit row and no key.
-async fn check_undone(s: &Storage, names: &[&str]) {
+/// Asserts that the commits left no sections, audit rows or keys.
+async fn assert_rolled_back(s: &Storage, names: &[&str]) {
     for name in names {
-        assert_eq!(s.body(&DocumentId::section(*name)).await, None, "{name}");
+        assert_eq!(s.read_body(&DocumentId::section(*name)).await, None, "{name}");
         assert_eq!(s.store.find_record(name).await.unwrap(), None, "{name}");
     }
-    assert_eq!(chain(&*s.store).await.len(), 1, "only what was kept");
+    assert_eq!(verified_rows(&*s.store).await.len(), 1, "only the first row");
 }
 
-/// Inserting the body `bad` fails, and SQLite undoes as much as `how` says.
-fn refuse_bad(file: &std::path::Path, how: &str) {
+/// Makes the insertion of the body `bad` fail. `action` is the rollback that SQLite performs.
+fn reject_bad_body(file: &std::path::Path, action: &str) {
     let trigger = format!(
         "CREATE TRIGGER no BEFORE INSERT ON bodies WHEN NEW.body = x'626164' \
-         BEGIN SELECT RAISE({how}, 'no'); END"
+         BEGIN SELECT RAISE({action}, 'no'); END"
     );
-    sqlite(file, &trigger);
+    run_sql(file, &trigger);
 }
 
 #[test]
-fn a_failed_change_is_undone_whole_and_its_group_stays() {
-    let (_folder, file) = place();
+fn failed_commit_is_rolled_back_without_its_group() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        refuse_bad(&file, "ABORT");
+        reject_bad_body(&file, "ABORT");
         let bad = s.store.commit(&s.project, commit(&[("first", "text"), ("second", "bad")]));
         let (bad, kept) = futures_util::join!(bad, put(&s, "kept", "text"));
         assert!(matches!(bad, Err(StoreError::Internal(_))), "{bad:?}");
         kept.unwrap();
-        check_undone(&s, &["first", "second"]).await;
-        assert!(s.body(&DocumentId::section("kept")).await.is_some());
+        assert_rolled_back(&s, &["first", "second"]).await;
+        assert!(s.read_body(&DocumentId::section("kept")).await.is_some());
         put(&s, "first", "good").await.expect("its key is free");
     });
 }
 
 #[test]
-fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
+fn commit_without_its_audit_row_or_key_is_rolled_back() {
     for table in ["audit", "answers"] {
-        let (_folder, file) = place();
+        let (_folder, file) = database_path();
         run(async {
             let s = storage(&file);
             put(&s, "kept", "text").await.unwrap();
             let no = format!(
                 "CREATE TRIGGER no BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END"
             );
-            sqlite(&file, &no);
-            told(put(&s, "bad", "text").await);
-            check_undone(&s, &["bad"]).await;
+            run_sql(&file, &no);
+            error_text(put(&s, "bad", "text").await);
+            assert_rolled_back(&s, &["bad"]).await;
             let epoch = s.store.epoch().await.unwrap();
             if table == "audit" {
-                told(put_user(&s, user("ada")).await);
-                told(s.store.record(vec![entry("a", 1)]).await);
+                error_text(put_user(&s, user("ada")).await);
+                error_text(s.store.record(vec![audit_event("a", 1)]).await);
                 assert!(s.store.users().await.unwrap().is_empty());
                 assert_eq!(s.store.epoch().await.unwrap(), epoch);
             }
@@ -139,35 +140,39 @@ fn a_change_without_its_audit_row_or_its_key_does_not_happen() {
     }
 }
 
-/// Fails the change `bad`, whose group SQLite rolls back; the next group works.
-async fn check_lost_group(s: &Storage, engine: &mut Engine, bad: &str) -> (StoreError, String) {
-    engine.begin().unwrap();
-    engine.apply(&s.project, commit(&[("first", "text")])).unwrap();
-    let failed = told(engine.apply(&s.project, commit(&[("bad", bad)])));
-    told(engine.apply(&s.project, commit(&[("last", "text")])));
-    told(engine.end());
-    check_undone(s, &["first", "bad", "last"]).await;
-    engine.begin().unwrap();
-    engine.apply(&s.project, commit(&[("next", "text")])).unwrap();
-    engine.end().unwrap();
-    assert!(s.body(&DocumentId::section("next")).await.is_some());
+/// Asserts that the failing commit `bad` rolls back its group, and that the next group works.
+async fn assert_group_lost(
+    s: &Storage,
+    engine: &mut SqliteEngine,
+    bad: &str,
+) -> (StoreError, String) {
+    engine.begin_group().unwrap();
+    engine.apply_commit(&s.project, commit(&[("first", "text")])).unwrap();
+    let failed = error_text(engine.apply_commit(&s.project, commit(&[("bad", bad)])));
+    error_text(engine.apply_commit(&s.project, commit(&[("last", "text")])));
+    error_text(engine.finish_group());
+    assert_rolled_back(s, &["first", "bad", "last"]).await;
+    engine.begin_group().unwrap();
+    engine.apply_commit(&s.project, commit(&[("next", "text")])).unwrap();
+    engine.finish_group().unwrap();
+    assert!(s.read_body(&DocumentId::section("next")).await.is_some());
     failed
 }
 
 #[test]
-fn a_group_that_sqlite_rolled_back_is_not_acknowledged() {
-    let (_folder, file) = place();
+fn group_rolled_back_by_sqlite_is_not_acknowledged() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "kept", "text").await.unwrap();
-        refuse_bad(&file, "ROLLBACK");
-        check_lost_group(&s, &mut engine(&file), "bad").await;
+        reject_bad_body(&file, "ROLLBACK");
+        assert_group_lost(&s, &mut engine(&file), "bad").await;
     });
 }
 
 #[test]
-fn a_full_database_refuses_the_whole_group() {
-    let (_folder, file) = place();
+fn full_database_fails_the_whole_group() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "kept", "text").await.unwrap();
@@ -176,40 +181,43 @@ fn a_full_database_refuses_the_whole_group() {
         let used: rusqlite::Result<u32> =
             connection.pragma_query_value(None, "page_count", |row| row.get(0));
         connection.pragma_update(None, "max_page_count", used.unwrap() + 4).unwrap();
-        let (error, words) = check_lost_group(&s, &mut engine, &"x".repeat(100_000)).await;
+        let (error, message) = assert_group_lost(&s, &mut engine, &"x".repeat(100_000)).await;
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-        assert!(words.contains("no space") && words.contains("Nothing was written"), "{words}");
+        assert!(
+            message.contains("no space") && message.contains("nothing was written"),
+            "{message}"
+        );
     });
 }
 
 #[test]
-fn rows_pruned_in_steps_leave_a_chain() {
-    let (_folder, file) = place();
+fn pruning_in_steps_keeps_the_chain() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         let old = Timestamp::new(1, 0);
-        let old_entry = AuditEvent { at: old, ..entry("old", 1) };
+        let old_entry = AuditEvent { at: old, ..audit_event("old", 1) };
         s.store.record(vec![old_entry; 20_500]).await.unwrap();
         let now = act().at;
         assert_eq!(s.store.prune(Timestamp(old.0 + 1), now).await.unwrap(), 20_500);
-        let rows = chain(&*s.store).await;
+        let rows = verified_rows(&*s.store).await;
         let said: Vec<_> = rows.iter().map(|row| row.entry().unwrap().reason).collect();
         assert_eq!(said, ["10000", "20000", "20500"]);
-        s.store.record(vec![entry("new", 1)]).await.unwrap();
-        assert_eq!(chain(&*s.store).await.len(), 4);
+        s.store.record(vec![audit_event("new", 1)]).await.unwrap();
+        assert_eq!(verified_rows(&*s.store).await.len(), 4);
     });
 }
 
 #[test]
-fn pruning_stops_at_a_row_of_unknown_age() {
-    let (_folder, file) = place();
+fn unreadable_audit_row_stops_pruning() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        let mut sink = s.store.fill().await.unwrap();
+        let mut writer = s.store.fill().await.unwrap();
         let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
-        sink.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
-        sink.finish().await.unwrap();
-        s.store.record(vec![entry("a", 1)]).await.unwrap();
+        writer.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
+        writer.finish().await.unwrap();
+        s.store.record(vec![audit_event("a", 1)]).await.unwrap();
         let later = Timestamp(act().at.0 + 1);
         assert_eq!(s.store.prune(later, later).await.unwrap(), 0);
         assert_eq!(s.store.rows(0, 9).await.unwrap().len(), 2);
@@ -217,11 +225,11 @@ fn pruning_stops_at_a_row_of_unknown_age() {
 }
 
 #[test]
-fn rows_can_not_be_changed() {
-    let (_folder, file) = place();
+fn audit_rows_cannot_be_changed() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        s.store.record(vec![entry("a", 1)]).await.unwrap();
+        s.store.record(vec![audit_event("a", 1)]).await.unwrap();
         let other = Connection::open(&file).unwrap();
         let changed = other.execute("UPDATE audit SET text = ''", []);
         assert!(changed.unwrap_err().to_string().contains("never changed"));
@@ -229,38 +237,41 @@ fn rows_can_not_be_changed() {
 }
 
 #[test]
-fn a_damaged_row_is_an_error() {
-    let (_folder, file) = place();
+fn damaged_audit_row_is_reported() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        sqlite(&file, "INSERT INTO audit (number, hash, text) VALUES (1, x'00', '{}')");
-        let (error, words) = told(s.store.newest().await);
+        run_sql(&file, "INSERT INTO audit (number, hash, text) VALUES (1, x'00', '{}')");
+        let (error, message) = error_text(s.store.newest().await);
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
-        assert!(words.contains("a hash of the audit") && words.contains("restore"), "{words}");
-        told(s.store.rows(1, 1).await);
-        told(s.store.record(vec![entry("a", 1)]).await);
-        sqlite(&file, "DELETE FROM audit");
+        assert!(
+            message.contains("a hash of the audit") && message.contains("restore"),
+            "{message}"
+        );
+        error_text(s.store.rows(1, 1).await);
+        error_text(s.store.record(vec![audit_event("a", 1)]).await);
+        run_sql(&file, "DELETE FROM audit");
         assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     });
 }
 
 #[test]
-fn a_copy_has_audit_and_users_of_one_snapshot() {
-    let (_folder, file) = place();
+fn export_has_audit_and_users_of_one_snapshot() {
+    let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
         put(&s, "before", "text").await.unwrap();
         put_user(&s, user("ada")).await.unwrap();
-        let before = chain(&*s.store).await;
-        let mut source = s.store.read().await.unwrap();
+        let before = verified_rows(&*s.store).await;
+        let mut reader = s.store.read().await.unwrap();
         put(&s, "after", "text").await.unwrap();
         put_user(&s, User { role: Role::Commenter, ..user("ada") }).await.unwrap();
         let now = act().at;
         s.store.prune(Timestamp(now.0 + 1), now).await.unwrap();
-        assert_eq!(source.next().await.unwrap().len(), 1);
-        assert_eq!(source.next().await.unwrap(), [ArchiveRecord::User(user("ada"))]);
+        assert_eq!(reader.next().await.unwrap().len(), 1);
+        assert_eq!(reader.next().await.unwrap(), [ArchiveRecord::User(user("ada"))]);
         let before: Vec<_> = before.into_iter().map(ArchiveRecord::AuditRow).collect();
-        assert_eq!(source.next().await.unwrap(), before);
-        assert!(source.next().await.unwrap().is_empty());
+        assert_eq!(reader.next().await.unwrap(), before);
+        assert!(reader.next().await.unwrap().is_empty());
     });
 }

@@ -1,20 +1,19 @@
-//! The transport over real sockets, before a stub of the application: who gets in, what they are
-//! told, and how much of everything they get.
+//! The transport over real sockets and a stub application: authentication, responses and limits.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that can't go on fails"
+    reason = "a test that cannot continue fails"
 )]
 
-mod client;
-mod door;
-mod ending;
+mod authentication;
+mod forwarded;
+mod health;
 mod limits;
-mod login;
 mod messages;
-mod probes;
-mod proxy;
-mod server;
-mod slow;
+mod origin_and_target;
+mod shutdown;
+mod test_client;
+mod test_server;
+mod timeouts;

@@ -1,6 +1,6 @@
-//! Subscriptions on lines: they delay no request, end with the input, and are bounded.
+//! Subscriptions over lines: they delay no request, end with the input, and are bounded.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Resources `epic://0` and so on, each of this size, and a tool that changes all of them.
+/// A service with resources `epic://0` and so on of this size, and a tool that changes them.
 fn stub(count: usize, bytes: usize) -> Arc<StubService> {
     slow_stub(count, bytes, Duration::ZERO)
 }
 
-/// The same, where each read takes this long.
+/// The same service with reads that take this long.
 fn slow_stub(count: usize, bytes: usize, time: Duration) -> Arc<StubService> {
     Arc::new_cyclic(|stub: &Weak<StubService>| {
         let changed = stub.clone();
@@ -59,7 +59,7 @@ impl Client {
         self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    async fn line(&mut self) -> Value {
+    async fn read_line(&mut self) -> Value {
         let mut line = String::new();
         self.read.read_line(&mut line).await.unwrap();
         serde_json::from_str(&line).unwrap()
@@ -75,29 +75,29 @@ impl Client {
             }
         });
         self.send(id, "subscriptions/listen", params).await;
-        assert_eq!(self.line().await["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(self.read_line().await["method"], "notifications/subscriptions/acknowledged");
     }
 }
 
-/// In the paused clock, which advances only while all tasks wait.
+/// Time of the paused clock, which advances only while all tasks wait.
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn subscription_delays_no_write_and_ends_with_the_input() {
+async fn subscription_delays_no_write_and_ends_with_input() {
     for signalled in [false, true] {
         let stub = stub(1, 10);
         let mut client = Client::new(&stub, 4096);
         client.listen(1, &["epic://0"]).await;
         client.send(2, "tools/call", json!({ "name": "write" })).await;
-        assert_eq!(timeout(SOON, client.line()).await.unwrap()["id"], 2);
-        let notified = client.line().await;
+        assert_eq!(timeout(SOON, client.read_line()).await.unwrap()["id"], 2);
+        let notified = client.read_line().await;
         assert_eq!(notified["params"]["uri"], "epic://0", "{notified}");
         if signalled {
             client.shutdown.finish.cancel();
         } else {
             client.write.shutdown().await.unwrap();
         }
-        let last = timeout(SOON, client.line()).await.unwrap();
+        let last = timeout(SOON, client.read_line()).await.unwrap();
         assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(1), &json!("complete")));
         timeout(SOON, client.served).await.unwrap().unwrap().unwrap();
         assert_eq!(Arc::strong_count(&stub), 1);
@@ -105,43 +105,43 @@ async fn subscription_delays_no_write_and_ends_with_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscription_before_a_write_is_notified_of_it() {
+async fn subscription_before_write_is_notified_of_it() {
     let stub = stub(1, 10);
     let mut client = Client::new(&stub, 4096);
     client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
     client.send(2, "tools/call", json!({ "name": "write" })).await;
-    assert_eq!(client.line().await["id"], 1);
-    assert_eq!(client.line().await["id"], 2);
-    assert_eq!(client.line().await["method"], "notifications/resources/updated");
+    assert_eq!(client.read_line().await["id"], 1);
+    assert_eq!(client.read_line().await["id"], 2);
+    assert_eq!(client.read_line().await["method"], "notifications/resources/updated");
 }
 
 #[tokio::test(start_paused = true)]
-async fn unsubscribing_at_once_stops_notifications() {
+async fn immediate_unsubscribe_stops_notifications() {
     let stub = slow_stub(1, 10, SOON);
     let mut client = Client::new(&stub, 4096);
     client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
     client.send(2, "resources/unsubscribe", json!({ "uri": "epic://0" })).await;
-    assert_eq!(client.line().await["id"], 1);
-    assert_eq!(client.line().await["id"], 2);
+    assert_eq!(client.read_line().await["id"], 1);
+    assert_eq!(client.read_line().await["id"], 2);
     stub.touch_all();
-    assert!(timeout(100 * SOON, client.line()).await.is_err(), "no notification");
+    assert!(timeout(100 * SOON, client.read_line()).await.is_err(), "no notification");
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_merged_while_the_client_does_not_read() {
+async fn changes_are_merged_while_client_does_not_read() {
     const URIS: usize = 50;
     let stub = stub(URIS, 10);
     let mut client = Client::new(&stub, 1024);
     for n in 0..URIS {
         client.send(n, "resources/subscribe", json!({ "uri": format!("epic://{n}") })).await;
-        assert_eq!(client.line().await["id"], n);
+        assert_eq!(client.read_line().await["id"], n);
     }
     for _ in 0..100 {
         stub.touch_all();
         tokio::time::sleep(SOON).await;
     }
     let mut notified = 0;
-    while let Ok(line) = timeout(SOON, client.line()).await {
+    while let Ok(line) = timeout(SOON, client.read_line()).await {
         assert_eq!(line["method"], "notifications/resources/updated");
         notified += 1;
     }
@@ -153,7 +153,7 @@ async fn parallel_lines_are_whole() {
     let stub = stub(3, 20_000);
     let mut client = Client::new(&stub, 512);
     client.send(0, "resources/subscribe", json!({ "uri": "epic://0" })).await;
-    client.line().await;
+    client.read_line().await;
     let (mut answered, mut notified) = (0, 0);
     for round in 0..10 {
         for n in 1..=3 {
@@ -162,7 +162,7 @@ async fn parallel_lines_are_whole() {
         }
         stub.touch_all();
         tokio::time::sleep(SOON).await;
-        while let Ok(line) = timeout(SOON, client.line()).await {
+        while let Ok(line) = timeout(SOON, client.read_line()).await {
             match line.get("id") {
                 Some(_) => answered += 1,
                 None => notified += 1,

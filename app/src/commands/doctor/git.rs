@@ -1,18 +1,18 @@
-//! Checks what Git ignores and tracks: private files must stay out, shared ones must get in.
+//! Checks that Git ignores private files and tracks shared ones.
 
 use std::path::Path;
 
-use reqlore_probe::{Output, ProbeError};
+use reqlore_probe::{CommandOutput, ProbeError};
 
 use super::report::AreaReport;
-use crate::git::Git;
+use crate::git::GitCommand;
 use crate::storage::LOCAL;
 
-/// A folder and an example of a file in it.
-type Example<'a> = (&'a str, &'a str);
+/// A folder and the path of a file in it.
+type FolderExample<'a> = (&'a str, &'a str);
 
-const PRIVATE: Example<'_> = (LOCAL, ".reqlore/local/team.db");
-const SHARED: [Example<'_>; 6] = [
+const PRIVATE_FOLDER: FolderExample<'_> = (LOCAL, ".reqlore/local/team.db");
+const SHARED_FOLDERS: [FolderExample<'_>; 6] = [
     (".reqlore/backlog", ".reqlore/backlog/requirements/REQ-001-000000.md"),
     ("docs/development/requirements", "docs/development/requirements/AGENTS.md"),
     ("docs/dev/req", "docs/dev/req/AGENTS.md"),
@@ -21,7 +21,7 @@ const SHARED: [Example<'_>; 6] = [
     ("reqlore.toml", "reqlore.toml"),
 ];
 
-pub(super) fn check(root: &Path, requirements: Option<&str>, mut report: AreaReport<'_>) {
+pub(super) fn check_git(root: &Path, requirements: Option<&str>, mut report: AreaReport<'_>) {
     if let Err(ProbeError { message, next }) = check_repository(root, requirements, &mut report) {
         report.warning(message, next);
     }
@@ -32,50 +32,59 @@ fn check_repository(
     requirements: Option<&str>,
     report: &mut AreaReport<'_>,
 ) -> Result<(), ProbeError> {
-    let Some(git) = Git::find(root) else {
-        report.note("there is no git on PATH; ignored files were not checked", "");
+    let Some(git) = GitCommand::find(root) else {
+        report.note("git is not on PATH; ignored files were not checked", "");
         return Ok(());
     };
-    let inside = git.run(&["rev-parse", "--is-inside-work-tree"])?;
+    let inside = git.run_git(&["rev-parse", "--is-inside-work-tree"])?;
     if inside.code != Some(0) || inside.text.trim() != "true" {
+        // Other errors, such as unsafe ownership, need the user.
         if inside.code != Some(0) && !inside.errors.contains("not a git repository") {
-            return Err(failed(&inside));
+            return Err(git_error(&inside));
         }
-        let next = "`git init` keeps the history of requirements with that of the code";
+        let next = "run `git init` to keep the history of requirements and code together";
         report.note("the project is not in a Git repository", next);
         return Ok(());
     }
-    // Git refuses to look behind a link, and such files are not in this repository.
-    let is_there = |(folder, _): &Example<'_>| {
-        let folder = root.join(folder);
-        folder.canonicalize().is_ok_and(|resolved| resolved == folder)
-    };
     let example = requirements.map(|folder| format!("{folder}/AGENTS.md"));
-    let own = requirements.zip(example.as_deref());
-    let private = Some(PRIVATE).filter(is_there);
-    let shared: Vec<Example<'_>> = SHARED.into_iter().chain(own).filter(is_there).collect();
-    if private.is_none() && shared.is_empty() {
+    let mut shared = Vec::new();
+    for (folder, example) in SHARED_FOLDERS.into_iter().chain(requirements.zip(example.as_deref()))
+    {
+        if is_without_links(root, folder) {
+            shared.push((folder, example));
+        }
+    }
+    let has_private = is_without_links(root, PRIVATE_FOLDER.0);
+    if !has_private && shared.is_empty() {
         report.ok("the project is in a Git repository");
         return Ok(());
     }
+    // With `--no-index`, the rules apply to tracked files too.
     let mut arguments = vec!["check-ignore", "--no-index", "--"];
-    arguments.extend(private.iter().chain(&shared).map(|(_, example)| *example));
-    let ignored = git.run(&arguments)?;
-    if !matches!(ignored.code, Some(0 | 1)) {
-        return Err(failed(&ignored));
+    if has_private {
+        arguments.push(PRIVATE_FOLDER.1);
     }
-    let is_ignored = |example: &str| ignored.text.lines().any(|line| line == example);
-    if let Some((_, example)) = private {
-        check_private(&git, is_ignored(example), report)?;
+    for (_, example) in &shared {
+        arguments.push(example);
     }
-    for (folder, example) in shared.into_iter().filter(|(_, example)| is_ignored(example)) {
-        report.warning(
-            format!("{folder} is ignored, so changes there stay on this machine"),
-            format!(
-                "`git check-ignore --no-index -v {example}` shows the rule; remove it, or make \
-                 it narrower"
-            ),
-        );
+    let output = git.run_git(&arguments)?;
+    // Git exits with 1 if no path is ignored.
+    if !matches!(output.code, Some(0 | 1)) {
+        return Err(git_error(&output));
+    }
+    let ignored: Vec<&str> = output.text.lines().collect();
+    if has_private {
+        check_private(&git, ignored.contains(&PRIVATE_FOLDER.1), report)?;
+    }
+    for (folder, example) in shared {
+        if ignored.contains(&example) {
+            report.warning(
+                format!("{folder} is ignored, so changes there stay on this machine"),
+                format!(
+                    "`git check-ignore --no-index -v {example}` shows the rule; remove or narrow it"
+                ),
+            );
+        }
     }
     if report.is_empty() {
         report.ok("documents are shared, and .reqlore/local stays on this machine");
@@ -83,35 +92,40 @@ fn check_repository(
     Ok(())
 }
 
+/// True if the folder exists inside the repository. Git rejects paths that pass a link.
+fn is_without_links(root: &Path, folder: &str) -> bool {
+    let folder = root.join(folder);
+    folder.canonicalize().is_ok_and(|resolved| resolved == folder)
+}
+
 fn check_private(
-    git: &Git,
+    git: &GitCommand,
     is_ignored: bool,
     report: &mut AreaReport<'_>,
 ) -> Result<(), ProbeError> {
     // A tracked file stays tracked, even if it is ignored.
-    let tracked = git.run(&["ls-files", "--", LOCAL])?;
+    let tracked = git.run_git(&["ls-files", "--", LOCAL])?;
     if tracked.code != Some(0) {
-        return Err(failed(&tracked));
+        return Err(git_error(&tracked));
     }
     if !tracked.text.is_empty() {
         report.problem(
-            format!("Git tracks files of {LOCAL}, which may hold users, tokens and the audit"),
-            "take them out with `git rm -r --cached .reqlore/local`, and revoke tokens if \
-             the repository was shared",
+            format!("Git tracks files of {LOCAL}, which may hold users, tokens and the audit log"),
+            "run `git rm -r --cached .reqlore/local`; if it was shared, revoke all tokens",
         );
     }
     if !is_ignored {
         report.problem(
-            format!("{LOCAL} is not ignored, and may hold users, tokens and the audit"),
-            "put `*` into .reqlore/local/.gitignore",
+            format!("{LOCAL} is not ignored, but may hold users, tokens and the audit log"),
+            "write `*` to .reqlore/local/.gitignore",
         );
     }
     Ok(())
 }
 
-fn failed(Output { errors, .. }: &Output) -> ProbeError {
+fn git_error(CommandOutput { errors, .. }: &CommandOutput) -> ProbeError {
     ProbeError {
         message: format!("git failed: {errors}"),
-        next: "fix what git reports; until then ignored files are not checked".to_owned(),
+        next: "fix the error that git reports; ignored files were not checked".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
-//! Doctor's findings, printed as text or JSON.
+//! The results of doctor, printed as text or JSON.
 //!
-//! Messages quote files, servers and programs, so all text is cleaned here.
+//! Messages quote untrusted files and servers, so [`clean_line`] is applied to all text.
 
 use reqlore_domain::identity::redact;
 use serde::Serialize;
@@ -13,7 +13,7 @@ const MAX_TEXT_CHARS: usize = 800;
 /// Areas in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Area {
+pub(super) enum ReportArea {
     Settings,
     Program,
     Storage,
@@ -27,7 +27,7 @@ pub(super) enum Area {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     Ok,
     Note,
     /// It works, but not as it should.
@@ -37,114 +37,121 @@ enum State {
 }
 
 #[derive(Debug, Serialize)]
-struct Finding {
-    area: Area,
-    state: State,
+struct CheckResult {
+    area: ReportArea,
+    state: CheckState,
     message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     next: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Report(Vec<Finding>);
+pub(super) struct DoctorReport(Vec<CheckResult>);
 
-/// The part of the report to which one check adds. `next` is the next step, possibly empty.
+/// One area of the report. In its methods, `next` is the next step, possibly empty.
 #[derive(Debug)]
 pub(super) struct AreaReport<'a> {
-    findings: &'a mut Vec<Finding>,
-    area: Area,
-    /// Starts each message: empty, or ends with `: `.
+    results: &'a mut Vec<CheckResult>,
+    area: ReportArea,
+    /// Prefix of each message: empty, or ends with `: `.
     subject: String,
 }
 
 impl AreaReport<'_> {
-    /// The same part for findings about one subject.
-    pub(super) fn about(&mut self, subject: &str) -> AreaReport<'_> {
+    /// The same area, with a prefix for messages about one subject.
+    pub(super) fn with_subject(&mut self, subject: &str) -> AreaReport<'_> {
         let subject = format!("{subject}: ");
-        AreaReport { findings: self.findings, area: self.area, subject }
+        AreaReport { results: self.results, area: self.area, subject }
     }
 
     pub(super) fn ok(&mut self, message: impl AsRef<str>) {
-        self.add(State::Ok, message.as_ref(), "");
+        self.add(CheckState::Ok, message.as_ref(), "");
     }
 
     pub(super) fn note(&mut self, message: impl AsRef<str>, next: impl AsRef<str>) {
-        self.add(State::Note, message.as_ref(), next.as_ref());
+        self.add(CheckState::Note, message.as_ref(), next.as_ref());
     }
 
     pub(super) fn warning(&mut self, message: impl AsRef<str>, next: impl AsRef<str>) {
-        self.add(State::Warning, message.as_ref(), next.as_ref());
+        self.add(CheckState::Warning, message.as_ref(), next.as_ref());
     }
 
     pub(super) fn problem(&mut self, message: impl AsRef<str>, next: impl AsRef<str>) {
-        self.add(State::Problem, message.as_ref(), next.as_ref());
+        self.add(CheckState::Problem, message.as_ref(), next.as_ref());
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.findings.iter().all(|finding| finding.area != self.area)
+        self.results.iter().all(|result| result.area != self.area)
     }
 
-    fn add(&mut self, state: State, message: &str, next: &str) {
-        let message = clean(&format!("{}{message}", self.subject));
-        let next = clean(next);
-        self.findings.push(Finding { area: self.area, state, message, next });
+    fn add(&mut self, state: CheckState, message: &str, next: &str) {
+        let message = clean_line(&format!("{}{message}", self.subject));
+        let next = clean_line(next);
+        self.results.push(CheckResult { area: self.area, state, message, next });
     }
 }
 
-impl Report {
-    pub(super) fn area(&mut self, area: Area) -> AreaReport<'_> {
-        AreaReport { findings: &mut self.0, area, subject: String::new() }
+impl DoctorReport {
+    pub(super) fn area(&mut self, area: ReportArea) -> AreaReport<'_> {
+        AreaReport { results: &mut self.0, area, subject: String::new() }
     }
 
     pub(super) fn has_problems(&self) -> bool {
-        self.count(State::Problem) > 0
+        self.count_state(CheckState::Problem) > 0
     }
 
     pub(super) fn as_json(&self) -> Value {
-        let (problems, warnings) = (self.count(State::Problem), self.count(State::Warning));
-        json!({ "findings": self.sorted(), "problems": problems, "warnings": warnings })
+        let (problems, warnings) =
+            (self.count_state(CheckState::Problem), self.count_state(CheckState::Warning));
+        json!({ "findings": self.results_by_area(), "problems": problems, "warnings": warnings })
     }
 
-    /// One line per finding, grouped by area, with the next step below.
+    /// One line per result, grouped by area, with the next step below.
     pub(super) fn as_text(&self, is_terminal: bool) -> String {
         let mut text = String::new();
-        let mut area = None;
-        for Finding { area: of, state, message, next } in self.sorted() {
-            if area.replace(*of) != Some(*of) {
-                text += &format!("{}\n", title(*of));
+        let mut last_area = None;
+        for result in self.results_by_area() {
+            if last_area != Some(result.area) {
+                text += &format!("{}\n", area_title(result.area));
+                last_area = Some(result.area);
             }
-            text += &format!("  {} {message}\n", symbol(*state, is_terminal));
-            if !next.is_empty() {
-                text += &format!("       {next}\n");
+            text += &format!("  {} {}\n", state_symbol(result.state, is_terminal), result.message);
+            if !result.next.is_empty() {
+                text += &format!("       {}\n", result.next);
             }
         }
-        text + "\n" + &self.summary() + "\n"
+        text + "\n" + &self.summary_line() + "\n"
     }
 
-    fn sorted(&self) -> Vec<&Finding> {
-        let mut sorted: Vec<&Finding> = self.0.iter().collect();
-        sorted.sort_by_key(|finding| finding.area);
+    fn results_by_area(&self) -> Vec<&CheckResult> {
+        let mut sorted: Vec<&CheckResult> = self.0.iter().collect();
+        // The sort is stable, so results of one area stay in the order of the checks.
+        sorted.sort_by_key(|result| result.area);
         sorted
     }
 
-    fn summary(&self) -> String {
-        let number = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let (problems, warnings) = (self.count(State::Problem), self.count(State::Warning));
-        match (number(problems, "problem"), number(warnings, "warning")) {
-            _ if problems + warnings == 0 => "Nothing to fix.".to_owned(),
-            (_, warnings) if problems == 0 => format!("No problem, {warnings}."),
-            (problems, _) if warnings == 0 => format!("{problems}."),
-            (problems, warnings) => format!("{problems}, {warnings}."),
+    fn summary_line(&self) -> String {
+        let problems = self.count_state(CheckState::Problem);
+        let warnings = self.count_state(CheckState::Warning);
+        match (problems, warnings) {
+            (0, 0) => "Nothing to fix.".to_owned(),
+            (0, _) => format!("No problems, {}.", plural(warnings, "warning")),
+            (_, 0) => format!("{}.", plural(problems, "problem")),
+            _ => format!("{}, {}.", plural(problems, "problem"), plural(warnings, "warning")),
         }
     }
 
-    fn count(&self, state: State) -> usize {
-        self.0.iter().filter(|finding| finding.state == state).count()
+    fn count_state(&self, state: CheckState) -> usize {
+        self.0.iter().filter(|result| result.state == state).count()
     }
 }
 
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// One line without secrets and terminal controls.
-fn clean(text: &str) -> String {
+fn clean_line(text: &str) -> String {
     let text: String = text.chars().map(|c| if is_terminal_control(c) { ' ' } else { c }).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = redact(&text);
@@ -154,27 +161,27 @@ fn clean(text: &str) -> String {
     }
 }
 
-fn title(area: Area) -> &'static str {
+fn area_title(area: ReportArea) -> &'static str {
     match area {
-        Area::Settings => "Settings",
-        Area::Program => "Program",
-        Area::Storage => "Storage",
-        Area::Http => "HTTP server",
-        Area::Search => "Search",
-        Area::Permissions => "Permissions",
-        Area::Clients => "Clients",
-        Area::Instructions => "AGENTS.md",
-        Area::Git => "Git",
+        ReportArea::Settings => "Settings",
+        ReportArea::Program => "Program",
+        ReportArea::Storage => "Storage",
+        ReportArea::Http => "HTTP server",
+        ReportArea::Search => "Search",
+        ReportArea::Permissions => "Permissions",
+        ReportArea::Clients => "Clients",
+        ReportArea::Instructions => "AGENTS.md",
+        ReportArea::Git => "Git",
     }
 }
 
-/// Files and pipes get ASCII of one width.
-fn symbol(state: State, is_terminal: bool) -> &'static str {
+/// Files and pipes get ASCII of equal width.
+fn state_symbol(state: CheckState, is_terminal: bool) -> &'static str {
     let [unicode, ascii] = match state {
-        State::Ok => ["✓", "ok"],
-        State::Note => ["·", "- "],
-        State::Warning => ["!", "! "],
-        State::Problem => ["✗", "x "],
+        CheckState::Ok => ["✓", "ok"],
+        CheckState::Note => ["·", "- "],
+        CheckState::Warning => ["!", "! "],
+        CheckState::Problem => ["✗", "x "],
     };
     if is_terminal { unicode } else { ascii }
 }
@@ -186,20 +193,20 @@ mod tests {
     #[test]
     fn clean_removes_secrets_and_terminal_controls() {
         let secret = format!("reqlore_pat_abcdefghijkl_{}", "x".repeat(38));
-        let text = clean(&format!("one\n\x1b[2Jtwo {secret} \u{202e}three"));
+        let text = clean_line(&format!("one\n\x1b[2Jtwo {secret} \u{202e}three"));
         assert_eq!(text, "one [2Jtwo reqlore_pat_abcdefghijkl_**** three");
-        assert!(clean(&"x".repeat(2 * MAX_TEXT_CHARS)).chars().count() <= MAX_TEXT_CHARS + 1);
+        assert!(clean_line(&"x".repeat(2 * MAX_TEXT_CHARS)).chars().count() <= MAX_TEXT_CHARS + 1);
     }
 
     #[test]
-    fn as_text_groups_and_counts_findings() {
-        let mut report = Report::default();
+    fn as_text_groups_results_and_counts_problems() {
+        let mut report = DoctorReport::default();
         assert!(report.as_text(true).ends_with("\nNothing to fix.\n"));
-        report.area(Area::Git).warning("a", "do b");
+        report.area(ReportArea::Git).warning("a", "do b");
         assert!(report.as_text(false).starts_with("Git\n  !  a\n       do b\n"));
-        assert!(report.as_text(true).ends_with("\nNo problem, 1 warning.\n"));
-        report.area(Area::Settings).problem("c", "do d");
-        report.area(Area::Settings).problem("e", "do f");
+        assert!(report.as_text(true).ends_with("\nNo problems, 1 warning.\n"));
+        report.area(ReportArea::Settings).problem("c", "do d");
+        report.area(ReportArea::Settings).problem("e", "do f");
         assert!(report.as_text(true).starts_with("Settings\n  ✗ c\n"));
         assert!(report.as_text(true).ends_with("\n2 problems, 1 warning.\n"));
     }

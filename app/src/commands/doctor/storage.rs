@@ -1,4 +1,4 @@
-//! Checks of a configured server: storage, search index, permissions and, over HTTP, its users.
+//! Checks a configured server: storage, search index, permissions and, over HTTP, users.
 
 use std::fs::Metadata;
 use std::io;
@@ -18,39 +18,39 @@ use reqlore_search::outside::{self, Kept};
 use reqlore_storage_fs::check_writable;
 use reqlore_storage_sled::DatabaseState;
 
-use super::report::{Area, AreaReport, Report};
+use super::report::{AreaReport, DoctorReport, ReportArea};
 use crate::composition::{self, Found};
 use crate::config::Config;
 use crate::exit::CommandError;
 use crate::storage::{LOCAL, Storage};
 use crate::system::SystemClock;
 
-const COUNTED: [(&str, &[DocumentKind]); 4] = [
+const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
     ("sections", &[DocumentKind::Section]),
-    ("items in the backlog", &DocumentKind::ITEMS),
+    ("backlog items", &DocumentKind::ITEMS),
     ("entities", &[DocumentKind::Entity]),
-    ("configurations of docsets", &[DocumentKind::Docsets]),
+    ("docset configurations", &[DocumentKind::Docsets]),
 ];
-const FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
-/// The private entries of [`LOCAL`].
-const PRIVATE: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
+const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
+/// Entries of [`LOCAL`] that other users must not read.
+const PRIVATE_FILES: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
 
-pub(super) fn check_all(mut config: Config, report: &mut Report) {
-    check_permissions(&config, report.area(Area::Permissions));
-    check_model(&config, report.area(Area::Search));
-    check_index(&config, report.area(Area::Search));
+pub(super) fn check_all(mut config: Config, report: &mut DoctorReport) {
+    check_permissions(&config, report.area(ReportArea::Permissions));
+    check_model(&config, report.area(ReportArea::Search));
+    check_index(&config, report.area(ReportArea::Search));
     // The checks that follow must not write a cache.
     config.cache = None;
     "off".clone_into(&mut config.model);
-    let mut area = report.area(Area::Storage);
+    let mut area = report.area(ReportArea::Storage);
     let store = check_storage(&config, &mut area);
     if let Some(other) = config.unselected_database() {
         area.note(
-            format!("{other} also exists, and is not used by default"),
-            format!("`reqlore doctor --storage {}` checks that one", other.name()),
+            format!("{other} also exists, but is not used by default"),
+            format!("`reqlore doctor --storage {}` checks it", other.name()),
         );
     }
-    check_http(&config, store.as_ref(), report.area(Area::Http));
+    check_http(&config, store.as_ref(), report.area(ReportArea::Http));
 }
 
 /// Returns the storage if it can be read without being changed.
@@ -58,49 +58,49 @@ fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn
     let storage = &config.storage;
     match composition::look(config) {
         Err(failure) => {
-            // The message may begin with the path, which is in the name of the storage too.
+            // The message may begin with the path, which the name of the storage contains too.
             let place = format!("{}: ", storage.place().display());
             let message = failure.message.strip_prefix(&place).unwrap_or(&failure.message);
-            let next = "until this is fixed no server can use it; --storage names another place";
+            let next = "fix this, or select another storage with --storage";
             report.problem(format!("{storage}: {message}"), next);
         }
         Ok(Found::Absent) => report.note(
             format!("{storage} does not exist yet"),
-            "the server creates it when it starts; nothing to do",
+            "nothing to do; the server creates it when it starts",
         ),
         Ok(Found::Older { schema, newest }) => report.note(
             format!(
-                "{storage} has schema {schema}, or was written by an older version; its content \
-                 was not checked"
+                "{storage} has schema {schema} or was written by an older version; its content was \
+                 not checked"
             ),
             format!(
-                "the next server or command that opens it migrates it to schema {newest}, and \
-                 keeps a copy next to it if the schema changes"
+                "nothing to do; the next server migrates it to schema {newest} and keeps a copy \
+                 next to it if the schema changes"
             ),
         ),
         Ok(Found::Unsettled) => report.note(
-            format!("{storage} was not checked: a change is in progress, or was interrupted"),
-            "the next server or command that opens it recovers it",
+            format!("{storage} was not checked: a change is in progress or was interrupted"),
+            "nothing to do; the next server or command recovers it",
         ),
         Ok(Found::Closed(DatabaseState::InUse)) => report.note(
             format!("{storage} is served by another process; its content was not checked"),
-            "sled is for one process: a second client can't use it meanwhile; `--storage sqlite` \
-             serves several",
+            "sled allows one process at a time; for several clients use --storage sqlite",
         ),
         Ok(Found::Closed(DatabaseState::Closed)) => {
             report.ok(format!("{storage} exists, and no process has it open"));
-            let message = "its content was not checked, because opening sled changes its files";
-            report.note(message, "`reqlore check` checks it");
+            let message = "its content was not checked, because opening it changes its files";
+            report.note(message, "run `reqlore check`");
         }
         Ok(Found::Closed(DatabaseState::Unfinished)) => report.note(
             format!("the creation of {storage} was not finished"),
-            "the server finishes it when it starts; nothing to do",
+            "nothing to do; the server finishes it when it starts",
         ),
         Ok(Found::Open { store, schema }) => {
             if let Err(failure) = check_content(config, &store, schema, report) {
-                let next = "fix that, and run `reqlore doctor` again";
+                let next = "fix this, then run `reqlore doctor` again";
                 report.problem(format!("{storage}: {}", failure.message), next);
             }
+            // Users are checked even if documents have problems.
             return Some(store);
         }
     }
@@ -115,13 +115,14 @@ fn check_content(
 ) -> Result<(), CommandError> {
     let counts = composition::run(async {
         let mut counts = Vec::new();
-        for (what, kinds) in COUNTED {
+        for (label, kinds) in COUNTED_KINDS {
             let mut total = 0;
             for kind in kinds {
+                // Only the total is needed.
                 let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::all(*kind) };
                 total += store.find(&ProjectKey::default(), &filter).await?.total;
             }
-            counts.push(format!("{what}: {total}"));
+            counts.push(format!("{label}: {total}"));
         }
         Ok::<_, StoreError>(counts.join(", "))
     })?;
@@ -130,9 +131,9 @@ fn check_content(
     report.ok(format!("{}{schema}; {counts}", config.storage));
     let ports = composition::ports_over(config, store, false)?;
     match composition::run(check::check(&ports))??.len() {
-        0 => report.ok("`reqlore check` finds no problem"),
-        found => report.warning(
-            format!("`reqlore check` finds {found} to fix"),
+        0 => report.ok("`reqlore check` finds no problems"),
+        count => report.warning(
+            format!("`reqlore check` finds problems: {count}"),
             "run `reqlore check` to see them",
         ),
     }
@@ -146,8 +147,9 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
         None => "without TLS, for this machine only",
     };
     report.ok(format!("listens at {}, {proxy}", http.listen));
+    // sled can be closed, and the storage may not exist.
     let Some(store) = store else {
-        let next = format!("`reqlore user list` lists them; if there is none, {FIRST_USER}");
+        let next = format!("run `reqlore user list`; if it lists no user, {ADD_FIRST_USER}");
         return report.note("users were not checked", next);
     };
     let loaded = composition::run(async {
@@ -155,7 +157,7 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
     });
     match loaded {
         Ok(Ok((users, tokens))) => check_users(&users, &tokens, SystemClock.now(), &mut report),
-        Ok(Err(error)) => report.problem(format!("users can't be read: {error}"), "fix that"),
+        Ok(Err(error)) => report.problem(format!("users can't be read: {error}"), "fix this"),
         Err(failure) => report.problem(failure.message, "try again"),
     }
 }
@@ -163,43 +165,43 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
 fn check_users(users: &[User], tokens: &[Token], now: Timestamp, report: &mut AreaReport<'_>) {
     let active: Vec<&User> = users.iter().filter(|user| user.disabled_at.is_none()).collect();
     if active.is_empty() {
-        return report.problem("no access for anyone: there is no active user", FIRST_USER);
+        return report.problem("clients can't log in: there is no active user", ADD_FIRST_USER);
     }
-    let is_valid = |token: &&Token| {
-        token.revoked_at.is_none()
-            && token.expires_at > now
-            && active.iter().any(|user| user.name.key() == token.user.key())
-    };
-    let valid_tokens = tokens.iter().filter(is_valid).count();
+    let mut valid_tokens = 0;
+    for token in tokens {
+        let is_valid = token.revoked_at.is_none() && token.expires_at > now;
+        if is_valid && active.iter().any(|user| user.name.key() == token.user.key()) {
+            valid_tokens += 1;
+        }
+    }
     if valid_tokens == 0 {
-        let next = "make one with `reqlore token create --user NAME`";
-        return report.problem("no access for anyone: no token is valid", next);
+        let next = "create one with `reqlore token create --user NAME`";
+        return report.problem("clients can't log in: there is no valid token", next);
     }
     report.ok(format!("active users: {}, valid tokens: {valid_tokens}", active.len()));
     if active.iter().all(|user| user.role != Role::Administrator) {
-        let next = "give a user the role with `reqlore user set-role NAME --role administrator`";
+        let next = "to appoint one, run `reqlore user set-role NAME --role administrator`";
         report.note("no active user is an administrator", next);
     }
 }
 
 fn check_model(config: &Config, mut report: AreaReport<'_>) {
-    const BUILT_IN: &str = "the built-in table ranks by meaning";
+    const BUILT_IN: &str = "semantic ranking with the built-in table";
     match config.model.as_str() {
         "off" => {
-            let next = "search.model = \"best\" ranks by meaning as well";
-            return report.note("ranks by words only", next);
+            let next = "for semantic ranking, set search.model = \"best\"";
+            return report.note("lexical ranking only", next);
         }
         "static" => return report.ok(BUILT_IN),
         _ => {}
     }
     match composition::open_model(config) {
         Ok(Some(model)) => {
-            report.ok(format!("the model {} ranks by meaning", model.profile().name));
+            report.ok(format!("semantic ranking with the model {}", model.profile().name));
         }
-        Ok(None) if cfg!(feature = "semantic") => report.note(
-            BUILT_IN,
-            "`reqlore model install` installs one that understands more; it is optional",
-        ),
+        Ok(None) if cfg!(feature = "semantic") => {
+            report.note(BUILT_IN, "optional: `reqlore model install` installs a better model");
+        }
         Ok(None) => report.ok(BUILT_IN),
         Err(failure) => {
             report.problem(failure.message, "install the model, or set search.model to best");
@@ -210,29 +212,29 @@ fn check_model(config: &Config, mut report: AreaReport<'_>) {
 fn check_index(config: &Config, mut report: AreaReport<'_>) {
     let Some(cache) = &config.cache else {
         return report.note(
-            "no cache folder: every start rebuilds the index",
-            "set HOME, or name a folder with REQLORE_CACHE",
+            "no cache folder, so every start rebuilds the index",
+            "set HOME, or set REQLORE_CACHE to a folder",
         );
     };
     let store = composition::index_name(&config.storage);
     match outside::look(&cache.join("search"), &store, &ProjectKey::default()) {
         Ok(None) => {
-            report.note("there is no index yet", "the first search builds it; nothing to do");
+            report.note("there is no index yet", "nothing to do; the first search builds it");
         }
         Ok(Some(Kept { folder, words: false, .. })) => report.note(
             format!("the index in {} is unfinished, old or damaged", folder.display()),
-            "the next search rebuilds it; nothing to do",
+            "nothing to do; the next search rebuilds it",
         ),
         Ok(Some(Kept { folder, models, .. })) => {
             let models = match &*models {
-                [] => "without meaning".to_owned(),
-                models => format!("with meaning by {}", models.join(", ")),
+                [] => "without embeddings".to_owned(),
+                models => format!("with embeddings of {}", models.join(", ")),
             };
             report.ok(format!("the index is in {}, {models}", folder.display()));
         }
         Err(error) => report.warning(
             format!("the cache in {} can't be read: {error}", cache.display()),
-            "give yourself the right to it, or remove it: it is rebuilt",
+            "give your user access to it, or remove it; it is rebuilt",
         ),
     }
 }
@@ -247,7 +249,7 @@ fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
     {
         report.problem(
             format!("{} can't be written: {error}", folder.display()),
-            "give yourself the right to write there, or serve with --read-only",
+            "give your user write access, or serve with --read-only",
         );
     }
     check_private(&config.root, &mut report);
@@ -256,7 +258,7 @@ fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
     {
         report.warning(
             format!("the cache {} can't be written: {error}", cache.display()),
-            "every start rebuilds the index; name another folder with REQLORE_CACHE",
+            "every start rebuilds the index; set REQLORE_CACHE to another folder",
         );
     }
     if report.is_empty() {
@@ -267,8 +269,9 @@ fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
 /// Returns an error if the folder can't be written to or created.
 fn check_folder(folder: &Path) -> io::Result<()> {
     match folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()) {
-        Some(there) if !there.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
-        Some(there) => check_writable(there),
+        // `check_writable` tests a folder, and this is a file in its place.
+        Some(existing) if !existing.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+        Some(existing) => check_writable(existing),
         None => Ok(()),
     }
 }
@@ -279,18 +282,19 @@ fn check_private(root: &Path, report: &mut AreaReport<'_>) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => {
             let message = format!("{LOCAL} can't be inspected: {error}");
-            return report.problem(message, "give yourself the right to it");
+            return report.problem(message, "give your user access to it");
         }
         Ok(metadata) => metadata,
     };
     if !metadata.is_dir() {
         return report.problem(
             format!("{LOCAL} is a symbolic link or a file instead of a folder"),
-            "remove it; the server creates the folder",
+            "remove it; the server creates a folder",
         );
     }
     check_mode(LOCAL, &metadata, report);
-    for name in PRIVATE {
+    for name in PRIVATE_FILES {
+        // Entries of storages that are not in use do not exist.
         if let Ok(metadata) = local.join(name).symlink_metadata() {
             check_mode(&format!("{LOCAL}/{name}"), &metadata, report);
         }
@@ -302,7 +306,9 @@ fn check_mode(name: &str, metadata: &Metadata, report: &mut AreaReport<'_>) {
         let mode = if metadata.is_dir() { 700 } else { 600 };
         report.warning(
             format!("{name} is accessible to other users"),
-            format!("run `chmod {mode} {name}` in the project, and check who read it meanwhile"),
+            format!(
+                "run `chmod {mode} {name}` in the project; rotate tokens if another user read it"
+            ),
         );
     }
 }

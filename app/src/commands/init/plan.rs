@@ -1,12 +1,10 @@
-//! The changes of init, file by file, before they are written.
-//!
-//! Two clients may use one file, so a file's text passes through all of them.
+//! The planned changes of init, one per file, before they are written.
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use reqlore_client_config::edit::{self, block};
-use reqlore_client_config::{Client, ConfigError, Place, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::sections::instructions;
 
@@ -21,36 +19,36 @@ use crate::exit::CommandError;
 use crate::settings::Flags;
 
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
-    pub(super) around: &'a Surroundings,
-    pub(super) changes: Vec<Change>,
+pub(super) struct ChangePlan<'a> {
+    pub(super) environment: &'a ClientEnvironment,
+    pub(super) changes: Vec<FileChange>,
     /// Clients that can't be configured, and why.
     pub(super) unsupported: Vec<(Client, String)>,
     pub(super) warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Change {
-    pub(super) what: ChangeKind,
-    /// The readers of the file, for the user.
+pub(super) struct FileChange {
+    pub(super) kind: ChangeKind,
+    /// The programs that read the file.
     pub(super) title: String,
     pub(super) clients: Vec<Client>,
-    pub(super) scope: Scope,
-    /// As its readers name it.
+    pub(super) scope: ConfigScope,
+    /// The path before links are resolved.
     pub(super) path: PathBuf,
     /// As the user would write it.
     pub(super) short_path: String,
-    /// Behind all links.
+    /// The path after links are resolved.
     pub(super) target: PathBuf,
-    /// `None` if there is no file.
-    pub(super) before: Option<String>,
+    /// `None` if the file does not exist.
+    pub(super) old_text: Option<String>,
     /// True if the file mentions Reqlore already.
-    pub(super) is_known: bool,
-    pub(super) outcome: Outcome,
+    pub(super) mentions_reqlore: bool,
+    pub(super) outcome: ChangeOutcome,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Outcome {
+pub(super) enum ChangeOutcome {
     Unchanged,
     /// The whole new text; `None` removes the file.
     Write {
@@ -61,84 +59,83 @@ pub(super) enum Outcome {
     Refused(String),
 }
 
-impl Change {
-    /// A change of a file that leaves it as it is so far. Links of a project's file may not lead
-    /// out of the project.
-    pub(super) fn open(
-        what: ChangeKind,
+impl FileChange {
+    /// An unchanged file. Refused if a link of a project's file leads out of the project.
+    pub(super) fn for_file(
+        kind: ChangeKind,
         title: &str,
-        scope: Scope,
+        scope: ConfigScope,
         path: &Path,
-        around: &Surroundings,
+        environment: &ClientEnvironment,
     ) -> Self {
-        let within = (scope == Scope::Project).then_some(&*around.project);
-        let (target, before, outcome) = match undo_log::open(path, within) {
-            Ok((target, text)) => (target, text, Outcome::Unchanged),
-            Err(reason) => (path.to_owned(), None, Outcome::Refused(reason)),
+        let folder = (scope == ConfigScope::Project).then_some(&*environment.project);
+        let (target, old_text, outcome) = match undo_log::resolve_and_read(path, folder) {
+            Ok((target, text)) => (target, text, ChangeOutcome::Unchanged),
+            Err(reason) => (path.to_owned(), None, ChangeOutcome::Refused(reason)),
         };
         Self {
-            what,
+            kind,
             title: title.to_owned(),
             clients: Vec::new(),
             scope,
             path: path.to_owned(),
-            short_path: short_path(path, around),
+            short_path: short_path(path, environment),
             target,
-            before,
-            is_known: false,
+            old_text,
+            mentions_reqlore: false,
             outcome,
         }
     }
 
-    /// The project's AGENTS.md.
-    pub(super) fn agents_md(around: &Surroundings) -> Self {
-        let path = around.project.join(AGENTS_MD);
-        Self::open(ChangeKind::Block, AGENTS_MD_TITLE, Scope::Project, &path, around)
+    pub(super) fn agents_md(environment: &ClientEnvironment) -> Self {
+        let path = environment.project.join(AGENTS_MD);
+        Self::for_file(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
     }
 
     /// The text after the changes so far.
-    pub(super) fn text(&self) -> &str {
+    pub(super) fn current_text(&self) -> &str {
         match &self.outcome {
-            Outcome::Write { after: Some(after), .. } => after,
-            _ => self.before.as_deref().unwrap_or_default(),
+            ChangeOutcome::Write { after: Some(after), .. } => after,
+            _ => self.old_text.as_deref().unwrap_or_default(),
         }
     }
 
     pub(super) fn set_text(&mut self, text: Result<String, ConfigError>) {
         self.outcome = match text {
-            Ok(text) if self.before.as_ref() == Some(&text) => Outcome::Unchanged,
-            Ok(text) => self.write(Some(text), None),
-            Err(reason) => Outcome::Refused(reason.into()),
+            Ok(text) if self.old_text.as_ref() == Some(&text) => ChangeOutcome::Unchanged,
+            Ok(text) => self.write_outcome(Some(text), None),
+            Err(reason) => ChangeOutcome::Refused(reason.into()),
         };
     }
 
     pub(super) fn remove_file(&mut self) {
         let note = match &mut self.outcome {
-            Outcome::Write { note, .. } => note.take(),
+            ChangeOutcome::Write { note, .. } => note.take(),
             _ => None,
         };
-        self.outcome = self.write(None, note);
+        self.outcome = self.write_outcome(None, note);
     }
 
-    fn write(&self, after: Option<String>, note: Option<String>) -> Outcome {
+    fn write_outcome(&self, after: Option<String>, note: Option<String>) -> ChangeOutcome {
+        // Checked before the first write, so that the preview shows the problem.
         match undo_log::check_writable(&self.target) {
-            Ok(()) => Outcome::Write { after, note },
-            Err(reason) => Outcome::Refused(reason),
+            Ok(()) => ChangeOutcome::Write { after, note },
+            Err(reason) => ChangeOutcome::Refused(reason),
         }
     }
 
     pub(super) fn is_refused(&self) -> bool {
-        matches!(self.outcome, Outcome::Refused(_))
+        matches!(self.outcome, ChangeOutcome::Refused(_))
     }
 
     pub(super) fn is_write(&self) -> bool {
-        matches!(self.outcome, Outcome::Write { .. })
+        matches!(self.outcome, ChangeOutcome::Write { .. })
     }
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(around: &'a Surroundings) -> Self {
-        Self { around, changes: Vec::new(), unsupported: Vec::new(), warnings: Vec::new() }
+impl<'a> ChangePlan<'a> {
+    pub(super) fn new(environment: &'a ClientEnvironment) -> Self {
+        Self { environment, changes: Vec::new(), unsupported: Vec::new(), warnings: Vec::new() }
     }
 
     /// The changes that configure the clients.
@@ -147,73 +144,107 @@ impl<'a> Plan<'a> {
         flags: &Flags,
         options: &Options,
         clients: &[Client],
-        around: &'a Surroundings,
+        environment: &'a ClientEnvironment,
     ) -> Result<Self, CommandError> {
-        let mut plan = Self::new(around);
+        let mut plan = Self::new(environment);
         for client in clients {
             if let Err(reason) = plan.add_entry(*client, options.scope, server) {
                 plan.unsupported.push((*client, reason.into()));
             }
         }
-        let is_shared = |change: &Change| change.scope == Scope::Project && !change.is_refused();
-        if !options.no_agents_md && plan.changes.iter().any(is_shared) {
-            let listed = flags.toolsets.as_deref().map(toolsets).transpose()?;
-            plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()));
+        // Without an entry in the project, the block would name tools that the team lacks.
+        if !options.no_agents_md && plan.has_shared_change() {
+            let listed = match &flags.toolsets {
+                Some(list) => toolsets(list)?,
+                None => Vec::new(),
+            };
+            plan.add_agents_md(&agents_md_block(&listed));
         }
         for scaffold in &options.create {
-            for (path, text) in scaffold.files(&around.project) {
-                let (what, title) = (ChangeKind::Beginning, scaffold.title());
-                let mut change = Change::open(what, title, Scope::Project, &path, around);
-                change.is_known = change.before.is_some();
-                if !change.is_known && !change.is_refused() {
-                    change.set_text(Ok(text.to_owned()));
-                }
-                plan.changes.push(change);
-            }
+            plan.add_scaffold(*scaffold);
         }
         plan.add_warnings();
         Ok(plan)
     }
 
+    fn has_shared_change(&self) -> bool {
+        self.changes
+            .iter()
+            .any(|change| change.scope == ConfigScope::Project && !change.is_refused())
+    }
+
+    fn add_scaffold(&mut self, scaffold: Scaffold) {
+        for (path, text) in scaffold.files(&self.environment.project) {
+            let mut change = FileChange::for_file(
+                ChangeKind::Scaffold,
+                scaffold.title(),
+                ConfigScope::Project,
+                &path,
+                self.environment,
+            );
+            change.mentions_reqlore = change.old_text.is_some();
+            // An existing file is the user's.
+            if !change.mentions_reqlore && !change.is_refused() {
+                change.set_text(Ok(text.to_owned()));
+            }
+            self.changes.push(change);
+        }
+    }
+
     fn add_entry(
         &mut self,
         client: Client,
-        scope: Option<Scope>,
+        scope: Option<ConfigScope>,
         server: &ServerEntry,
     ) -> Result<(), ConfigError> {
-        let place = place(client, scope, self.around)?;
-        let known = undo_log::find_entry(&place);
-        let (server, warning) = server.for_client(client, &place, known.as_ref(), self.around);
+        let location = choose_location(client, scope, self.environment)?;
+        let old_entry = undo_log::find_entry(&location);
+        let (server, warning) =
+            server.for_client(client, &location, old_entry.as_ref(), self.environment);
         let entry = client.entry(&server)?;
-        let change = self.change_of(client, &place);
+        let change = self.add_change(client, &location);
         if change.is_refused() {
             return Ok(());
         }
-        let is_first = change.before.is_none() && !change.is_write();
-        let text = if is_first { client.new_file() } else { change.text() }.to_owned();
-        change.is_known |= known.is_some();
-        change.set_text(edit::put(&text, place.slot, &entry));
-        if change.is_write() {
-            let path = change.short_path.clone();
-            self.warnings.extend(warning);
-            let lost = known.map(|known| server_entry::lost_words(&known, &entry.set.into()));
-            if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
+        // The file may be planned already, by another client that uses it.
+        let is_new_file = change.old_text.is_none() && !change.is_write();
+        let text = if is_new_file { client.new_file() } else { change.current_text() }.to_owned();
+        change.mentions_reqlore |= old_entry.is_some();
+        change.set_text(edit::put_entry(&text, location.slot, &entry));
+        if !change.is_write() {
+            return Ok(());
+        }
+        let path = change.short_path.clone();
+        self.warnings.extend(warning);
+        if let Some(old_entry) = old_entry {
+            let lost = server_entry::lost_arguments(&old_entry, &entry.set.into());
+            if !lost.is_empty() {
                 let lost = printable(&lost);
                 self.warnings.push(format!(
-                    "`{lost}` goes from the entry in {path}; give it with init to keep it"
+                    "{path}: `{lost}` is not in the new entry; pass it to init to keep it"
                 ));
             }
         }
         Ok(())
     }
 
-    /// The change of a client's file, possibly one of an earlier client.
-    pub(super) fn change_of(&mut self, client: Client, place: &Place) -> &mut Change {
+    /// Adds a change of a client's file. Two clients may use one file; then both share one change.
+    pub(super) fn add_change(
+        &mut self,
+        client: Client,
+        location: &ConfigLocation,
+    ) -> &mut FileChange {
         let title = client.title();
-        let new = Change::open(ChangeKind::Entry, title, place.scope, &place.file, self.around);
-        let known = self.changes.iter().position(|change| change.target == new.target);
-        let index = known.unwrap_or(self.changes.len());
-        if known.is_some() {
+        let new = FileChange::for_file(
+            ChangeKind::Entry,
+            title,
+            location.scope,
+            &location.file,
+            self.environment,
+        );
+        let mut index = self.changes.len();
+        if let Some(shared) = self.changes.iter().position(|change| change.target == new.target) {
+            index = shared;
             self.changes[index].title += &format!(", {title}");
         } else {
             self.changes.push(new);
@@ -224,53 +255,61 @@ impl<'a> Plan<'a> {
     }
 
     fn add_agents_md(&mut self, content: &str) {
-        let mut change = Change::agents_md(self.around);
+        let mut change = FileChange::agents_md(self.environment);
         if !change.is_refused() {
-            let text = change.text().to_owned();
-            change.is_known = block::find(&text).is_ok_and(|found| found.is_some());
-            change.set_text(block::put(&text, content));
+            let text = change.current_text().to_owned();
+            change.mentions_reqlore = matches!(block::find_block(&text), Ok(Some(_)));
+            change.set_text(block::put_block(&text, content));
         }
         self.changes.push(change);
     }
 
-    /// Warns if assistants may not read the project's files, which the user's own files cause.
+    /// Warns if assistants may not read the project's files.
     fn add_warnings(&mut self) {
-        let project = &self.around.project;
-        let is_written = |change: &&Change| change.scope == Scope::Project && change.is_write();
-        let written: Vec<&Change> = self.changes.iter().filter(is_written).collect();
-        if written.is_empty() {
+        let project = &self.environment.project;
+        let mut is_any_written = false;
+        let mut is_claude_written = false;
+        for change in &self.changes {
+            if change.scope == ConfigScope::Project && change.is_write() {
+                is_any_written = true;
+                is_claude_written |= change.clients.contains(&Client::ClaudeCode);
+            }
+        }
+        if !is_any_written {
             return;
         }
-        if written.iter().any(|change| change.clients.contains(&Client::ClaudeCode))
-            && let Some(why) = agents_md_ignored_by_claude(project)
-        {
+        if is_claude_written && let Some(why) = agents_md_ignored_by_claude(project) {
             self.warnings.push(why.join("; "));
         }
-        if let Some(top) = repository_around(project).filter(|top| top != project) {
+        if let Some(top) = repository_around(project)
+            && top != *project
+        {
             self.warnings.push(format!(
-                "the Git repository begins further up, at {}; if assistants are opened there, use \
-                 --root with it",
+                "the root of the Git repository is {}; if you open your assistant there, pass it \
+                 with --root",
                 top.display()
             ));
         }
     }
 }
 
-/// The file of a client; by default the project's, else the user's.
-pub(super) fn place(
+/// The file of a client: by default the project's, else the user's.
+pub(super) fn choose_location(
     client: Client,
-    scope: Option<Scope>,
-    around: &Surroundings,
-) -> Result<Place, ConfigError> {
+    scope: Option<ConfigScope>,
+    environment: &ClientEnvironment,
+) -> Result<ConfigLocation, ConfigError> {
     match scope {
-        Some(scope) => client.place(scope, around),
-        None => client.place(Scope::Project, around).or_else(|_| client.place(Scope::User, around)),
+        Some(scope) => client.config_location(scope, environment),
+        None => client
+            .config_location(ConfigScope::Project, environment)
+            .or_else(|_| client.config_location(ConfigScope::User, environment)),
     }
 }
 
 pub(super) const AGENTS_MD_TITLE: &str = "all assistants";
 
-const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
+const TOOLSET_LINES: [(Toolset, &str); 4] = [
     (Toolset::Sections, "- requirements, by section: `reqlix_*`\n"),
     (Toolset::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
     (Toolset::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
@@ -281,15 +320,18 @@ const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
 ///
 /// Every session pays for it, so it repeats nothing of the server's own instructions.
 fn agents_md_block(toolsets: &[Toolset]) -> String {
-    let is_served = |toolset: &Toolset| toolsets.is_empty() || toolsets.contains(toolset);
-    let lines = KNOWLEDGE_OF.iter().filter(|(toolset, _)| is_served(toolset));
+    let mut lines = String::new();
+    for (toolset, line) in TOOLSET_LINES {
+        if toolsets.is_empty() || toolsets.contains(&toolset) {
+            lines += line;
+        }
+    }
     format!(
         "## Reqlore\n\n\
          The MCP server `reqlore` holds the requirements and knowledge of this project:\n\n\
-         {}\n\
+         {lines}\n\
          Query it before you plan, write or review, and update it when behaviour changes. If\n\
-         these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n",
-        lines.map(|(_, line)| *line).collect::<String>()
+         these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n"
     )
 }
 
@@ -302,13 +344,13 @@ pub(super) enum Scaffold {
 }
 
 /// Folders for requirements; the first that exists is used.
-const REQUIREMENTS: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
-const IXCHEL: [&str; 3] = ["decisions", "ideas", "issues"];
+const REQUIREMENT_FOLDERS: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
+const IXCHEL_FOLDERS: [&str; 3] = ["decisions", "ideas", "issues"];
 
-const DOCSETS: &str = "\
-# Where the documentation of the libraries that this project uses lies, for search_docs.
+const DOCSETS_TEMPLATE: &str = "\
+# Documentation of the libraries in this project, for search_docs.
 docsets:
-  # An example; its files are looked for in .knowledge/docs/react-18.2/.
+  # An example; its files are expected in .knowledge/docs/react-18.2/.
   react:
     version: \"18.2\"
     aliases: [reactjs]
@@ -320,24 +362,27 @@ impl Scaffold {
     fn title(self) -> &'static str {
         match self {
             Self::Requirements => "requirements",
-            Self::Knowledge => "documentation of libraries",
+            Self::Knowledge => "library documentation",
             Self::Ixchel => "knowledge graph",
         }
     }
 
-    /// Paths and texts. Git does not track empty folders, so they get a `.gitkeep`.
+    /// Paths and texts of the files.
     fn files(self, project: &Path) -> Vec<(PathBuf, &'static str)> {
         match self {
             Self::Requirements => {
-                let folders = REQUIREMENTS.map(|folder| project.join(folder));
-                let existing = folders.iter().find(|folder| folder.is_dir());
-                let folder = existing.unwrap_or(&folders[0]);
+                let folders = REQUIREMENT_FOLDERS.map(|folder| project.join(folder));
+                let folder = folders.iter().find(|folder| folder.is_dir()).unwrap_or(&folders[0]);
                 vec![(folder.join(AGENTS_MD), instructions::PLACEHOLDER)]
             }
-            Self::Knowledge => vec![(project.join(".knowledge/config.yaml"), DOCSETS)],
+            Self::Knowledge => vec![(project.join(".knowledge/config.yaml"), DOCSETS_TEMPLATE)],
             Self::Ixchel => {
-                let file = |name| project.join(".ixchel").join(name).join(".gitkeep");
-                IXCHEL.iter().map(|name| (file(name), "")).collect()
+                let mut files = Vec::new();
+                for name in IXCHEL_FOLDERS {
+                    // Git does not track empty folders.
+                    files.push((project.join(".ixchel").join(name).join(".gitkeep"), ""));
+                }
+                files
             }
         }
     }
@@ -350,12 +395,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn docsets_is_a_valid_configuration() {
-        let read = DocsetConfig::read(DOCSETS, "/project").unwrap();
+    fn docsets_template_is_a_valid_configuration() {
+        let read = DocsetConfig::read(DOCSETS_TEMPLATE, "/project").unwrap();
         assert_eq!(read.hints, []);
-        let place = read.docsets[0].local_path.trim_start_matches("/project/");
-        assert!(DOCSETS.contains(&format!("looked for in {place}.")), "{place}");
-        let elsewhere = DOCSETS.replace("# local_path", "local_path");
+        let location = read.docsets[0].local_path.trim_start_matches("/project/");
+        assert!(DOCSETS_TEMPLATE.contains(&format!("expected in {location}.")), "{location}");
+        let elsewhere = DOCSETS_TEMPLATE.replace("# local_path", "local_path");
         assert_eq!(DocsetConfig::read(&elsewhere, "/project").unwrap().hints, []);
     }
 }

@@ -1,189 +1,270 @@
-//! The changes of `--remove`: every logged edit is taken back.
+//! The planned changes of `--remove`: undo logged edits, and cut out named entries.
 //!
-//! An edit that is still intact is undone to the byte; of an edited one only our part is cut out.
-//! An entry that is not logged may be someone's commit, and goes only if its client is named.
+//! An intact edit is undone to the byte; from an edited one only our part is removed. An entry
+//! that is not in the log may be committed by a colleague, so it is removed only by client name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::edit::{self, Slot, block};
-use reqlore_client_config::{Client, ConfigError, Scope, Surroundings};
+use reqlore_client_config::edit::{self, EntrySlot, block};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::plan::{self, AGENTS_MD_TITLE, Change, Outcome, Plan};
+use super::plan::{self, AGENTS_MD_TITLE, ChangeOutcome, ChangePlan, FileChange};
 use super::report::short_path;
 use super::undo_log::{self, ChangeKind, UndoEntry, UndoLog, find_entry};
 
-const EDITED: &str = "it was edited since: only Reqlore's part goes, the rest stays";
-const UNRECORDED: &str = "it is not recorded: only Reqlore's part goes, what it replaced is lost";
+const EDITED_NOTE: &str = "edited after init; only Reqlore's part is removed";
+const UNLOGGED_NOTE: &str =
+    "not in the undo log; only Reqlore's part is removed, and the text it replaced is lost";
 
-pub(super) fn plan<'a>(
+pub(super) fn plan_removal<'a>(
     options: &Options,
     clients: &[Client],
     log: &UndoLog,
-    around: &'a Surroundings,
-) -> Plan<'a> {
-    let mut plan = Plan::new(around);
-    for (path, entry) in log.files.iter().filter(|(_, entry)| is_selected(entry, options, around)) {
-        plan.changes.push(logged(path, entry, around));
-    }
-    for client in clients {
-        let named = plan::place(*client, options.scope, around).ok();
-        let named = named.filter(|_| !options.client.is_empty()).map(|place| place.scope);
-        for scope in Scope::ALL {
-            let Ok(place) = client.place(scope, around) else { continue };
-            let file = undo_log::open(&place.file, None);
-            if file.is_ok_and(|(target, _)| log.files.contains_key(&target)) {
-                continue;
-            }
-            if named == Some(scope) {
-                let change = plan.change_of(*client, &place);
-                cut(change, |text| cut_entry(text, &[place.slot]), UNRECORDED);
-            } else if options.scope.is_none_or(|asked| asked == scope)
-                && find_entry(&place).is_some()
-            {
-                plan.warnings.push(format!(
-                    "{} has an entry that init did not record; to take it out: reqlore init \
-                     --remove --client {client} --scope {}",
-                    short_path(&place.file, around),
-                    scope.name()
-                ));
-            }
+    environment: &'a ClientEnvironment,
+) -> ChangePlan<'a> {
+    let mut plan = ChangePlan::new(environment);
+    for (path, entry) in &log.files {
+        if is_selected(entry, options, environment) {
+            plan.changes.push(undo_logged_edit(path, entry, environment));
         }
     }
+    for client in clients {
+        add_unlogged_entries(&mut plan, *client, options, log);
+    }
     add_agents_md(&mut plan, options, log);
-    plan.changes.sort_by_key(|change| change.what != ChangeKind::Entry);
+    // The block is last, as in the output of init.
+    plan.changes.sort_by_key(|change| change.kind != ChangeKind::Entry);
     plan
 }
 
-fn is_selected(entry: &UndoEntry, options: &Options, around: &Surroundings) -> bool {
-    let is_here = entry.project.as_ref().is_none_or(|project| *project == around.project);
-    let is_named = |client: &Client| entry.clients.contains(client.name());
-    entry.what != ChangeKind::Block
-        && is_here
-        && options.scope.is_none_or(|asked| asked == scope_of(entry))
-        && (options.client.is_empty() || options.client.iter().any(is_named))
+fn is_selected(entry: &UndoEntry, options: &Options, environment: &ClientEnvironment) -> bool {
+    if entry.kind == ChangeKind::Block {
+        return false;
+    }
+    if entry.project.as_ref().is_some_and(|project| *project != environment.project) {
+        return false;
+    }
+    if options.scope.is_some_and(|scope| scope != scope_of(entry)) {
+        return false;
+    }
+    options.client.is_empty()
+        || options.client.iter().any(|client| entry.clients.contains(client.name()))
 }
 
-fn scope_of(entry: &UndoEntry) -> Scope {
-    if entry.project.is_some() { Scope::Project } else { Scope::User }
+fn scope_of(entry: &UndoEntry) -> ConfigScope {
+    if entry.project.is_some() { ConfigScope::Project } else { ConfigScope::User }
 }
 
-/// AGENTS.md is shared by all clients of the project, so its block stays while a logged entry
-/// stays, or, if nothing is logged, any entry.
-fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
-    if options.no_agents_md || options.scope == Some(Scope::User) {
+/// Removes the entry of a client that the user named, and warns of the entries that stay.
+fn add_unlogged_entries(
+    plan: &mut ChangePlan<'_>,
+    client: Client,
+    options: &Options,
+    log: &UndoLog,
+) {
+    let environment = plan.environment;
+    let mut named_scope = None;
+    if !options.client.is_empty()
+        && let Ok(location) = plan::choose_location(client, options.scope, environment)
+    {
+        named_scope = Some(location.scope);
+    }
+    for scope in ConfigScope::ALL {
+        let Ok(location) = client.config_location(scope, environment) else { continue };
+        // The undo of the logged edit is planned already.
+        if resolved_target(&location).is_some_and(|target| log.files.contains_key(&target)) {
+            continue;
+        }
+        let is_asked = options.scope.is_none_or(|asked| asked == scope);
+        if named_scope == Some(scope) {
+            let change = plan.add_change(client, &location);
+            cut_our_part(change, |text| cut_entry(text, &[location.slot]), UNLOGGED_NOTE);
+        } else if is_asked && find_entry(&location).is_some() {
+            plan.warnings.push(format!(
+                "{}: the entry is not in the undo log; to remove it, run reqlore init --remove \
+                 --client {client} --scope {}",
+                short_path(&location.file, environment),
+                scope.name()
+            ));
+        }
+    }
+}
+
+fn resolved_target(location: &ConfigLocation) -> Option<PathBuf> {
+    let (target, _) = undo_log::resolve_and_read(&location.file, None).ok()?;
+    Some(target)
+}
+
+/// Removes the block in AGENTS.md with the last entry of the project, because all clients share
+/// it. Without logged entries, entries in the files are checked instead.
+fn add_agents_md(plan: &mut ChangePlan<'_>, options: &Options, log: &UndoLog) {
+    if options.no_agents_md || options.scope == Some(ConfigScope::User) {
         return;
     }
-    let around = plan.around;
-    let removed = plan.changes.iter().filter(|change| !change.is_refused());
-    let removed: BTreeSet<&Path> = removed.map(|change| &*change.target).collect();
-    let is_here = |entry: &UndoEntry| entry.project.as_ref() == Some(&around.project);
-    let here: Vec<(&PathBuf, &UndoEntry)> =
-        log.files.iter().filter(|(_, entry)| is_here(entry)).collect();
-    let is_needed = if here.is_empty() {
-        let places = Client::ALL.iter().filter_map(|c| c.place(Scope::Project, around).ok());
-        let mut places = places.filter(|place| find_entry(place).is_some());
-        places.any(|place| {
-            let file = undo_log::open(&place.file, None);
-            file.is_ok_and(|(target, _)| !removed.contains(&*target))
-        })
-    } else {
-        here.iter().any(|(path, entry)| {
-            entry.what == ChangeKind::Entry && !removed.contains(path.as_path())
-        })
-    };
+    let environment = plan.environment;
+    let mut removed: BTreeSet<&Path> = BTreeSet::new();
+    for change in &plan.changes {
+        if !change.is_refused() {
+            removed.insert(&change.target);
+        }
+    }
+    let mut is_logged = false;
+    let mut logged_block = None;
+    let mut is_needed = false;
+    for (path, entry) in &log.files {
+        if entry.project.as_ref() != Some(&environment.project) {
+            continue;
+        }
+        is_logged = true;
+        match entry.kind {
+            ChangeKind::Entry => is_needed |= !removed.contains(path.as_path()),
+            ChangeKind::Block => logged_block = Some((path, entry)),
+            ChangeKind::Scaffold => {}
+        }
+    }
+    if !is_logged {
+        // After a clone nothing is logged, but a colleague may have committed entries.
+        is_needed = has_other_entry(environment, &removed);
+    }
     if is_needed {
         return;
     }
-    if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.what == ChangeKind::Block) {
-        plan.changes.push(logged(path, entry, around));
-    } else if here.is_empty() && !options.client.is_empty() {
-        let mut change = Change::agents_md(around);
-        cut(&mut change, block::take, UNRECORDED);
+    if let Some((path, entry)) = logged_block {
+        plan.changes.push(undo_logged_edit(path, entry, environment));
+    } else if !is_logged && !options.client.is_empty() {
+        let mut change = FileChange::agents_md(environment);
+        cut_our_part(&mut change, block::remove_block, UNLOGGED_NOTE);
         plan.changes.push(change);
     }
 }
 
-/// The removal of a logged edit.
-fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
+/// True if a file of the project keeps an entry.
+fn has_other_entry(environment: &ClientEnvironment, removed: &BTreeSet<&Path>) -> bool {
+    for client in Client::ALL {
+        let Ok(location) = client.config_location(ConfigScope::Project, environment) else {
+            continue;
+        };
+        if find_entry(&location).is_some()
+            && resolved_target(&location).is_some_and(|target| !removed.contains(&*target))
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironment) -> FileChange {
     let scope = scope_of(entry);
     let clients: Vec<Client> =
-        entry.clients.iter().filter_map(|name| Client::named(name)).collect();
-    let titles = clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(", ");
-    let title = match entry.what {
-        ChangeKind::Entry => titles.as_str(),
-        ChangeKind::Block => AGENTS_MD_TITLE,
-        ChangeKind::Beginning => "First files",
+        entry.clients.iter().filter_map(|name| Client::from_name(name)).collect();
+    let title = match entry.kind {
+        ChangeKind::Entry => {
+            clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(", ")
+        }
+        ChangeKind::Block => AGENTS_MD_TITLE.to_owned(),
+        ChangeKind::Scaffold => "First files".to_owned(),
     };
-    let mut change = Change::open(entry.what, title, scope, path, around);
+    let mut change = FileChange::for_file(entry.kind, &title, scope, path, environment);
     change.clients.clone_from(&clients);
-    let Some(text) = change.before.clone() else { return change };
-    let undone = entry.undo(&text);
-    let undone = undone.filter(|undone| entry.what != ChangeKind::Block || is_whole(undone, &text));
-    match (undone, entry.what) {
+    let Some(text) = change.old_text.clone() else { return change };
+    let mut undone = entry.undo(&text);
+    if entry.kind == ChangeKind::Block {
+        // The user may have added text below the block, which an exact undo could join.
+        undone = undone.filter(|undone| keeps_other_lines(undone, &text));
+    }
+    match (undone, entry.kind) {
         (Some(undone), _) => change.set_text(Ok(undone)),
         (None, ChangeKind::Entry) => {
-            let places = clients.iter().filter_map(|client| client.place(scope, around).ok());
-            let slots: Vec<Slot> = places.map(|place| place.slot).collect();
-            cut(&mut change, |text| cut_entry(text, &slots), EDITED);
+            let mut slots = Vec::new();
+            for client in &clients {
+                if let Ok(location) = client.config_location(scope, environment) {
+                    slots.push(location.slot);
+                }
+            }
+            cut_our_part(&mut change, |text| cut_entry(text, &slots), EDITED_NOTE);
         }
-        (None, ChangeKind::Block) => cut(&mut change, block::take, EDITED),
-        (None, ChangeKind::Beginning) if text.is_empty() => {}
+        (None, ChangeKind::Block) => {
+            cut_our_part(&mut change, block::remove_block, EDITED_NOTE);
+        }
+        (None, ChangeKind::Scaffold) if text.is_empty() => {}
         // The user has edited the file.
-        (None, ChangeKind::Beginning) => return change,
+        (None, ChangeKind::Scaffold) => return change,
     }
-    change.is_known = true;
-    let new_file = clients.first().map_or("", |client| client.new_file());
-    if entry.is_new && !change.is_refused() && is_empty_file(change.text(), new_file) {
+    change.mentions_reqlore = true;
+    let new_file = match clients.first() {
+        Some(client) => client.new_file(),
+        None => "",
+    };
+    // A file that init created is removed if only our text was in it.
+    if entry.is_new && !change.is_refused() && is_empty_file(change.current_text(), new_file) {
         change.remove_file();
     }
     change
 }
 
-/// Cuts out our part, with a note.
-fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, ConfigError>, why: &str) {
-    let Some(text) = change.before.clone().filter(|_| !change.is_refused()) else { return };
-    change.set_text(cut(&text));
-    change.is_known = !matches!(change.outcome, Outcome::Unchanged);
-    if let Outcome::Write { note, .. } = &mut change.outcome {
-        *note = Some(why.to_owned());
+/// Applies `cut` to the file and adds the note.
+fn cut_our_part(
+    change: &mut FileChange,
+    cut: impl Fn(&str) -> Result<String, ConfigError>,
+    note_text: &str,
+) {
+    if change.is_refused() {
+        return;
+    }
+    let Some(text) = &change.old_text else { return };
+    change.set_text(cut(text));
+    change.mentions_reqlore = !matches!(change.outcome, ChangeOutcome::Unchanged);
+    if let ChangeOutcome::Write { note, .. } = &mut change.outcome {
+        *note = Some(note_text.to_owned());
     }
 }
 
-fn cut_entry(text: &str, slots: &[Slot]) -> Result<String, ConfigError> {
+fn cut_entry(text: &str, slots: &[EntrySlot]) -> Result<String, ConfigError> {
     let mut text = text.to_owned();
     // A file without our name needs no edit, even if it can't be parsed.
-    let is_named = text.contains(edit::NAME);
-    for slot in slots.iter().filter(|_| is_named) {
-        text = edit::take(&text, *slot)?;
+    if !text.contains(edit::SERVER_NAME) {
+        return Ok(text);
+    }
+    for slot in slots {
+        text = edit::remove_entry(&text, *slot)?;
     }
     Ok(text)
 }
 
 /// True if every line around the block is kept. If the file had no line end before the block, text
 /// that was added below it since would join its last line.
-fn is_whole(undone: &str, text: &str) -> bool {
-    let lines = |text: &str| -> Vec<String> {
-        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
-    };
-    block::take(text).is_ok_and(|cut| lines(&cut) == lines(undone))
+fn keeps_other_lines(undone: &str, text: &str) -> bool {
+    match block::remove_block(text) {
+        Ok(cut) => filled_lines(&cut).eq(filled_lines(undone)),
+        Err(_) => false,
+    }
+}
+
+fn filled_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
 }
 
 /// True if only `new_file` and the empty maps around an entry are left.
 fn is_empty_file(text: &str, new_file: &str) -> bool {
-    fn is_empty(value: &Value) -> bool {
-        value.as_object().is_some_and(|map| map.values().all(is_empty))
-    }
     let text = text.trim_start_matches('\u{feff}').trim();
-    let parse = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
-    let first = parse(new_file).unwrap_or_default();
-    let map = parse(text);
-    text.is_empty()
-        || map.is_some_and(|map| {
-            map.iter().all(|(key, value)| is_empty(value) || first.get(key) == Some(value))
-        })
+    if text.is_empty() {
+        return true;
+    }
+    let Some(map) = parse_object(text) else { return false };
+    // A client's new file may have keys of its own, such as `$schema`.
+    let new_file = parse_object(new_file).unwrap_or_default();
+    map.iter().all(|(key, value)| is_empty_map(value) || new_file.get(key) == Some(value))
+}
+
+fn parse_object(text: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str(text).ok()
+}
+
+fn is_empty_map(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| map.values().all(is_empty_map))
 }
 
 #[cfg(test)]

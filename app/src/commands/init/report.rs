@@ -1,15 +1,16 @@
-//! The output of init: questions, differences and results, or one JSON object.
+//! Output of init: questions, diffs and results, or one JSON object.
 //!
-//! The files may come from a cloned repository and may contain secrets of other servers.
+//! Files may come from a cloned repository and may contain secrets of other servers, so all text
+//! from them passes through [`printable`] and [`mask_secrets`].
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::plan::{Change, Outcome, Plan};
+use super::plan::{ChangeOutcome, ChangePlan, FileChange};
 use super::undo_log::ChangeKind;
 use crate::commands::untrusted_text::mask_secrets;
 pub(super) use crate::commands::untrusted_text::printable;
@@ -19,31 +20,37 @@ pub(super) use crate::commands::untrusted_text::printable;
 pub(super) struct Confirmation<Input> {
     input: Input,
     /// The answer to all further questions.
-    rest: Option<bool>,
+    answer_to_all: Option<bool>,
     /// The same question twice in a row is asked once.
-    last: Option<(String, bool)>,
+    last_answer: Option<(String, bool)>,
 }
 
 impl<Input: BufRead> Confirmation<Input> {
     pub(super) fn new(input: Input) -> Self {
-        Self { input, rest: None, last: None }
+        Self { input, answer_to_all: None, last_answer: None }
     }
 
-    /// Without an answer it is no.
-    pub(super) fn is_given(&mut self, what: &str) -> bool {
-        let last = self.last.as_ref().filter(|(last, _)| last == what).map(|(_, answer)| *answer);
-        if let Some(answer) = self.rest.or(last) {
+    /// Returns the user's answer. The end of the input is a no.
+    pub(super) fn confirm(&mut self, subject: &str) -> bool {
+        if let Some(answer) = self.answer_to_all {
             return answer;
         }
-        let answer = self.ask(what);
-        self.last = Some((what.to_owned(), answer));
+        // The files of one scaffold share a subject and are confirmed once.
+        if let Some((last_subject, answer)) = &self.last_answer
+            && last_subject == subject
+        {
+            return *answer;
+        }
+        let answer = self.ask(subject);
+        self.last_answer = Some((subject.to_owned(), answer));
         answer
     }
 
-    fn ask(&mut self, what: &str) -> bool {
+    fn ask(&mut self, subject: &str) -> bool {
         loop {
-            eprint!("Write {what}? [y/n/a/q] ");
+            eprint!("Write {subject}? [y/n/a/q] ");
             let mut line = String::new();
+            // Input that is not UTF-8 is treated as the end.
             let is_end = !self.input.read_line(&mut line).is_ok_and(|read| read > 0);
             let is_all = match line.trim().to_lowercase().as_str() {
                 _ if is_end => false,
@@ -52,19 +59,20 @@ impl<Input: BufRead> Confirmation<Input> {
                 "a" | "all" => true,
                 "q" | "quit" => false,
                 _ => {
-                    eprintln!("y: yes, n: not this one, a: all that follow, q: none that follow");
+                    eprintln!("y: yes, n: no, a: yes to all remaining, q: no to all remaining");
                     continue;
                 }
             };
-            self.rest = Some(is_all);
+            self.answer_to_all = Some(is_all);
             return is_all;
         }
     }
 }
 
 /// The path as the user would write it.
-pub(super) fn short_path(path: &Path, around: &Surroundings) -> String {
-    let path = match (path.strip_prefix(&around.project), path.strip_prefix(&around.home)) {
+pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String {
+    let path = match (path.strip_prefix(&environment.project), path.strip_prefix(&environment.home))
+    {
         (Ok(inside), _) => inside.display().to_string(),
         (_, Ok(inside)) => format!("~/{}", inside.display()),
         _ => path.display().to_string(),
@@ -72,110 +80,121 @@ pub(super) fn short_path(path: &Path, around: &Surroundings) -> String {
     printable(&path)
 }
 
-pub(super) fn question(change: &Change) -> String {
-    match change.what {
-        ChangeKind::Beginning => format!("the first files of the {}", change.title),
+pub(super) fn question_subject(change: &FileChange) -> String {
+    match change.kind {
+        ChangeKind::Scaffold => format!("the first files of the {}", change.title),
         ChangeKind::Entry | ChangeKind::Block => change.short_path.clone(),
     }
 }
 
 /// A change with its heading, as `diff -u` would show it.
-pub(super) fn difference(change: &Change) -> String {
+pub(super) fn diff_with_heading(change: &FileChange) -> String {
     let mut text = format!("── {} ({})\n", change.title, change.scope.name());
-    if change.target != change.path && change.scope == Scope::User {
+    // Links of a project's file stay in the project, so only a user's link is shown.
+    if change.target != change.path && change.scope == ConfigScope::User {
         let target = printable(&change.target.display().to_string());
         text += &format!("   a link to {target}\n");
     }
     text += &diff(change);
-    if let Outcome::Write { note: Some(note), .. } = &change.outcome {
+    if let ChangeOutcome::Write { note: Some(note), .. } = &change.outcome {
         text += &format!("note: {note}\n");
     }
     text + "\n"
 }
 
-fn diff(change: &Change) -> String {
-    let Outcome::Write { after, .. } = &change.outcome else { return String::new() };
-    let [old, new] = [&change.before, after]
-        .map(|text| if text.is_some() { &*change.short_path } else { "/dev/null" });
-    let before = change.before.as_deref().unwrap_or_default();
+fn diff(change: &FileChange) -> String {
+    let ChangeOutcome::Write { after, .. } = &change.outcome else { return String::new() };
+    let missing = "/dev/null";
+    let old_name = if change.old_text.is_some() { &*change.short_path } else { missing };
+    let new_name = if after.is_some() { &*change.short_path } else { missing };
+    let before = change.old_text.as_deref().unwrap_or_default();
     let after = after.as_deref().unwrap_or_default();
+    // A diff of a new empty file would have no lines.
     if before == after {
-        return format!("--- {old}\n+++ {new}\n(an empty file)\n");
+        return format!("--- {old_name}\n+++ {new_name}\n(an empty file)\n");
     }
     let diff = TextDiff::from_lines(before, after);
-    let diff = diff.unified_diff().header(old, new).to_string();
+    let diff = diff.unified_diff().header(old_name, new_name).to_string();
     // Unchanged strings may be secrets of other servers.
     mask_secrets(&printable(&diff), |string| before.contains(string) && after.contains(string))
 }
 
 /// The line of `--check` for one file; empty if nothing would change.
-pub(super) fn check_line(change: &Change) -> String {
+pub(super) fn check_line(change: &FileChange) -> String {
     let state = match &change.outcome {
-        Outcome::Unchanged => return String::new(),
-        Outcome::Write { .. } if change.is_known => "stale",
-        Outcome::Write { .. } => "missing",
-        Outcome::Refused(reason) => return refusal(change, reason),
+        ChangeOutcome::Unchanged => return String::new(),
+        ChangeOutcome::Write { .. } if change.mentions_reqlore => "stale",
+        ChangeOutcome::Write { .. } => "missing",
+        ChangeOutcome::Refused(reason) => return refusal_line(change, reason),
     };
     format!("{state}: {} ({})\n", change.short_path, change.title)
 }
 
-pub(super) fn refusal(change: &Change, reason: &str) -> String {
-    format!("not possible for {} ({}): {reason}\n", change.short_path, change.title)
+pub(super) fn refusal_line(change: &FileChange, reason: &str) -> String {
+    format!("cannot edit {} ({}): {reason}\n", change.short_path, change.title)
 }
 
-pub(super) fn unsupported(plan: &Plan<'_>) -> String {
-    let line = |(client, reason): &(Client, String)| {
-        format!("not possible for {}: {reason}\n", client.title())
-    };
-    plan.unsupported.iter().map(line).collect()
+pub(super) fn unsupported_lines(plan: &ChangePlan<'_>) -> String {
+    let mut lines = String::new();
+    for (client, reason) in &plan.unsupported {
+        lines += &format!("cannot configure {}: {reason}\n", client.title());
+    }
+    lines
 }
 
 /// The line of a change after the run.
-pub(super) fn result_line(change: &Change, is_done: bool, is_removal: bool) -> String {
+pub(super) fn result_line(change: &FileChange, is_done: bool, is_removal: bool) -> String {
     let path = &change.short_path;
     match &change.outcome {
-        Outcome::Refused(reason) => refusal(change, reason),
-        Outcome::Write { .. } if !is_done => format!("left as it is: {path}\n"),
-        Outcome::Write { after: None, .. } => format!("removed: {path}\n"),
-        Outcome::Write { .. } => format!("written: {path}\n"),
-        Outcome::Unchanged if is_removal && change.what == ChangeKind::Beginning => {
-            format!("left as it is, since it was edited: {path}\n")
+        ChangeOutcome::Refused(reason) => refusal_line(change, reason),
+        ChangeOutcome::Write { .. } if !is_done => format!("not written: {path}\n"),
+        ChangeOutcome::Write { after: None, .. } => format!("removed: {path}\n"),
+        ChangeOutcome::Write { .. } => format!("written: {path}\n"),
+        ChangeOutcome::Unchanged if is_removal && change.kind == ChangeKind::Scaffold => {
+            format!("kept, because it was edited: {path}\n")
         }
-        Outcome::Unchanged if is_removal => String::new(),
-        Outcome::Unchanged => format!("unchanged: {path} ({})\n", change.title),
+        ChangeOutcome::Unchanged if is_removal => String::new(),
+        ChangeOutcome::Unchanged => format!("unchanged: {path} ({})\n", change.title),
     }
 }
 
 /// The output of `--json`.
-pub(super) fn as_json(plan: &Plan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
-    let found =
-        present.iter().map(|client| json!({ "name": client.name(), "title": client.title() }));
-    let files = plan.changes.iter().map(|change| {
-        let (action, reason) = match &change.outcome {
-            Outcome::Unchanged => ("none", None),
-            Outcome::Write { after: None, note } => ("remove", note.clone()),
-            Outcome::Write { note, .. } if change.before.is_none() => ("create", note.clone()),
-            Outcome::Write { note, .. } => ("change", note.clone()),
-            Outcome::Refused(reason) => ("refused", Some(reason.clone())),
-        };
-        let clients: Vec<&str> = change.clients.iter().map(|client| client.name()).collect();
-        json!({
-            "clients": clients, "scope": change.scope.name(), "path": change.path,
-            "action": action, "reason": reason,
-            "diff": diff(change), "written": written.contains(&change.path),
-        })
-    });
-    let refused = plan.unsupported.iter().map(|(client, reason)| {
-        json!({
+pub(super) fn as_json(plan: &ChangePlan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
+    let mut clients = Vec::new();
+    for client in present {
+        clients.push(json!({ "name": client.name(), "title": client.title() }));
+    }
+    let mut files = Vec::new();
+    for change in &plan.changes {
+        files.push(change_as_json(change, written.contains(&change.path)));
+    }
+    for (client, reason) in &plan.unsupported {
+        files.push(json!({
             "clients": [client.name()], "scope": null, "path": null, "action": "refused",
             "reason": reason, "diff": "", "written": false,
-        })
-    });
+        }));
+    }
     json!({
-        "project": plan.around.project,
-        "clients": found.collect::<Vec<_>>(),
-        "files": files.chain(refused).collect::<Vec<_>>(),
+        "project": plan.environment.project,
+        "clients": clients,
+        "files": files,
         "warnings": plan.warnings,
+    })
+}
+
+fn change_as_json(change: &FileChange, is_written: bool) -> Value {
+    let (action, reason) = match &change.outcome {
+        ChangeOutcome::Unchanged => ("none", None),
+        ChangeOutcome::Write { after: None, note } => ("remove", note.as_ref()),
+        ChangeOutcome::Write { note, .. } if change.old_text.is_none() => ("create", note.as_ref()),
+        ChangeOutcome::Write { note, .. } => ("change", note.as_ref()),
+        ChangeOutcome::Refused(reason) => ("refused", Some(reason)),
+    };
+    let clients: Vec<&str> = change.clients.iter().map(|client| client.name()).collect();
+    json!({
+        "clients": clients, "scope": change.scope.name(), "path": change.path,
+        "action": action, "reason": reason,
+        "diff": diff(change), "written": is_written,
     })
 }
 
@@ -187,7 +206,7 @@ mod tests {
     fn confirmation_follows_each_answer() {
         let answers = |input: &str| {
             let mut confirmation = Confirmation::new(input.as_bytes());
-            ["a", "b", "c", "d"].map(|what| confirmation.is_given(what))
+            ["a", "b", "c", "d"].map(|subject| confirmation.confirm(subject))
         };
         assert_eq!(answers("y\nn\nYES\nNo\n"), [true, false, true, false]);
         assert_eq!(answers("n\na\n"), [false, true, true, true]);
@@ -195,7 +214,7 @@ mod tests {
         assert_eq!(answers("what\n\ny\nn\nn\nn\n"), [true, false, false, false]);
         assert_eq!(answers("y\n"), [true, false, false, false], "the end of the input is no");
         let mut confirmation = Confirmation::new("y\nn\n".as_bytes());
-        assert!(confirmation.is_given(".ixchel/") && confirmation.is_given(".ixchel/"));
-        assert!(!confirmation.is_given("AGENTS.md"));
+        assert!(confirmation.confirm(".ixchel/") && confirmation.confirm(".ixchel/"));
+        assert!(!confirmation.confirm("AGENTS.md"));
     }
 }

@@ -1,11 +1,11 @@
-//! The server as clients are to start or reach it: program and arguments, or address and variable.
+//! The server of an entry: program and arguments, or address and token variable.
 //!
-//! Addresses and variables get into files. Neither may contain the token, and a rejected value,
-//! which may be one, is not repeated in the message.
+//! Both are written to files, so they must not contain the token. Messages do not repeat a
+//! rejected value, because it may be the token.
 
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec};
 use reqlore_domain::identity::redact;
 use reqlore_probe::is_loopback;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(super) enum ServerEntry {
     Command {
         is_npx: bool,
         arguments: Vec<String>,
-        /// With the paths inside the project relative to it.
+        /// The same with relative paths inside the project.
         project_arguments: Vec<String>,
     },
     Url {
@@ -46,25 +46,28 @@ impl ServerEntry {
     pub(super) fn from_flags(
         flags: &Flags,
         options: &Options,
-        around: &Surroundings,
+        environment: &ClientEnvironment,
     ) -> Result<Self, CommandError> {
         if flags.listen.is_some() || flags.behind_proxy.is_some() {
             return Err(CommandError::usage(
-                "--listen and --behind-proxy are for the server itself; clients of a server over \
-                 HTTP are configured with --transport http --url URL",
+                "--listen and --behind-proxy configure a server; to configure a client, use \
+                 --transport http --url URL",
             ));
         }
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
+                // A program that npx runs is in its cache, so clients have to use npx as well.
                 is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
-                arguments: arguments(flags, around, None)?,
-                project_arguments: arguments(flags, around, Some(&around.project))?,
+                arguments: setting_arguments(flags, environment, None)?,
+                project_arguments: setting_arguments(
+                    flags,
+                    environment,
+                    Some(&environment.project),
+                )?,
             }),
-            ("stdio", Some(_)) => {
-                Err(CommandError::usage("--url is for a server over HTTP; add --transport http"))
-            }
+            ("stdio", Some(_)) => Err(CommandError::usage("--url needs --transport http")),
             ("http", None) => Err(CommandError::usage(
-                "--transport http needs --url URL, the address of the server, like \
+                "--transport http needs --url URL, the address of the server, such as \
                  https://reqlore.example.org/api/v1/mcp",
             )),
             ("http", Some(url)) => {
@@ -80,110 +83,125 @@ impl ServerEntry {
         }
     }
 
-    /// The server for one client's file, whose entry is `known` so far, and a warning.
+    /// The server for one client's file, and a warning. `old_entry` is the file's entry so far.
     pub(super) fn for_client(
         &self,
         client: Client,
-        place: &Place,
-        known: Option<&Value>,
-        around: &Surroundings,
-    ) -> (Server, Option<String>) {
-        let is_shared = place.scope == Scope::Project;
+        location: &ConfigLocation,
+        old_entry: Option<&Value>,
+        environment: &ClientEnvironment,
+    ) -> (ServerSpec, Option<String>) {
+        let is_shared = location.scope == ConfigScope::Project;
         let (is_npx, settings) = match self {
             Self::Url { url, token_variable } => {
                 let (url, token_variable) = (url.clone(), token_variable.clone());
-                return (Server::Url { url, token_variable }, None);
+                return (ServerSpec::Url { url, token_variable }, None);
             }
             Self::Command { is_npx, project_arguments, .. }
-                if is_shared && place.starts_in_project =>
+                if is_shared && location.starts_in_project =>
             {
                 (*is_npx, project_arguments)
             }
             Self::Command { is_npx, arguments, .. } => (*is_npx, arguments),
         };
         // A shared entry works for the whole team, so its program and package version stay.
-        let known = known.filter(|_| is_shared).and_then(CommandEntry::parse).unwrap_or_default();
-        let package = known.npx_package().map(|(package, _)| package);
-        let (program, mut arguments) = match package.or(is_npx.then_some(NAME)) {
+        let old_command = match old_entry {
+            Some(entry) if is_shared => CommandEntry::parse(entry).unwrap_or_default(),
+            _ => CommandEntry::default(),
+        };
+        let old_package = old_command.npx_package().map(|(package, _)| package);
+        let (program, mut arguments) = match old_package.or(is_npx.then_some(NAME)) {
             Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package.to_owned()]),
-            None if known.program == NAME => (NAME.to_owned(), Vec::new()),
-            None => (program(place.scope), Vec::new()),
+            None if old_command.program == NAME => (NAME.to_owned(), Vec::new()),
+            None => (program_for(location.scope), Vec::new()),
         };
         arguments.extend(settings.iter().cloned());
-        if !place.starts_in_project {
-            let root = client.project_variable().map(str::to_owned);
-            let root = root.unwrap_or_else(|| around.project.to_string_lossy().into_owned());
+        // The client may start the server in any folder.
+        if !location.starts_in_project {
+            let root = match client.project_variable() {
+                Some(variable) => variable.to_owned(),
+                None => environment.project.to_string_lossy().into_owned(),
+            };
             arguments.extend(["--root".to_owned(), root]);
         }
-        let is_path = |word: &&String| word.contains(":/") || word.starts_with('/');
-        let path = std::iter::once(&program).chain(&arguments).find(is_path);
-        let warning = path.filter(|_| is_shared).map(|path| {
-            format!(
-                "{} is shared with everyone who works on the project, but {path} is a path of \
-                 this machine; put reqlore on the PATH, use paths in the project, or --scope user",
-                place.file.display()
-            )
-        });
-        (Server::Command { program, arguments }, warning)
+        let mut warning = None;
+        if is_shared && let Some(path) = absolute_path_in(&program, &arguments) {
+            warning = Some(format!(
+                "{} is shared with the team, but {path} is a path of this machine; put reqlore \
+                 on PATH, use paths in the project, or pass --scope user",
+                location.file.display()
+            ));
+        }
+        (ServerSpec::Command { program, arguments }, warning)
     }
 }
 
-/// The settings of an entry that the new entry lacks; none if the new one starts no program.
-pub(super) fn lost_words(known: &Value, new: &Value) -> String {
-    let (Some(known), Some(new)) = (CommandEntry::parse(known), CommandEntry::parse(new)) else {
+fn absolute_path_in<'a>(program: &'a String, arguments: &'a [String]) -> Option<&'a String> {
+    std::iter::once(program)
+        .chain(arguments)
+        .find(|word| word.contains(":/") || word.starts_with('/'))
+}
+
+/// The arguments of an entry that the new entry lacks. Empty if the new one starts no program.
+pub(super) fn lost_arguments(old: &Value, new: &Value) -> String {
+    let (Some(old), Some(new)) = (CommandEntry::parse(old), CommandEntry::parse(new)) else {
         return String::new();
     };
-    let is_lost =
-        |word: &&String| !new.arguments.contains(word) && *word != "-y" && !is_package(word);
-    let lost: Vec<&str> = known.arguments.iter().filter(is_lost).map(String::as_str).collect();
+    let mut lost = Vec::new();
+    for word in &old.arguments {
+        if !new.arguments.contains(word) && word != "-y" && !is_package(word) {
+            lost.push(word.as_str());
+        }
+    }
     lost.join(" ")
 }
 
-/// A shared file names no path; a client with a window does not have the PATH of a shell.
-fn program(scope: Scope) -> String {
+fn program_for(scope: ConfigScope) -> String {
     match (scope, program_on_path(NAME)) {
-        (Scope::Project, Some(_)) => NAME.to_owned(),
-        (Scope::User, Some(found)) => found.to_string_lossy().into_owned(),
-        (_, None) => std::env::current_exe()
-            .map_or_else(|_| NAME.to_owned(), |own| own.to_string_lossy().into_owned()),
+        // A path is valid on this machine only, and the file is shared.
+        (ConfigScope::Project, Some(_)) => NAME.to_owned(),
+        // Desktop clients do not have the PATH of a shell.
+        (ConfigScope::User, Some(program)) => program.to_string_lossy().into_owned(),
+        (_, None) => match std::env::current_exe() {
+            Ok(program) => program.to_string_lossy().into_owned(),
+            Err(_) => NAME.to_owned(),
+        },
     }
 }
 
 /// The settings on this command line. Paths inside `base` are relative to it.
-fn arguments(
+fn setting_arguments(
     flags: &Flags,
-    around: &Surroundings,
+    environment: &ClientEnvironment,
     base: Option<&Path>,
 ) -> Result<Vec<String>, CommandError> {
-    let shown = |path: &Path| match base.and_then(|base| path.strip_prefix(base).ok()) {
-        Some(inside) => format!("./{}", inside.display()),
-        None => path.display().to_string(),
-    };
     let mut arguments = Vec::new();
-    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if let Some(storage) = &flags.storage {
-        let parsed = Storage::read(storage, &around.project, &absolute(Path::new("."))?)?;
+        let parsed = Storage::read(storage, &environment.project, &absolute_path(Path::new("."))?)?;
         let value = match storage.split_once(':') {
-            Some((name, place)) if !place.is_empty() => format!("{name}:{}", shown(parsed.place())),
+            Some((name, place)) if !place.is_empty() => {
+                format!("{name}:{}", relative_path(parsed.place(), base))
+            }
             _ => parsed.name().to_owned(),
         };
-        add("--storage", value);
+        arguments.extend(["--storage".to_owned(), value]);
     }
     if let Some(list) = &flags.toolsets {
+        // A wrong value is reported here, not by the client that starts the server.
         toolsets(list)?;
-        add("--toolsets", list.clone());
+        arguments.extend(["--toolsets".to_owned(), list.clone()]);
     }
     if let Some(file) = &flags.config {
-        let path = absolute(file)?;
+        let path = absolute_path(file)?;
         if !path.is_file() {
-            let message = format!("--config: {} is not a file; name one", path.display());
+            let message = format!("--config: {} is not a file", path.display());
             return Err(CommandError::refused(message));
         }
-        add("--config", shown(&path));
+        arguments.extend(["--config".to_owned(), relative_path(&path, base)]);
     }
     if let Some(level) = &flags.log {
         telemetry::targets(level)?;
-        add("--log", level.clone());
+        arguments.extend(["--log".to_owned(), level.clone()]);
     }
     if flags.read_only {
         arguments.push("--read-only".to_owned());
@@ -191,56 +209,83 @@ fn arguments(
     Ok(arguments)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+fn relative_path(path: &Path, base: Option<&Path>) -> String {
+    if let Some(base) = base
+        && let Ok(inside) = path.strip_prefix(base)
+    {
+        return format!("./{}", inside.display());
+    }
+    path.display().to_string()
+}
+
+fn absolute_path(path: &Path) -> Result<PathBuf, CommandError> {
     let path = std::path::absolute(path).map_err(|error| {
         CommandError::refused(format!("the working directory can't be used: {error}"))
     })?;
     Ok(resolved(&path))
 }
 
+/// Rejects the settings of a stdio server for one over HTTP.
 fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
-    let is_local = |key: &str| !["root", "transport"].contains(&key) && flags.get(key).is_some();
-    let given = settings::all_settings().find(|setting| is_local(setting.key));
-    let config = flags.config.as_ref().map(|_| "--config");
-    match given.and_then(|setting| setting.flag).or(config) {
+    let mut flag = flags.config.as_ref().map(|_| "--config");
+    for setting in settings::all_settings() {
+        let is_allowed = ["root", "transport"].contains(&setting.key);
+        if !is_allowed && flags.get(setting.key).is_some() {
+            flag = setting.flag.or(flag);
+            break;
+        }
+    }
+    match flag {
         Some(flag) => Err(CommandError::usage(format!(
-            "{flag} is for a server that the client starts; one over HTTP has its own settings"
+            "{flag} is for a server that the client starts; configure an HTTP server where it runs"
         ))),
         None => Ok(()),
     }
 }
 
 fn check_url(url: &str) -> Result<(), CommandError> {
-    let uri: Option<http::Uri> = url.parse().ok();
-    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?, uri)));
-    let wrong = match parts {
-        None if uri.is_none() => {
-            "must be the address of the server, like https://reqlore.example.org/api/v1/mcp"
-        }
-        None => "must begin with https:// (or http:// for this machine) and name a host",
-        Some((_, authority, _)) if authority.as_str().contains('@') => {
-            "must not contain a user and a password: it is written into a file. The token comes \
-             from the variable that --token-variable names"
-        }
-        Some((_, _, uri))
-            if redact(url) != url || uri.query().is_some_and(has_secret) || url.contains('#') =>
-        {
-            "may contain a token, and is written into a file. The token comes from the variable \
-             that --token-variable names"
-        }
-        Some(("https", ..)) => return Ok(()),
-        Some(("http", ..)) if is_loopback(url) => return Ok(()),
-        Some(("http", ..)) => {
-            "must begin with https://, because the token would travel in the clear; http:// is \
-             for localhost and 127.0.0.1 only"
-        }
-        Some(_) => "must begin with https://, or with http:// for this machine",
+    match wrong_url(url) {
+        Some(wrong) => Err(CommandError::usage(format!("--url {wrong}"))),
+        None => Ok(()),
+    }
+}
+
+/// Why clients can't use this address; `None` if they can.
+fn wrong_url(url: &str) -> Option<&'static str> {
+    let Ok(uri) = url.parse::<http::Uri>() else {
+        return Some(
+            "must be the address of the server, such as https://reqlore.example.org/api/v1/mcp",
+        );
     };
-    Err(CommandError::usage(format!("--url {wrong}")))
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Some("must begin with https:// (or http:// for this machine) and name a host");
+    };
+    if authority.as_str().contains('@') {
+        return Some(
+            "must not contain a user and a password, because it is written to a file; use \
+             --token-variable for the token",
+        );
+    }
+    // A fragment is not sent to the server, so it is a mistake or a secret.
+    if redact(url) != url || uri.query().is_some_and(has_secret) || url.contains('#') {
+        return Some(
+            "may contain a token, and it is written to a file; use --token-variable for the token",
+        );
+    }
+    match scheme {
+        "https" => None,
+        "http" if is_loopback(url) => None,
+        "http" => Some(
+            "must begin with https://, or the token is sent unencrypted; http:// is for \
+             localhost and 127.0.0.1 only",
+        ),
+        _ => Some("must begin with https://, or with http:// for this machine"),
+    }
 }
 
 fn has_secret(query: &str) -> bool {
     query.split('&').any(|pair| {
+        // A value without a name may be a token itself.
         let (name, value) = pair.split_once('=').unwrap_or(("", pair));
         let name = name.to_lowercase();
         value.len() > MAX_QUERY_VALUE_CHARS
@@ -249,17 +294,15 @@ fn has_secret(query: &str) -> bool {
 }
 
 fn check_variable(name: &str) -> Result<(), CommandError> {
-    let fits = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
     let is_name = (1..=MAX_VARIABLE_CHARS).contains(&name.len())
-        && name.bytes().all(fits)
+        && name.bytes().all(|c| matches!(c, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
         && !name.starts_with(|first: char| first.is_ascii_digit());
     if is_name {
         return Ok(());
     }
     Err(CommandError::usage(
-        "--token-variable must be the name of a variable, in capitals, digits and underscores, \
-         like REQLORE_TOKEN. Its value is not repeated here: if it is the token itself, put it \
-         into that variable, and it stays out of every file",
+        "--token-variable must be the name of a variable, such as REQLORE_TOKEN (A-Z, 0-9 and _); \
+         put the token into that variable",
     ))
 }
 
@@ -287,9 +330,9 @@ mod tests {
             ("reqlore.example.org/api/v1/mcp", "must be"),
             ("/mcp", "must begin with https://"),
             ("ftp://example.org", "must begin with https://"),
-            ("http://example.org/mcp", "in the clear"),
-            ("http://127.0.0.1.example.org/mcp", "in the clear"),
-            ("http://localhost.example.org/mcp", "in the clear"),
+            ("http://example.org/mcp", "unencrypted"),
+            ("http://127.0.0.1.example.org/mcp", "unencrypted"),
+            ("http://localhost.example.org/mcp", "unencrypted"),
             ("https://ada:hunter2@example.org/mcp", "must not contain a user and a password"),
             ("http://localhost@example.org/mcp", "must not contain a user and a password"),
             ("https://example.org/mcp?token=hunter2", "may contain a token"),

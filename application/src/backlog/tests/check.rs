@@ -36,7 +36,7 @@ async fn check_reports_broken_links_and_duplicates_with_lines() {
         format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which does not exist"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is the item itself"),
         format!("{folder}/REQ-001.md:7: blocks leads to REQ-003, which was deleted"),
-        format!("{folder}/REQ-001.md:8: the priority"),
+        format!("{folder}/REQ-001.md:8: priority \"7\" is not"),
         format!(
             "{folder}/REQ-002-aaaaaa.md:: reference REQ-002 is also used by {folder}/REQ-002-bbbbbb.md"
         ),
@@ -45,8 +45,8 @@ async fn check_reports_broken_links_and_duplicates_with_lines() {
         ),
         format!("{folder}/REQ-002-aaaaaa.md:: uid is also used by {folder}/REQ-002-bbbbbb.md"),
         format!("{folder}/REQ-002-bbbbbb.md:: uid is also used by {folder}/REQ-002-aaaaaa.md"),
-        format!("{folder}/README.md:: the file's name gives no reference"),
-        format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
+        format!("{folder}/README.md:: the file name contains no reference"),
+        format!("{folder}/REQ-004.md:: line 1 is not UTF-8 text"),
         format!("{folder}/REQ-005.md:: REQ-005 was deleted according to .reqlore/backlog/deleted/"),
     ] {
         assert!(shown.iter().any(|line| line.starts_with(&part)), "{part}\n{shown:#?}");
@@ -71,7 +71,7 @@ async fn check_of_an_argument_name_suggests_the_file_key() {
     let testing = TestApplication::new();
     let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
     testing.write_item("REQ-001", text).await;
-    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \
-                    type_name";
+    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type has no effect here; rename it \
+                    to type_name";
     assert_eq!(testing.check().await, [expected]);
 }

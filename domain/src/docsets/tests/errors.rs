@@ -1,4 +1,4 @@
-//! Invalid configurations: each diagnostic names file, line, column and the way out.
+//! Invalid configurations: each diagnostic has file, line, column and a fix.
 
 use std::fmt::Write as _;
 
@@ -10,17 +10,17 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(text: &str, place: &str, says: &str) {
+fn check(text: &str, position: &str, message: &str) {
     let found = errors(text);
-    let start = format!(".knowledge/config.yaml:{place}: ");
-    let fits = found[0].starts_with(&start) && found[0].contains(says);
-    assert!(fits, "{found:?}\n{}", text.chars().take(300).collect::<String>());
+    let start = format!(".knowledge/config.yaml:{position}: ");
+    let is_expected = found[0].starts_with(&start) && found[0].contains(message);
+    assert!(is_expected, "{found:?}\n{}", text.chars().take(300).collect::<String>());
 }
 
 // S3: REQ-4.1, REQ-4.2; catalogue 67
 #[test]
-fn invalid_yaml_is_reported_with_its_place() {
-    for (text, place, says) in [
+fn invalid_yaml_is_reported_with_its_position() {
+    for (text, position, message) in [
         (
             "docsets:\n  react: {version: 1}\n  react: {version: 2}\n",
             "3:3",
@@ -47,13 +47,13 @@ fn invalid_yaml_is_reported_with_its_place() {
         ("hello\n", "1:1", "properties (`key: value`) are expected"),
         ("docsets:\n  a\0b: {}\n", "2:4", "unexpected character"),
     ] {
-        check(text, place, says);
+        check(text, position, message);
     }
 }
 
 // S3: REQ-4.4
 #[test]
-fn a_missing_section_is_an_error_that_shows_a_minimal_configuration() {
+fn missing_docsets_section_is_reported_with_an_example() {
     for text in ["", "# only\n# comments\n", "docs_root: docs\n", "\u{feff}"] {
         check(
             text,
@@ -63,13 +63,13 @@ fn a_missing_section_is_an_error_that_shows_a_minimal_configuration() {
     }
     check("x: 1\ndocset: {a: }\n", "2:1", "did you mean `docsets`?");
     for text in ["x: 1\ndocsets: hello\n", "x: 1\ndocsets: 1.5\n", "x: 1\ndocsets: true\n"] {
-        check(text, "2:10", "docsets by name, or a list of them, are expected");
+        check(text, "2:10", "a map of docsets or a list is expected");
     }
 }
 
 // S3: REQ-7.1, REQ-7.5; catalogue 44
 #[test]
-fn names_versions_and_paths_that_lead_elsewhere_are_reported() {
+fn name_version_or_path_with_invalid_characters_is_rejected() {
     for name in
         ["../x", "a/b", "a\\b", ".hidden", "-rf", "_a", "a b", "a'b", "50%", "ä", "", "a\u{a0}"]
     {
@@ -89,13 +89,13 @@ fn names_versions_and_paths_that_lead_elsewhere_are_reported() {
     for version in ["..", "1..2", "1/2", "1 2", "1\\2", "", "1%"] {
         check(&format!("docsets:\n  a:\n    version: '{version}'\n"), "3:14", "is not a version");
     }
-    for (path, says) in [("", "1 to 1000"), ("~/docs", "not expanded"), ("a\tb", "control")] {
-        check(&format!("docs_root: \"{path}\"\ndocsets:\n"), "1:12", says);
+    for (path, message) in [("", "1 to 1000"), ("~/docs", "not expanded"), ("a\tb", "control")] {
+        check(&format!("docs_root: \"{path}\"\ndocsets:\n"), "1:12", message);
     }
 }
 
 #[test]
-fn names_and_aliases_are_unique_together_in_any_case() {
+fn duplicate_name_or_alias_in_any_case_is_rejected() {
     check(
         "docsets:\n  a: {}\n  b:\n    aliases: [a]\n",
         "4:15",
@@ -114,13 +114,13 @@ fn names_and_aliases_are_unique_together_in_any_case() {
 fn all_errors_are_reported_in_line_order() {
     let text = "template: ''\ndocsets:\n  a: {version: 1/2, template: ' '}\n  b: {local_path: /etc}\n  a b:\n";
     let found = errors(text);
-    let places: Vec<&str> = found.iter().map(|fault| &fault[23..27]).collect();
-    assert_eq!(places, ["1:11", "3:16", "3:31", "4:19", "5:3:"], "{found:?}");
+    let positions: Vec<&str> = found.iter().map(|error| &error[23..27]).collect();
+    assert_eq!(positions, ["1:11", "3:16", "3:31", "4:19", "5:3:"], "{found:?}");
 }
 
-// Catalogue 67: the parser counts, so the test needs no clock
+// Catalogue 67: the parser has a budget, so the test measures no time.
 #[test]
-fn bombs_end_at_a_budget() {
+fn yaml_above_a_size_limit_is_rejected() {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..9 {
         let aliases = vec![format!("*a{}", level - 1); 10].join(",");

@@ -1,11 +1,11 @@
-//! Any sequence of set and delete on any markdown: every byte that was not asked for stays.
+//! Any sequence of edits on any Markdown keeps all other bytes.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Markdown that is full of what could be mistaken for structure.
-fn markdown() -> impl Strategy<Value = String> {
+/// Markdown with many lines that resemble structure.
+fn any_markdown() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         3 => (1..20_u8).prop_map(|n| format!("**{n}.** text {n}")),
         1 => "[RG]\\.[1-9]".prop_map(|n| format!("**{n}.** text")),
@@ -17,23 +17,22 @@ fn markdown() -> impl Strategy<Value = String> {
         2 => Just(String::new()),
         4 => "[ -~\u{a0}\u{2028}é]{0,30}",
     ];
-    let end = prop_oneof![4 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\r")];
-    (any::<bool>(), proptest::collection::vec((line, end), 0..25), any::<bool>()).prop_map(
-        |(bom, lines, last)| {
-            let mut text = String::from(if bom { "\u{feff}" } else { "" });
-            let count = lines.len();
-            for (at, (line, end)) in lines.into_iter().enumerate() {
-                text.push_str(&line);
-                if last || at + 1 < count {
-                    text.push_str(end);
-                }
+    let line_end = prop_oneof![4 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\r")];
+    let lines = proptest::collection::vec((line, line_end), 0..25);
+    (any::<bool>(), lines, any::<bool>()).prop_map(|(has_bom, lines, ends_with_line_end)| {
+        let mut text = String::from(if has_bom { "\u{feff}" } else { "" });
+        let count = lines.len();
+        for (at, (line, line_end)) in lines.into_iter().enumerate() {
+            text.push_str(&line);
+            if ends_with_line_end || at + 1 < count {
+                text.push_str(line_end);
             }
-            text
-        },
-    )
+        }
+        text
+    })
 }
 
-fn requirement_text() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         3 => "[ -~]{0,40}",
         1 => "([a-z]{1,12} ){10,40}",
@@ -48,46 +47,51 @@ fn requirement_text() -> impl Strategy<Value = String> {
         .prop_filter("not blank", |text| !text.trim().is_empty())
 }
 
-/// The lines of a file that no requirement claims, and the texts of all requirements but one.
-fn untouched(source: &str, but: Option<usize>) -> (Vec<String>, Vec<String>) {
+/// The lines outside of requirements, and the texts of all requirements except one.
+fn untouched(source: &str, except: Option<usize>) -> (Vec<String>, Vec<String>) {
     let section = Section::of(source);
-    let mut rest = String::new();
-    let mut at = 0;
-    for requirement in section.requirements() {
-        rest.push_str(&source[at..requirement.block.start]);
-        at = requirement.block.end;
+    let mut outside = String::new();
+    let mut texts = Vec::new();
+    let mut end = 0;
+    for (at, requirement) in section.requirements().iter().enumerate() {
+        outside.push_str(&source[end..requirement.block.start]);
+        end = requirement.block.end;
+        if Some(at) != except {
+            let after_marker = requirement.index.len() + "**.**".len();
+            texts.push(section.stored(requirement)[after_marker..].to_owned());
+        }
     }
-    rest.push_str(&source[at..]);
-    let prose = markdown::lines(&rest).map(|l| l.text.to_owned());
-    let prose = prose.filter(|l| !markdown::is_blank(l)).collect();
-    let texts = section.requirements().iter().enumerate().filter(|(at, _)| Some(*at) != but);
-    let behind = |r: &Requirement<'_>| section.stored(r)[r.index.len() + 5..].to_owned();
-    (prose, texts.map(|(_, r)| behind(r)).collect())
+    outside.push_str(&source[end..]);
+    let lines = markdown::source_lines(&outside).filter(|line| !markdown::is_blank(line.text));
+    (lines.map(|line| line.text.to_owned()).collect(), texts)
 }
 
-/// Is `edited` the source with at most one piece put in place of another one, the piece that is
-/// gone lying within `claimed` and the white space around it?
+/// True if `edited` replaces at most one range of the source, within `claimed` and the white space
+/// around it.
 fn differs_within(source: &str, edited: &str, claimed: Range<usize>) -> bool {
     let (old, new) = (source.as_bytes(), edited.as_bytes());
     let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let suffix = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
-    let is_gap = |range: Range<usize>| old[range].iter().all(u8::is_ascii_whitespace);
+    if prefix + suffix >= old.len() {
+        return true;
+    }
+    // Bytes at the border that are equal by chance may belong to either side.
     let start = prefix.min(claimed.start);
     let end = (old.len() - suffix).max(claimed.end);
-    let (before, behind) = (start..claimed.start, claimed.end..end);
-    // What was equal by chance at the seam may be counted on either side.
-    prefix + suffix >= old.len() || (is_gap(before) && is_gap(behind) && prefix >= start)
+    let before = &old[start..claimed.start];
+    let after = &old[claimed.end..end];
+    prefix >= start && before.iter().chain(after).all(u8::is_ascii_whitespace)
 }
 
 fn words(text: &str) -> Vec<&str> {
     text.split_ascii_whitespace().collect()
 }
 
-/// Sets, and holds the outcome against everything that is promised of it.
+/// Sets a requirement and checks the outcome.
 fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseError> {
     let section = Section::of(source);
     let Ok(set) = section.set(&index(at), text, text::COLUMNS) else {
-        prop_assert!(section.outline.open.is_some());
+        prop_assert!(section.outline.unclosed_at.is_some());
         return Ok(source.to_owned());
     };
     let edited = Section::of(&set.body);
@@ -95,13 +99,14 @@ fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseErr
     let requirement = &edited.requirements()[position];
     prop_assert_eq!(edited.text(requirement), set.text.clone());
     prop_assert_eq!(edited.stored(requirement), set.requirement);
-    prop_assert_eq!(words(&set.text), words(text), "wrapping changes white space alone");
-    let found = section.find(at);
-    let before = found.and_then(|f| section.requirements().iter().position(|r| r == f));
-    prop_assert_eq!(untouched(source, before), untouched(&set.body, Some(position)));
+    prop_assert_eq!(words(&set.text), words(text), "wrapping changes only white space");
+    let existing = section.find(at);
+    let old_position =
+        existing.and_then(|existing| section.requirements().iter().position(|r| r == existing));
+    prop_assert_eq!(untouched(source, old_position), untouched(&set.body, Some(position)));
     if set.renumbered.is_empty() {
-        let claimed =
-            found.map_or(requirement.block.start..requirement.block.start, |f| f.block.clone());
+        let start = requirement.block.start;
+        let claimed = existing.map_or(start..start, |existing| existing.block.clone());
         let claimed = claimed.start.min(source.len())..claimed.end.min(source.len());
         prop_assert!(differs_within(source, &set.body, claimed), "{:?}", set.body);
     }
@@ -110,20 +115,21 @@ fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseErr
     Ok(set.body)
 }
 
-/// Deletes the picked requirement, likewise.
+/// Deletes a requirement and checks the outcome.
 fn checked_delete(source: &str, pick: prop::sample::Index) -> Result<String, TestCaseError> {
     let section = Section::of(source);
     if section.requirements().is_empty() {
         return Ok(source.to_owned());
     }
     let picked = &section.requirements()[pick.index(section.requirements().len())];
+    // Of requirements with equal indices, the first is deleted.
     let first = section.find(picked.index).unwrap();
     let position = section.requirements().iter().position(|r| r == first);
     let deleted = section.delete(&index(picked.index)).unwrap();
     let Some(body) = deleted.body else {
         let bom = "\u{feff}".to_owned();
-        let nothing_left = untouched(source, position).0.iter().all(|line| *line == bom);
-        prop_assert!(nothing_left, "more than white space went");
+        let is_empty = untouched(source, position).0.iter().all(|line| *line == bom);
+        prop_assert!(is_empty, "more than white space was deleted");
         return Ok(String::new());
     };
     prop_assert_eq!(untouched(source, position), untouched(&body, None));
@@ -136,14 +142,14 @@ fn any_index() -> impl Strategy<Value = String> {
 }
 
 #[derive(Debug, Clone)]
-enum Edit {
+enum SectionEdit {
     Set(String, String),
     Delete(prop::sample::Index),
 }
 
-fn edits() -> impl Strategy<Value = Vec<Edit>> {
-    let set = (any_index(), requirement_text()).prop_map(|(at, text)| Edit::Set(at, text));
-    let delete = any::<prop::sample::Index>().prop_map(Edit::Delete);
+fn any_edits() -> impl Strategy<Value = Vec<SectionEdit>> {
+    let set = (any_index(), any_text()).prop_map(|(at, text)| SectionEdit::Set(at, text));
+    let delete = any::<prop::sample::Index>().prop_map(SectionEdit::Delete);
     proptest::collection::vec(prop_oneof![2 => set, 1 => delete], 1..8)
 }
 
@@ -152,12 +158,12 @@ proptest! {
 
     // S1: S.3.2, S.3.3, S.3.4, S.3.6, R.2, D.3.3, D.3.4
     #[test]
-    fn any_sequence_of_edits_keeps_every_other_byte(source in markdown(), edits in edits()) {
+    fn any_sequence_of_edits_keeps_all_other_bytes(source in any_markdown(), edits in any_edits()) {
         let mut source = source;
         for edit in edits {
             source = match edit {
-                Edit::Set(at, text) => checked_set(&source, &at, &text)?,
-                Edit::Delete(pick) => checked_delete(&source, pick)?,
+                SectionEdit::Set(at, text) => checked_set(&source, &at, &text)?,
+                SectionEdit::Delete(pick) => checked_delete(&source, pick)?,
             };
         }
     }

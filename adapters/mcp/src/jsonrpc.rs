@@ -1,0 +1,397 @@
+//! Strict JSON-RPC parsing: every malformed or ambiguous request gets an error response.
+//!
+//! rmcp alone would not respond to invalid JSON and would accept the last of two equal keys.
+
+use std::fmt;
+
+use reqlore_domain::identity::redact;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorData,
+    JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
+};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::{Map, Value, json};
+
+use crate::server::has_only_idempotency_key;
+
+const MAX_DEPTH: usize = 64;
+/// Maximum JSON values in one message, which limits the memory of a parsed message.
+const MAX_VALUES: usize = 50_000;
+
+#[derive(Debug)]
+pub struct MalformedMessage {
+    /// A JSON-RPC error as one line; `None` for a notification or a response.
+    pub response: Option<Vec<u8>>,
+}
+
+impl MalformedMessage {
+    fn new(id: &Value, error: &ErrorData) -> Self {
+        Self { response: Some(error_line(id, error)) }
+    }
+}
+
+/// Returns a JSON-RPC error as one line. An unknown id is null (JSON-RPC 2.0, section 5.1).
+pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
+    let message = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+pub fn parse_message(line: &[u8]) -> Result<ClientJsonRpcMessage, MalformedMessage> {
+    let mut message = parse_json(line)?;
+    if let Some(call) = take_tool_call(&mut message) {
+        return Ok(call.into_message());
+    }
+    ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify_malformed(&message))
+}
+
+#[derive(Debug)]
+pub struct ToolCallMessage {
+    pub id: RequestId,
+    pub name: String,
+    pub arguments: Map<String, Value>,
+    pub meta: Map<String, Value>,
+}
+
+impl ToolCallMessage {
+    /// True if the client speaks a protocol before 2026-07-28 and requests no progress.
+    pub fn has_plain_meta(&self) -> bool {
+        has_only_idempotency_key(&self.meta)
+    }
+
+    fn into_message(self) -> ClientJsonRpcMessage {
+        let params = CallToolRequestParams::new(self.name).with_arguments(self.arguments);
+        let mut request = CallToolRequest::new(params);
+        if !self.meta.is_empty() {
+            request.extensions.insert(RequestMetaObject(MetaObject(self.meta)));
+        }
+        JsonRpcMessage::request(ClientRequest::CallToolRequest(request), self.id)
+    }
+}
+
+/// Takes the members out of a `tools/call` without unusual ones; `None` for any other message.
+/// rmcp's own parser tries one request type after the other, which costs more than a small call.
+pub fn take_tool_call(message: &mut Value) -> Option<ToolCallMessage> {
+    if message["jsonrpc"] != "2.0"
+        || message["method"] != "tools/call"
+        || !has_only_members(message, &["jsonrpc", "id", "method", "params"])
+        || !has_only_members(&message["params"], &["name", "arguments", "_meta"])
+    {
+        return None;
+    }
+    let id = RequestId::deserialize(&message["id"]).ok()?;
+    let params = &mut message["params"];
+    let name = params["name"].as_str()?.to_owned();
+    for key in ["arguments", "_meta"] {
+        if params.get(key).is_some_and(|value| !value.is_object()) {
+            return None;
+        }
+    }
+    let arguments = take_object(params, "arguments");
+    let meta = take_object(params, "_meta");
+    Some(ToolCallMessage { id, name, arguments, meta })
+}
+
+fn has_only_members(value: &Value, members: &[&str]) -> bool {
+    match value {
+        Value::Object(object) => object.keys().all(|key| members.contains(&key.as_str())),
+        _ => false,
+    }
+}
+
+fn take_object(params: &mut Value, key: &str) -> Map<String, Value> {
+    match params.get_mut(key).map(Value::take) {
+        Some(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+/// Returns the error for valid JSON that is not a message.
+pub fn classify_malformed(message: &Value) -> MalformedMessage {
+    let Value::Object(message) = message else {
+        let reason = if message.is_array() {
+            "batches are not supported; send one message per line"
+        } else {
+            "a message must be a JSON object"
+        };
+        return invalid_request(&Value::Null, reason);
+    };
+    let id = request_id(message.get("id"));
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return invalid_request(&id, "\"jsonrpc\" must be \"2.0\"");
+    }
+    match message.get("method") {
+        // A malformed response; responding to it could loop forever between two peers.
+        None if message.contains_key("result") || message.contains_key("error") => {
+            MalformedMessage { response: None }
+        }
+        Some(Value::String(_)) if !message.contains_key("id") => {
+            MalformedMessage { response: None }
+        }
+        Some(Value::String(_)) if id.is_null() => {
+            invalid_request(&id, "\"id\" must be a string or an integer")
+        }
+        Some(Value::String(_)) => {
+            let error = ErrorData::invalid_params("\"params\" must be an object", None);
+            MalformedMessage::new(&id, &error)
+        }
+        _ => invalid_request(&id, "\"method\" must be a string"),
+    }
+}
+
+fn invalid_request(id: &Value, reason: &'static str) -> MalformedMessage {
+    MalformedMessage::new(id, &ErrorData::invalid_request(reason, None))
+}
+
+/// Returns the id for the response: null unless the request's id is a string or an integer.
+pub fn request_id(id: Option<&Value>) -> Value {
+    match id {
+        Some(id) if id.is_string() || id.is_i64() => id.clone(),
+        _ => Value::Null,
+    }
+}
+
+/// Parses JSON within the limits on depth and values and without duplicate keys.
+pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
+    let mut state = ParseState::default();
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let root = StrictValue { state: &mut state, depth: 0 };
+    let parsed = root.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let error = match parsed {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let rejection = match state.violation {
+        Some(JsonViolation::DuplicateKey(key)) => {
+            let key = redact(&key);
+            let message = format!("key {key:?}: appears twice in one object; send it once");
+            ErrorData::invalid_params(message, Some(json!({ "field": key })))
+        }
+        Some(JsonViolation::TooManyValues) => {
+            let message = format!("a message may contain at most {MAX_VALUES} values");
+            ErrorData::invalid_request(message, None)
+        }
+        // The number is well-formed JSON that no type can represent.
+        None if error.to_string().starts_with("number out of range") => {
+            ErrorData::invalid_params("a number is out of range", None)
+        }
+        violation => {
+            let detail = match (violation, error.classify()) {
+                (Some(JsonViolation::TooDeep), _) => format!("nested deeper than {MAX_DEPTH}"),
+                (_, Category::Eof) => "the line ends before the JSON value does".to_owned(),
+                _ => error.to_string(),
+            };
+            // An id in invalid JSON cannot be trusted.
+            let error = ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })));
+            return Err(MalformedMessage::new(&Value::Null, &error));
+        }
+    };
+    Err(MalformedMessage::new(&parse_id(line), &rejection))
+}
+
+/// Returns the id of a message whose other members are invalid.
+fn parse_id(line: &[u8]) -> Value {
+    #[derive(Deserialize)]
+    struct IdOnly {
+        id: Option<Value>,
+    }
+    match serde_json::from_slice::<IdOnly>(line) {
+        Ok(parsed) => request_id(parsed.id.as_ref()),
+        Err(_) => Value::Null,
+    }
+}
+
+enum JsonViolation {
+    DuplicateKey(String),
+    TooDeep,
+    TooManyValues,
+}
+
+#[derive(Default)]
+struct ParseState {
+    values: usize,
+    violation: Option<JsonViolation>,
+}
+
+/// Reads one value and its children.
+struct StrictValue<'a> {
+    state: &'a mut ParseState,
+    depth: usize,
+}
+
+impl StrictValue<'_> {
+    fn reject<E: serde::de::Error>(self, violation: JsonViolation) -> Result<Value, E> {
+        self.state.violation = Some(violation);
+        Err(E::custom("rejected"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.state.values += 1;
+        if self.state.values > MAX_VALUES {
+            return self.reject(JsonViolation::TooManyValues);
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for StrictValue<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        if self.depth >= MAX_DEPTH {
+            return self.reject(JsonViolation::TooDeep);
+        }
+        let depth = self.depth + 1;
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(StrictValue { state: self.state, depth })? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        if self.depth >= MAX_DEPTH {
+            return self.reject(JsonViolation::TooDeep);
+        }
+        let depth = self.depth + 1;
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return self.reject(JsonViolation::DuplicateKey(key));
+            }
+            let value = entries.next_value_seed(StrictValue { state: self.state, depth })?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: impl AsRef<[u8]>, code: i64, id: &Value) {
+        let line = line.as_ref();
+        let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+        let malformed = parse_message(line).expect_err(&shown);
+        let answer: Value = serde_json::from_slice(&malformed.response.expect(&shown)).unwrap();
+        assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
+        assert_eq!(answer["id"], *id, "{shown}: {answer}");
+    }
+
+    #[test]
+    fn malformed_line_gets_its_code_and_id() {
+        let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
+        for line in
+            ["", "nonsense", "{\"a\":1", "{\"a\":1,}", "{} {}", "\"\\ud800\"", &nested(100_000)]
+        {
+            check(line, -32700, &Value::Null);
+        }
+        check(b"{\"a\":\"\xff\"}", -32700, &Value::Null);
+        for line in ["{}", "[]", "null", "42", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#] {
+            check(line, -32600, &Value::Null);
+        }
+        check(r#"{"id":7,"method":"ping"}"#, -32600, &json!(7));
+        check(r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, -32600, &json!("a"));
+        check(r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, -32600, &json!(1));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600, &json!(1));
+        check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, &Value::Null);
+        let many = format!(r#"{{"a":[{}0]}}"#, "0,".repeat(60_000));
+        for (params, code, id) in [
+            (&*nested(70), -32700, Value::Null),
+            ("[1]", -32602, json!(1)),
+            (r#"{"a":1,"a":2}"#, -32602, json!(1)),
+            (r#"{"a":1e400}"#, -32602, json!(1)),
+            (&*many, -32600, json!(1)),
+        ] {
+            let line = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"#;
+            check(format!("{line}{params}}}"), code, &id);
+        }
+    }
+
+    #[test]
+    fn malformed_notification_or_response_gets_no_response() {
+        for line in [
+            r#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
+        ] {
+            assert!(
+                parse_message(line.as_bytes()).is_err_and(|malformed| malformed.response.is_none())
+            );
+        }
+    }
+
+    #[test]
+    fn valid_message_parses_as_in_rmcp() {
+        for (line, is_call) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#, true),
+            (
+                r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t","arguments":{"a":[1,null,{"a":1}]}}}"#,
+                true,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":3},"name":"t","arguments":{}}}"#,
+                true,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","task":{}}}"#,
+                false,
+            ),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, false),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, false),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"unknown","params":{"x":[null,true,-0,1.5e3,"\u00e9"]}}"#,
+                false,
+            ),
+        ] {
+            assert_eq!(
+                take_tool_call(&mut parse_json(line.as_bytes()).unwrap()).is_some(),
+                is_call,
+                "{line}"
+            );
+            let theirs: ClientJsonRpcMessage = serde_json::from_str(line).unwrap();
+            let (mut ours, theirs) =
+                (json!(parse_message(line.as_bytes()).unwrap()), json!(theirs));
+            if is_call && theirs["params"].get("arguments").is_none() {
+                ours["params"].as_object_mut().unwrap().remove("arguments");
+            }
+            assert_eq!(ours, theirs);
+        }
+    }
+}

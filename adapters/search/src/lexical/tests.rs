@@ -1,0 +1,107 @@
+//! Compares the scores of the postings with BM25 computed by a scan over all items.
+
+use proptest::prelude::*;
+use reqlore_domain::search::SearchItem;
+use tantivy::fieldnorm::FieldNormReader;
+
+use super::bm25::score_items;
+use super::{LexicalIndex, TITLE_WEIGHT, query_expansion};
+use crate::analyzer::Analyzer;
+
+fn item(slot: usize, title: &str, text: &str) -> SearchItem {
+    let (title, text) = (title.to_owned(), text.to_owned());
+    SearchItem {
+        reference: format!("N-{slot}"),
+        kind: "note".to_owned(),
+        title,
+        text,
+        tags: vec!["tag".to_owned()],
+        links: vec!["dec-1d2c8f".to_owned()],
+        facets: Vec::new(),
+    }
+}
+
+fn tokens(analyzer: &Analyzer, item: &SearchItem) -> Vec<String> {
+    let mut tokens = Vec::new();
+    for _ in 0..TITLE_WEIGHT {
+        analyzer.for_each_word(&item.title, |word| tokens.push(word.to_owned()));
+    }
+    for text in [&item.reference, &item.text].into_iter().chain(&item.tags).chain(&item.links) {
+        analyzer.for_each_word(text, |word| tokens.push(word.to_owned()));
+    }
+    tokens
+}
+
+/// BM25 by its definition, with lengths in the precision of tantivy's field norms.
+fn reference_scores(items: &[Option<SearchItem>], query: &str) -> Vec<f64> {
+    let analyzer = Analyzer::new();
+    let texts: Vec<_> =
+        items.iter().map(|item| item.as_ref().map(|item| tokens(&analyzer, item))).collect();
+    let present: Vec<_> = texts.iter().flatten().collect();
+    let item_count = f64::from(u32::try_from(present.len()).unwrap());
+    let average = present.iter().map(|tokens| indexed_length(tokens)).sum::<f64>() / item_count;
+    let mut terms = Vec::new();
+    analyzer.for_each_word(query, |word| terms.push(word.to_owned()));
+    let mut scores = vec![0.0; items.len()];
+    for term in terms {
+        let with_term = present.iter().filter(|tokens| tokens.contains(&term)).count();
+        let frequency = f64::from(u32::try_from(with_term).unwrap());
+        let idf = (1.0 + (item_count - frequency + 0.5) / (frequency + 0.5)).ln();
+        for (score, tokens) in scores.iter_mut().zip(&texts) {
+            let Some(tokens) = tokens else { continue };
+            let count = tokens.iter().filter(|token| **token == term).count();
+            let count = f64::from(u32::try_from(count).unwrap());
+            let norm = 1.2 * (0.25 + 0.75 * indexed_length(tokens) / average);
+            *score += idf * count * 2.2 / (count + norm);
+        }
+    }
+    scores
+}
+
+fn indexed_length(tokens: &[String]) -> f64 {
+    let length = u32::try_from(tokens.len()).unwrap();
+    f64::from(FieldNormReader::id_to_fieldnorm(FieldNormReader::fieldnorm_to_id(length)))
+}
+
+const VOCABULARY: &str = "the user logs logging REQ-7 req_7 connect connection getUser пароль 7";
+
+fn text() -> impl Strategy<Value = String> {
+    let words: Vec<&str> = VOCABULARY.split(' ').collect();
+    prop::collection::vec(prop::sample::select(words), 0..60).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn bm25_of_postings_equals_bm25_of_scan(
+        writes in prop::collection::vec((0usize..25, text(), text(), 0u8..5), 1..60),
+        query in prop::sample::subsequence(VOCABULARY.split(' ').collect::<Vec<_>>(), 1..6),
+    ) {
+        let mut index = LexicalIndex::create(&Analyzer::new()).unwrap();
+        let mut items = vec![None; 25];
+        for (slot, title, text, action) in writes {
+            let number = u32::try_from(slot).unwrap();
+            index.remove(number);
+            items[slot] = (action > 0).then(|| item(slot, &title, &text));
+            if let Some(item) = &items[slot] {
+                index.add(number, item).unwrap();
+            }
+            if action == 4 {
+                index.commit().unwrap();
+            }
+        }
+        index.commit().unwrap();
+        let item_count = items.iter().flatten().count();
+        let query = query.join(" ");
+        let searcher = index.searcher();
+        let terms = query_expansion::expand_query(searcher, &Analyzer::new(), &query).unwrap();
+        let found = score_items(searcher, &terms, item_count, items.len()).unwrap();
+        // The scan does not expand terms that no item has.
+        prop_assume!(terms.iter().all(|term| term.weight >= 1.0));
+        for (found, expected) in found.iter().zip(reference_scores(&items, &query)) {
+            prop_assert_eq!(*found > 0.0, expected > 0.0);
+            prop_assert!((f64::from(*found) - expected).abs() < 1e-3, "{} {}", found, expected);
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! The index of one project: item table, lexical index and semantic index.
+//!
+//! The index is a cache. After an error it is emptied and the error is logged. The application finds
+//! the missing documents by `indexed` and adds them again.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::embedder::{Embedder, ModelSpeed, TextRole};
+use reqlore_domain::search::{
+    self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery,
+};
+
+use crate::analyzer::{Analyzer, truncate_to};
+use crate::cache_dir::CacheDir;
+use crate::checkpoints::CheckpointFile;
+use crate::chunk;
+use crate::filter::ItemFilter;
+use crate::item_table::{IndexedItem, ItemTable, slot_index};
+use crate::lexical::LexicalIndex;
+use crate::lexical::bm25::{self, QueryTerm};
+use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
+use crate::rank_fusion::{self, ResultPage};
+use crate::script::Script;
+use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
+use crate::snippet;
+
+/// Maximum words of a query that are looked up as references.
+const MAX_REFERENCE_WORDS: usize = 256;
+/// Maximum items that a query's references put first.
+const MAX_PINNED_ITEMS: usize = 32;
+/// A larger index is searched on a blocking thread.
+const MAX_FAST_SEARCH_ITEMS: usize = 50_000;
+
+#[derive(Debug)]
+pub(crate) struct ProjectIndex {
+    analyzers: AnalyzerPair,
+    cache_dir: Option<CacheDir>,
+    lexical: LexicalIndex,
+    table: ItemTable,
+    semantic: SemanticIndex,
+    checkpoints: CheckpointFile,
+    has_unsaved: bool,
+    /// See [`ProjectIndex::generation`].
+    generation: u64,
+    /// The next generation, shared by all projects.
+    next_generation: Arc<AtomicU64>,
+}
+
+/// Separate analyzers, because an analyzer is locked and a search must not wait for indexing.
+#[derive(Debug, Clone)]
+pub(crate) struct AnalyzerPair {
+    pub(crate) query: Analyzer,
+    pub(crate) document: Analyzer,
+}
+
+pub(crate) enum QueryPlan {
+    Ready(SemanticPlan),
+    /// This slow model must embed the query first, without holding the lock.
+    NeedsEmbedding(SemanticPlan, Arc<dyn Embedder>),
+}
+
+pub(crate) struct SemanticPlan {
+    /// The ranking model; `None` for a lexical search.
+    model: Option<usize>,
+    query_vector: Option<Arc<[f32]>>,
+    script: Script,
+}
+
+impl ProjectIndex {
+    /// Opens the saved index of the directory; an unusable one is removed and the index is empty.
+    pub(crate) fn open(
+        mut cache_dir: Option<CacheDir>,
+        analyzers: AnalyzerPair,
+        embedders: &[Arc<dyn Embedder>],
+        next_generation: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let semantic = SemanticIndex::new(embedders, cache_dir.as_ref());
+        let saved = match &mut cache_dir {
+            Some(cache_dir) => load_saved(cache_dir, &analyzers),
+            None => None,
+        };
+        let has_saved = saved.is_some();
+        let (table, lexical) = if let Some(saved) = saved {
+            saved
+        } else {
+            let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
+            (ItemTable::default(), lexical)
+        };
+        let mut project = Self {
+            analyzers,
+            cache_dir,
+            lexical,
+            table,
+            semantic,
+            checkpoints: CheckpointFile::default(),
+            has_unsaved: false,
+            generation: next_generation.fetch_add(1, Ordering::Relaxed),
+            next_generation,
+        };
+        if has_saved {
+            project.queue_missing_vectors();
+        } else {
+            // The next start must not load unusable files again.
+            project.clear_cache_dir();
+        }
+        Ok(project)
+    }
+
+    pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
+        self.table.versions()
+    }
+
+    /// Differs after each opening and after each error that emptied the index.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Adds, replaces or removes documents. After an error it empties the index and tries again.
+    pub(crate) fn apply(&mut self, projections: &[DocumentProjection]) -> Result<()> {
+        self.has_unsaved = true;
+        let Err(error) = self.try_apply(projections) else { return Ok(()) };
+        self.reset_after(&error)?;
+        self.try_apply(projections).map_err(build_error)
+    }
+
+    fn try_apply(&mut self, projections: &[DocumentProjection]) -> tantivy::Result<()> {
+        // The texts of a call are embedded within it; see MAX_EMBEDDED_ON_OPEN.
+        let mut budget = usize::MAX;
+        for projection in projections {
+            // A changed document is replaced as a whole.
+            self.remove_document(&projection.document);
+            let Some(version) = projection.version else { continue };
+            let mut document_chunks = Vec::new();
+            let document = self.table.add_document(projection.document.clone(), version);
+            for item in &projection.items {
+                let chunks = chunk::split_item(&item.title, &item.text);
+                let mut facets = Vec::with_capacity(item.facets.len());
+                for facet in &item.facets {
+                    facets.push(self.table.facets.assign(facet.as_str()));
+                }
+                let indexed = IndexedItem {
+                    document: Arc::clone(&document),
+                    reference: item.reference.as_str().into(),
+                    kind: self.table.intern_kind(&item.kind),
+                    title: item.title.as_str().into(),
+                    script: Script::detect(&[&item.title, &item.text]),
+                    chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
+                    facets: facets.into(),
+                };
+                document_chunks.extend(chunks);
+                self.semantic.add_item(&indexed.chunks);
+                self.lexical.add(self.table.add_item(indexed), item)?;
+            }
+            // One batch for each document, as a call of the model has a fixed cost.
+            self.semantic.embed_or_queue(&document_chunks, &mut budget);
+        }
+        Ok(())
+    }
+
+    fn remove_document(&mut self, document: &DocumentId) {
+        for (slot, item) in self.table.remove_document(document) {
+            self.lexical.remove(slot);
+            self.semantic.remove_item(&item.chunks);
+        }
+    }
+
+    /// True if a search takes less time than a change of threads.
+    pub(crate) fn is_fast_search(&self) -> bool {
+        !self.lexical.is_dirty() && self.table.item_count() <= MAX_FAST_SEARCH_ITEMS
+    }
+
+    /// Commits changes and selects the ranking model.
+    pub(crate) fn plan_query(&mut self, query: &SearchQuery) -> Result<QueryPlan> {
+        if let Err(error) = self.lexical.commit() {
+            self.reset_after(&error)?;
+        }
+        let text = truncate_to(&query.text, MAX_QUERY_BYTES);
+        let script = Script::detect(&[text]);
+        let mut plan = SemanticPlan { model: None, query_vector: None, script };
+        if query.meaning != search::SemanticMode::Best {
+            return Ok(QueryPlan::Ready(plan));
+        }
+        let Some(model) = self.semantic.ranking_model(&self.table, script) else {
+            return Ok(QueryPlan::Ready(plan));
+        };
+        plan.model = Some(model);
+        plan.query_vector = self.semantic.cached_query(model, text);
+        if plan.query_vector.is_some() {
+            return Ok(QueryPlan::Ready(plan));
+        }
+        let embedder = Arc::clone(self.semantic.embedder(model));
+        if embedder.profile().pace == ModelSpeed::Slow {
+            return Ok(QueryPlan::NeedsEmbedding(plan, embedder));
+        }
+        let vector = embed_query(&*embedder, query);
+        Ok(QueryPlan::Ready(self.add_query_vector(plan, query, vector)))
+    }
+
+    /// Adds the query's vector to the plan. An error disables the model; the search is then lexical.
+    pub(crate) fn add_query_vector(
+        &mut self,
+        mut plan: SemanticPlan,
+        query: &SearchQuery,
+        vector: Result<Vec<f32>>,
+    ) -> SemanticPlan {
+        let Some(model) = plan.model else { return plan };
+        match vector {
+            Ok(vector) => {
+                let vector: Arc<[f32]> = vector.into();
+                let text = truncate_to(&query.text, MAX_QUERY_BYTES);
+                self.semantic.cache_query(model, text, &vector);
+                plan.query_vector = Some(vector);
+            }
+            Err(error) => {
+                self.semantic.disable(model, &error);
+                plan.model = None;
+            }
+        }
+        plan
+    }
+
+    /// Answers a query. An error empties the index, and then nothing is found.
+    pub(crate) fn search(
+        &mut self,
+        query: &SearchQuery,
+        plan: &SemanticPlan,
+    ) -> Result<SearchHits> {
+        // Another call may have changed the index while the query was embedded.
+        let committed = self.lexical.commit();
+        let result = committed.and_then(|()| self.try_search(query, plan));
+        let error = match result {
+            Ok(hits) => return Ok(hits),
+            Err(error) => error,
+        };
+        self.reset_after(&error)?;
+        self.try_search(query, plan).map_err(build_error)
+    }
+
+    fn try_search(
+        &mut self,
+        query: &SearchQuery,
+        plan: &SemanticPlan,
+    ) -> tantivy::Result<SearchHits> {
+        let Self { lexical, table, semantic, analyzers, .. } = self;
+        let filter = ItemFilter::new(query, &table.facets);
+        let searcher = lexical.searcher();
+        let terms = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
+        let mut scores =
+            bm25::score_items(searcher, &terms, table.item_count(), table.slot_count())?;
+        // The filter is applied after scoring, so that it does not change the term weights.
+        for (slot, score) in (0..).zip(&mut scores) {
+            if *score > 0.0 && !filter.includes_slot(table, slot) {
+                *score = 0.0;
+            }
+        }
+        let mut pinned = pinned_slots(table, &query.text);
+        pinned.retain(|slot| filter.includes_slot(table, *slot));
+
+        let mut signals = vec!["words".to_owned()];
+        let mut semantic_hits = None;
+        if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
+            let hits = semantic.most_similar(model, table, vector, plan.script, |slot| {
+                filter.includes_slot(table, slot)
+            });
+            semantic_hits = Some(hits);
+            signals.push(format!("meaning:{}", semantic.embedder(model).profile().name));
+        }
+
+        let range = query.offset..query.offset.saturating_add(query.limit);
+        let semantic_ranking = semantic_hits.as_ref().map(|hits| &hits.ranking);
+        let page = rank_fusion::rank_page(table, &scores, semantic_ranking, &pinned, range);
+        let pending = semantic.pending_chunks(table);
+        let hits = self.build_hits(&page, semantic_hits.as_ref(), &terms)?;
+        Ok(SearchHits { hits, total: page.total, signals, pending })
+    }
+
+    fn build_hits(
+        &self,
+        page: &ResultPage,
+        semantic_hits: Option<&SemanticHits>,
+        terms: &[QueryTerm],
+    ) -> tantivy::Result<Vec<SearchHit>> {
+        let mut hits = Vec::with_capacity(page.hits.len());
+        for ranked in &page.hits {
+            let Some(item) = self.table.item(ranked.slot) else { continue };
+            let stored = self.lexical.searcher().stored_text(ranked.slot)?;
+            let (title, text) = stored.unwrap_or_default();
+            let best_chunk = match semantic_hits {
+                Some(semantic_hits) => semantic_hits.best_chunks.get(&ranked.slot).copied(),
+                None => None,
+            };
+            let snippet = snippet::best_snippet(&self.analyzers.query, &text, terms, || {
+                chunk_start(&title, &text, best_chunk)
+            });
+            hits.push(SearchHit {
+                document: DocumentId::clone(&item.document),
+                reference: item.reference.to_string(),
+                kind: item.kind.to_string(),
+                title: item.title.to_string(),
+                facets: self.table.facets.to_facets(&item.facets),
+                score: ranked.score,
+                snippet,
+            });
+        }
+        Ok(hits)
+    }
+
+    pub(crate) fn checkpoint(
+        &mut self,
+        name: &str,
+        versions: BTreeMap<DocumentId, Version>,
+    ) -> IndexDifference {
+        self.checkpoints.compare_and_replace(self.cache_dir.as_ref(), name, versions)
+    }
+
+    pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {
+        self.semantic.next_batch()
+    }
+
+    pub(crate) fn store_batch(&mut self, batch: &EmbeddingBatch, result: Result<Vec<Vec<f32>>>) {
+        self.has_unsaved = true;
+        self.semantic.store_batch(batch, result);
+    }
+
+    /// Saves changes. After a failure the next process builds the index again.
+    pub(crate) fn save(&mut self) {
+        if !self.has_unsaved {
+            return;
+        }
+        let Some(cache_dir) = &mut self.cache_dir else { return };
+        if cache_dir.take_over() {
+            self.semantic.take_over();
+        }
+        self.semantic.save();
+        if !cache_dir.is_writer() {
+            // Another process is the writer; it may have ended at the next save.
+            return;
+        }
+        self.has_unsaved = false;
+        let table = self.table.encode();
+        if let Err(error) = self.lexical.commit() {
+            return warn_not_saved(&io::Error::other(error));
+        }
+        match cache_dir.save_index(&self.lexical.index, &self.lexical.directory, &table) {
+            Ok(is_complete) => self.has_unsaved = !is_complete,
+            Err(error) => warn_not_saved(&error),
+        }
+    }
+
+    /// Empties the index after an error.
+    fn reset_after(&mut self, error: &tantivy::TantivyError) -> Result<()> {
+        self.generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, "search index: it is damaged and is rebuilt");
+        for (_, item) in self.table.iter() {
+            self.semantic.remove_item(&item.chunks);
+        }
+        self.table = ItemTable::default();
+        self.lexical = LexicalIndex::create(&self.analyzers.document).map_err(build_error)?;
+        self.clear_cache_dir();
+        Ok(())
+    }
+
+    fn clear_cache_dir(&mut self) {
+        if let Some(cache_dir) = &mut self.cache_dir
+            && let Err(error) = cache_dir.clear_index()
+        {
+            warn_not_saved(&error);
+        }
+    }
+
+    /// Embeds or queues the texts that an earlier process did not embed.
+    fn queue_missing_vectors(&mut self) {
+        let mut slots = Vec::new();
+        for (slot, item) in self.table.iter() {
+            self.semantic.add_item(&item.chunks);
+            if item.chunks.iter().any(|hash| self.semantic.lacks_vector(hash)) {
+                slots.push(slot);
+            }
+        }
+        let mut budget = semantic::MAX_EMBEDDED_ON_OPEN;
+        for slot in slots {
+            // An error is left to the next search, which resets the index.
+            if let Ok(Some((title, text))) = self.lexical.searcher().stored_text(slot) {
+                self.semantic.embed_or_queue(&chunk::split_item(&title, &text), &mut budget);
+            }
+        }
+    }
+}
+
+impl Drop for ProjectIndex {
+    /// Saves the changes of a call that used the index after it was closed.
+    fn drop(&mut self) {
+        self.save();
+    }
+}
+
+/// Loads a saved index; `None` if a part is missing, damaged or inconsistent with the other.
+fn load_saved(
+    cache_dir: &mut CacheDir,
+    analyzers: &AnalyzerPair,
+) -> Option<(ItemTable, LexicalIndex)> {
+    let (directory, table) = cache_dir.load_index()?;
+    let lexical = LexicalIndex::open(directory, &analyzers.document).ok()?;
+    let table = ItemTable::decode(&table)?;
+    if !lexical.searcher().matches_table(&table) {
+        return None;
+    }
+    Some((table, lexical))
+}
+
+/// Embeds the first [`MAX_QUERY_BYTES`] of a query.
+pub(crate) fn embed_query(embedder: &dyn Embedder, query: &SearchQuery) -> Result<Vec<f32>> {
+    let text = truncate_to(&query.text, MAX_QUERY_BYTES);
+    let vectors = semantic::embed_texts(embedder, TextRole::Query, &[text])?;
+    Ok(vectors.into_iter().next().unwrap_or_default())
+}
+
+fn build_error(error: tantivy::TantivyError) -> Error {
+    let message = "search index: cannot be built; see the server log";
+    Error::new(ErrorKind::Internal, message).caused_by(error)
+}
+
+fn warn_not_saved(error: &io::Error) {
+    tracing::warn!(%error, "search index: cannot be saved; the next start rebuilds it");
+}
+
+/// Returns the offset of an item's chunk in its text; 0 without a chunk.
+fn chunk_start(title: &str, text: &str, position: Option<u32>) -> usize {
+    let Some(position) = position else { return 0 };
+    match chunk::split_item(title, text).get(slot_index(position)) {
+        Some(chunk) => chunk.range.start,
+        None => 0,
+    }
+}
+
+/// Returns the slots of items whose exact references occur in the query, in the query's order.
+///
+/// A reference may be an ordinary word, such as `login`. Such a reference is pinned only if it is
+/// the whole query. Within a query only words that look like a name are looked up.
+fn pinned_slots(table: &ItemTable, query: &str) -> Vec<u32> {
+    let query = truncate_to(query, MAX_QUERY_BYTES).trim();
+    let mut pinned = Vec::new();
+    pin_reference(table, query, &mut pinned);
+    for word in query.split_whitespace().take(MAX_REFERENCE_WORDS) {
+        let trimmed = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_');
+        if looks_like_a_name(trimmed) {
+            pin_reference(table, trimmed, &mut pinned);
+        }
+        // Lists: `REQ-1,REQ-2` or `[REQ-1](x)`.
+        for part in trimmed.split(|c: char| !c.is_alphanumeric() && !is_name_punctuation(c)) {
+            if part.len() < trimmed.len() && looks_like_a_name(part) {
+                pin_reference(table, part, &mut pinned);
+            }
+        }
+    }
+    pinned
+}
+
+fn pin_reference(table: &ItemTable, reference: &str, pinned: &mut Vec<u32>) {
+    for slot in table.slots_of_reference(reference) {
+        if !pinned.contains(&slot) && pinned.len() < MAX_PINNED_ITEMS {
+            pinned.push(slot);
+        }
+    }
+}
+
+fn looks_like_a_name(word: &str) -> bool {
+    word.contains(|c: char| c.is_numeric() || is_name_punctuation(c))
+}
+
+fn is_name_punctuation(c: char) -> bool {
+    matches!(c, '-' | '_' | '.' | ':' | '/')
+}

@@ -1,0 +1,429 @@
+//! The semantic index: for each model its vectors, and the texts without one.
+//!
+//! The best model with vectors for nearly all texts ranks. So results improve while a better model
+//! still embeds, and a search never waits for it.
+
+mod vector_file;
+pub(crate) mod vector_set;
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
+
+use crate::cache_dir::CacheDir;
+use crate::chunk::{Chunk, ChunkHash};
+use crate::item_table::{ItemTable, slot_index};
+use crate::rank_fusion::{self, MAX_FUSED, ScoredSlot, SemanticRanking};
+use crate::script::Script;
+use vector_file::VectorFile;
+use vector_set::{HashPrefix, QuantizedVector, VectorSet};
+
+/// A model ranks if it has vectors for this share of all chunks.
+const MIN_RANKING_PERCENT: usize = 95;
+/// Maximum chunks embedded synchronously when a project is opened, so that a start stays fast. All
+/// chunks of a call are embedded within it, which takes less time than indexing them.
+pub(crate) const MAX_EMBEDDED_ON_OPEN: usize = 20_000;
+/// Texts per background batch, by the model's speed. Calls run between batches.
+const INSTANT_BATCH_TEXTS: usize = 64;
+const SLOW_BATCH_TEXTS: usize = 4;
+/// Query vectors are cached because the pages of one query follow each other.
+const MAX_CACHED_QUERIES: usize = 16;
+/// Factor of semantic scores if query and texts differ in script, so that no words match.
+const CROSS_SCRIPT_FACTOR: f32 = 3.0;
+/// The cutoff is this number of standard deviations above the mean similarity, which works where
+/// all texts have one subject. In two judged collections a quarter of the relevant texts lies above
+/// it, and one in 300 of the irrelevant ones.
+const CUTOFF_DEVIATIONS: f32 = 3.0;
+/// This similarity is always enough, because a few texts have no outliers. About half of the
+/// relevant texts have it, and one in twenty of the irrelevant ones.
+const MAX_CUTOFF: f32 = 0.55;
+/// A lower similarity is never enough. Most relevant texts have more.
+const MIN_CUTOFF: f32 = 0.25;
+/// Unused vectors are kept, as texts come back: at most the number of used ones plus this.
+const MAX_UNUSED_VECTORS: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct SemanticIndex {
+    /// The best model last.
+    models: Vec<ModelIndex>,
+    /// Number of items with each chunk.
+    chunk_counts: HashMap<ChunkHash, u32, BuildHasherDefault<HashPrefix>>,
+}
+
+struct ModelIndex {
+    embedder: Arc<dyn Embedder>,
+    vectors: VectorSet,
+    file: Option<VectorFile>,
+    /// Chunks without a vector, the newest last.
+    pending: Vec<(ChunkHash, Box<str>)>,
+    chunk_rows: ChunkRows,
+    /// The newest first.
+    cached_queries: VecDeque<(String, Arc<[f32]>)>,
+    /// A failed model is not called again.
+    has_failed: bool,
+}
+
+impl std::fmt::Debug for ModelIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let model = &self.embedder.profile().id;
+        f.debug_struct("ModelIndex").field("model", model).finish_non_exhaustive()
+    }
+}
+
+/// The vectors of all chunks of the item table.
+#[derive(Debug, Default)]
+struct ChunkRows {
+    /// The table's revision and the number of vectors from which this was derived.
+    source: Option<(u64, usize)>,
+    /// Vector, slot, and position of the chunk in its item.
+    rows: Vec<(u32, u32, u32)>,
+    missing_chunks: usize,
+    total_chunks: usize,
+}
+
+/// Texts that one model embeds without holding the lock.
+pub(crate) struct EmbeddingBatch {
+    model: usize,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    hashes: Vec<ChunkHash>,
+    pub(crate) texts: Vec<Box<str>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SemanticHits {
+    pub(crate) ranking: SemanticRanking,
+    /// The position of each item's most similar chunk, by slot.
+    pub(crate) best_chunks: HashMap<u32, u32>,
+}
+
+impl SemanticIndex {
+    pub(crate) fn new(embedders: &[Arc<dyn Embedder>], cache_dir: Option<&CacheDir>) -> Self {
+        let mut models = Vec::with_capacity(embedders.len());
+        for embedder in embedders {
+            models.push(ModelIndex::new(Arc::clone(embedder), cache_dir));
+        }
+        Self { models, chunk_counts: HashMap::default() }
+    }
+
+    /// Adds an item with these chunks.
+    pub(crate) fn add_item(&mut self, chunks: &[ChunkHash]) {
+        for hash in chunks {
+            *self.chunk_counts.entry(*hash).or_default() += 1;
+        }
+    }
+
+    /// Removes an item with these chunks. Their vectors are kept for a while.
+    pub(crate) fn remove_item(&mut self, chunks: &[ChunkHash]) {
+        for hash in chunks {
+            if let Some(count) = self.chunk_counts.get_mut(hash) {
+                *count -= 1;
+                if *count == 0 {
+                    self.chunk_counts.remove(hash);
+                }
+            }
+        }
+    }
+
+    /// Embeds at most `budget` chunks with instant models, and queues the rest.
+    pub(crate) fn embed_or_queue(&mut self, chunks: &[Chunk], budget: &mut usize) {
+        for model in &mut self.models {
+            if !model.has_failed {
+                model.embed_or_queue(chunks, budget);
+            }
+        }
+    }
+
+    /// True if a model has no vector of this chunk.
+    pub(crate) fn lacks_vector(&self, hash: &ChunkHash) -> bool {
+        self.models.iter().any(|model| !model.has_failed && model.vectors.row(hash).is_none())
+    }
+
+    /// Takes the next batch: the newest chunks of the first model with pending ones.
+    pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {
+        for (number, model) in self.models.iter_mut().enumerate() {
+            let max_texts = match model.embedder.profile().pace {
+                ModelSpeed::Slow => SLOW_BATCH_TEXTS,
+                ModelSpeed::Instant => INSTANT_BATCH_TEXTS,
+            };
+            let (mut hashes, mut texts) = (Vec::new(), Vec::new());
+            while hashes.len() < max_texts
+                && let Some((hash, text)) = model.pending.pop()
+            {
+                // The chunk may have been removed or embedded since.
+                let is_needed =
+                    self.chunk_counts.contains_key(&hash) && model.vectors.row(&hash).is_none();
+                if is_needed && !hashes.contains(&hash) && !model.has_failed {
+                    hashes.push(hash);
+                    texts.push(text);
+                }
+            }
+            if !hashes.is_empty() {
+                let embedder = Arc::clone(&model.embedder);
+                return Some(EmbeddingBatch { model: number, embedder, hashes, texts });
+            }
+        }
+        None
+    }
+
+    /// Stores the vectors of a batch. An error disables its model.
+    pub(crate) fn store_batch(&mut self, batch: &EmbeddingBatch, result: Result<Vec<Vec<f32>>>) {
+        if let Some(model) = self.models.get_mut(batch.model) {
+            model.insert_vectors(&batch.hashes, result);
+        }
+    }
+
+    /// Number of chunks without a vector of the best model.
+    pub(crate) fn pending_chunks(&mut self, table: &ItemTable) -> usize {
+        match self.models.iter_mut().rev().find(|model| !model.has_failed) {
+            Some(best) => best.refresh_rows(table).missing_chunks,
+            None => 0,
+        }
+    }
+
+    /// Returns the best model that can rank a query of this script.
+    pub(crate) fn ranking_model(&mut self, table: &ItemTable, script: Script) -> Option<usize> {
+        for (number, model) in self.models.iter_mut().enumerate().rev() {
+            let supports_script = match model.embedder.profile().languages {
+                ModelLanguages::English => script == Script::Latin,
+                ModelLanguages::Many => script != Script::None,
+            };
+            if model.has_failed || !supports_script {
+                continue;
+            }
+            let rows = model.refresh_rows(table);
+            let embedded = rows.total_chunks - rows.missing_chunks;
+            if embedded > 0 && embedded * 100 >= rows.total_chunks * MIN_RANKING_PERCENT {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn embedder(&self, model: usize) -> &Arc<dyn Embedder> {
+        &self.models[model].embedder
+    }
+
+    pub(crate) fn cached_query(&self, model: usize, query: &str) -> Option<Arc<[f32]>> {
+        for (text, vector) in &self.models[model].cached_queries {
+            if text == query {
+                return Some(Arc::clone(vector));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn cache_query(&mut self, model: usize, query: &str, vector: &Arc<[f32]>) {
+        let cached_queries = &mut self.models[model].cached_queries;
+        cached_queries.truncate(MAX_CACHED_QUERIES - 1);
+        cached_queries.push_front((query.to_owned(), Arc::clone(vector)));
+    }
+
+    pub(crate) fn disable(&mut self, model: usize, error: &Error) {
+        self.models[model].disable(error);
+    }
+
+    /// Returns the most similar items to a query among the included slots.
+    pub(crate) fn most_similar(
+        &mut self,
+        model: usize,
+        table: &ItemTable,
+        query: &[f32],
+        script: Script,
+        includes_slot: impl Fn(u32) -> bool,
+    ) -> SemanticHits {
+        let model = &mut self.models[model];
+        model.refresh_rows(table);
+        let similarities = model.vectors.similarities(query);
+        let mut best_by_slot = vec![(f32::MIN, 0); table.slot_count()];
+        for (row, slot, chunk) in &model.chunk_rows.rows {
+            let score = similarities[slot_index(*row)];
+            let best = &mut best_by_slot[slot_index(*slot)];
+            if score > best.0 {
+                *best = (score, *chunk);
+            }
+        }
+        // The cutoff is that of all items, so that a filter does not change it.
+        let cutoff = similarity_cutoff(&best_by_slot);
+        let mut best = Vec::new();
+        for (slot, (score, _)) in (0..).zip(&best_by_slot) {
+            if *score > 0.0 && includes_slot(slot) {
+                best.push(ScoredSlot { slot, score: *score });
+            }
+        }
+        rank_fusion::keep_best(&mut best, MAX_FUSED);
+        best.sort_unstable_by(|a, b| rank_fusion::compare_ranks(table, *a, *b));
+        best.truncate(MAX_FUSED);
+        let mut best_chunks = HashMap::with_capacity(best.len());
+        for hit in &best {
+            best_chunks.insert(hit.slot, best_by_slot[slot_index(hit.slot)].1);
+        }
+        let profile = model.embedder.profile();
+        let table_script = table.main_script();
+        let mut weight = profile.weight;
+        if profile.languages == ModelLanguages::Many
+            && table_script != Script::None
+            && table_script != script
+        {
+            weight *= CROSS_SCRIPT_FACTOR;
+        }
+        SemanticHits { ranking: SemanticRanking { best, weight, cutoff }, best_chunks }
+    }
+
+    /// Makes this process the writer of the vector files.
+    pub(crate) fn take_over(&mut self) {
+        for model in &mut self.models {
+            if let Some(file) = &mut model.file {
+                file.take_over(&mut model.vectors, model.embedder.profile().dimension);
+            }
+        }
+    }
+
+    /// Saves new vectors, and drops the unused ones once they are the majority.
+    pub(crate) fn save(&mut self) {
+        for model in &mut self.models {
+            let hashes = self.chunk_counts.keys();
+            let used = hashes.filter(|hash| model.vectors.row(hash).is_some()).count();
+            // Without used vectors the index was emptied, and its texts will be added again.
+            if used > 0 && model.vectors.len() > 2 * used + MAX_UNUSED_VECTORS {
+                model.vectors.retain(|hash| self.chunk_counts.contains_key(hash));
+                // The remaining vectors have new row numbers.
+                model.chunk_rows.source = None;
+                if let Some(file) = &mut model.file {
+                    file.rewrite_on_save();
+                }
+            }
+            if let Some(file) = &mut model.file
+                && let Err(error) = file.save(&model.vectors)
+            {
+                tracing::warn!(%error, "search cache: cannot save vectors");
+            }
+        }
+    }
+}
+
+impl ModelIndex {
+    fn new(embedder: Arc<dyn Embedder>, cache_dir: Option<&CacheDir>) -> Self {
+        let profile = embedder.profile();
+        let mut file = cache_dir.map(|cache_dir| VectorFile::new(cache_dir, profile));
+        let vectors = match &mut file {
+            Some(file) => file.load(profile.dimension),
+            None => VectorSet::new(profile.dimension),
+        };
+        Self {
+            embedder,
+            vectors,
+            file,
+            pending: Vec::new(),
+            chunk_rows: ChunkRows::default(),
+            cached_queries: VecDeque::new(),
+            has_failed: false,
+        }
+    }
+
+    fn embed_or_queue(&mut self, chunks: &[Chunk], budget: &mut usize) {
+        let is_instant = self.embedder.profile().pace == ModelSpeed::Instant;
+        let (mut hashes, mut texts) = (Vec::new(), Vec::new());
+        for chunk in chunks {
+            if self.vectors.row(&chunk.hash).is_some() {
+                continue;
+            }
+            if is_instant && *budget > 0 {
+                *budget -= 1;
+                hashes.push(chunk.hash);
+                texts.push(chunk.text.as_str());
+            } else {
+                self.pending.push((chunk.hash, chunk.text.as_str().into()));
+            }
+        }
+        if !texts.is_empty() {
+            let result = embed_texts(&*self.embedder, TextRole::Passage, &texts);
+            self.insert_vectors(&hashes, result);
+        }
+    }
+
+    fn insert_vectors(&mut self, hashes: &[ChunkHash], result: Result<Vec<Vec<f32>>>) {
+        let vectors = match result {
+            Ok(vectors) if vectors.len() == hashes.len() => vectors,
+            Ok(_) => return self.disable(&profile_mismatch()),
+            Err(error) => return self.disable(&error),
+        };
+        for (hash, vector) in hashes.iter().zip(vectors) {
+            let row = QuantizedVector::quantize(&vector);
+            if self.vectors.insert(*hash, &row) {
+                if let Some(file) = &mut self.file {
+                    file.push(hash, &row);
+                }
+            } else if self.vectors.row(hash).is_none() {
+                // The vector is not a repeat, so its dimension is wrong.
+                return self.disable(&profile_mismatch());
+            }
+        }
+    }
+
+    fn disable(&mut self, error: &Error) {
+        let model = &self.embedder.profile().id;
+        let error = error as &dyn std::error::Error;
+        tracing::error!(model, error, "embedding model: it failed and is not used any more");
+        self.has_failed = true;
+        // Frees the memory, unlike `clear`.
+        self.pending = Vec::new();
+    }
+
+    /// Derives the rows again if the table or the vectors have changed.
+    fn refresh_rows(&mut self, table: &ItemTable) -> &ChunkRows {
+        let source = Some((table.revision(), self.vectors.len()));
+        if self.chunk_rows.source == source {
+            return &self.chunk_rows;
+        }
+        let mut chunk_rows = ChunkRows { source, ..ChunkRows::default() };
+        for (slot, item) in table.iter() {
+            chunk_rows.total_chunks += item.chunks.len();
+            for (chunk, hash) in (0..).zip(&item.chunks) {
+                match self.vectors.row(hash) {
+                    Some(row) => chunk_rows.rows.push((row, slot, chunk)),
+                    None => chunk_rows.missing_chunks += 1,
+                }
+            }
+        }
+        self.chunk_rows = chunk_rows;
+        &self.chunk_rows
+    }
+}
+
+/// Embeds texts. A panic of the model is returned as an error.
+pub(crate) fn embed_texts(
+    embedder: &dyn Embedder,
+    role: TextRole,
+    texts: &[&str],
+) -> Result<Vec<Vec<f32>>> {
+    // Unwind safe: a model that panicked is disabled and not called again.
+    match catch_unwind(AssertUnwindSafe(|| embedder.embed(role, texts))) {
+        Ok(result) => result,
+        Err(_) => Err(Error::new(ErrorKind::Internal, "embedding model: it panicked")),
+    }
+}
+
+fn profile_mismatch() -> Error {
+    let message = "embedding model: number or dimension of its vectors is wrong";
+    Error::new(ErrorKind::Internal, message)
+}
+
+/// Returns the minimum similarity of an item that contains no term of the query. Slots without a
+/// vector have the score `f32::MIN`.
+fn similarity_cutoff(best_by_slot: &[(f32, u32)]) -> f32 {
+    let (mut count, mut sum, mut squares) = (0.0_f32, 0.0_f32, 0.0_f32);
+    for (score, _) in best_by_slot {
+        if *score > f32::MIN {
+            count += 1.0;
+            sum += score;
+            squares += score * score;
+        }
+    }
+    let mean = sum / count.max(1.0);
+    let deviation = (squares / count.max(1.0) - mean * mean).max(0.0).sqrt();
+    (mean + CUTOFF_DEVIATIONS * deviation).clamp(MIN_CUTOFF, MAX_CUTOFF)
+}

@@ -1,0 +1,153 @@
+//! Lexical and semantic search together.
+
+use std::sync::Arc;
+
+use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
+use reqlore_domain::search::{SearchQuery, SemanticMode};
+
+use crate::support::{
+    PanickingModel, TestIndex, ToyModel, document_with_items, document_with_text, item, query,
+};
+
+fn fill(index: &TestIndex) {
+    let mut documents: Vec<_> = (0..30)
+        .map(|i| document_with_text(&format!("other-{i:02}"), "", "nothing of interest"))
+        .collect();
+    documents.extend([
+        document_with_text("auto-1", "", "an auto with four wheels"),
+        document_with_text("car-1", "", "the car is red"),
+        document_with_text("cat-1", "", "a cat is a cat"),
+    ]);
+    index.apply(documents);
+}
+
+#[test]
+fn semantic_search_finds_synonyms() {
+    let index = TestIndex::new(None, vec![ToyModel::instant()]);
+    fill(&index);
+    let hits = index.search(&query("car"));
+    let found: Vec<_> = hits.hits.iter().map(|hit| hit.reference.as_str()).collect();
+    assert_eq!(found, ["car-1", "auto-1"]);
+    assert_eq!((hits.total, hits.pending), (2, 0));
+    assert_eq!(hits.signals, ["words", "meaning:toy-instant"]);
+    assert_eq!(hits.hits[1].snippet, "an auto with four wheels");
+    let words = index.search(&SearchQuery { meaning: SemanticMode::Off, ..query("car") });
+    assert_eq!((words.total, words.signals.len()), (1, 1));
+    let kinds = vec!["decision".to_owned()];
+    assert_eq!(index.search(&SearchQuery { kinds, ..query("car") }).total, 0);
+}
+
+#[test]
+fn snippet_shows_most_similar_chunk() {
+    let index = TestIndex::new(None, vec![ToyModel::instant()]);
+    fill(&index);
+    let filler = "plain ".repeat(100);
+    let text = format!("{filler}\n\n## Beasts\n\nfeline feline\n\n## End\n\n{filler}");
+    index.apply(vec![document_with_items("long", vec![item("long", "", &text)])]);
+    let hits = index.search(&query("cat")).hits;
+    let long = hits.iter().find(|hit| hit.reference == "long").unwrap();
+    assert!(long.snippet.starts_with("…feline feline ## End"), "{}", long.snippet);
+}
+
+#[test]
+fn english_model_does_not_rank_other_scripts() {
+    let index = TestIndex::new(None, vec![ToyModel::instant()]);
+    fill(&index);
+    assert_eq!(index.search(&query("машина")).signals, ["words"]);
+    let many = TestIndex::new(None, vec![ToyModel::new(ModelSpeed::Instant, ModelLanguages::Many)]);
+    fill(&many);
+    let mut found = many.found_references("машина");
+    found.sort();
+    assert_eq!(found, ["auto-1", "car-1"]);
+}
+
+#[test]
+fn slow_model_ranks_once_it_embedded_all_texts() {
+    let (instant, slow) =
+        (ToyModel::instant(), ToyModel::new(ModelSpeed::Slow, ModelLanguages::English));
+    slow.set_open(false);
+    let index = TestIndex::new(None, vec![instant, slow.clone()]);
+    fill(&index);
+    let before = index.search(&query("car"));
+    assert_eq!(before.signals, ["words", "meaning:toy-instant"]);
+    // Equal texts are embedded once, but each of their items is pending.
+    assert_eq!(before.pending, 33);
+    slow.set_open(true);
+    let answers = (0..1_000_000).map(|_| index.search(&query("car")));
+    let after = answers.into_iter().find(|hits| hits.pending == 0).unwrap();
+    assert_eq!(after.signals, ["words", "meaning:toy-slow"]);
+    assert_eq!(after.hits.len(), 2);
+    assert_eq!(slow.passage_count(), 4);
+}
+
+#[test]
+fn first_search_after_large_apply_ranks_semantically() {
+    let model = ToyModel::instant();
+    let index = TestIndex::new(None, vec![model.clone()]);
+    let text = "## One\n\n".to_owned() + &"plain ".repeat(200);
+    let documents =
+        (0..3000).map(|i| document_with_text(&format!("n-{i}"), &format!("Note {i}"), &text));
+    let mut documents: Vec<_> = documents.collect();
+    documents.push(document_with_text("auto-1", "", "an auto with four wheels"));
+    for batch in documents.chunks(256) {
+        index.apply(batch.to_vec());
+    }
+    let hits = index.search(&query("car"));
+    assert_eq!(hits.pending, 0);
+    assert_eq!(hits.signals, ["words", "meaning:toy-instant"]);
+    assert_eq!(hits.hits[0].reference, "auto-1");
+    // More than two chunks for each document.
+    assert!(model.passage_count() > 2 * 3000, "{}", model.passage_count());
+}
+
+#[test]
+fn drop_with_pending_texts_ends_and_next_start_resumes() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = ToyModel::new(ModelSpeed::Slow, ModelLanguages::English);
+    let index = TestIndex::new(Some(folder.path()), vec![slow.clone()]);
+    fill(&index);
+    drop(index);
+    let index = TestIndex::new(Some(folder.path()), vec![slow]);
+    let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
+    assert!(answers.any(|hits| hits.pending == 0));
+}
+
+#[test]
+fn panicking_model_is_disabled_and_search_is_lexical() {
+    for (pace, failing_role) in [
+        (ModelSpeed::Slow, TextRole::Passage),
+        (ModelSpeed::Slow, TextRole::Query),
+        (ModelSpeed::Instant, TextRole::Passage),
+        (ModelSpeed::Instant, TextRole::Query),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = ToyModel::new(pace, ModelLanguages::English).profile().clone();
+        let index = TestIndex::new(
+            Some(folder.path()),
+            vec![Arc::new(PanickingModel { profile, failing_role })],
+        );
+        fill(&index);
+        let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
+        assert!(answers.any(|hits| hits.pending == 0));
+        let hits = index.search(&query("car"));
+        assert_eq!((hits.signals, hits.total), (vec!["words".to_owned()], 1));
+        index.apply(vec![document_with_text("later", "", "delta")]);
+        assert_eq!(index.found_references("delta"), ["later"]);
+        let indexed = index.indexed();
+        drop(index);
+        assert_eq!(TestIndex::on_disk(folder.path()).indexed(), indexed);
+    }
+}
+
+#[test]
+fn background_thread_survives_panicking_model() {
+    let profile = ToyModel::new(ModelSpeed::Slow, ModelLanguages::Many).profile().clone();
+    let panicking = Arc::new(PanickingModel { profile, failing_role: TextRole::Passage });
+    let slow = ToyModel::new(ModelSpeed::Slow, ModelLanguages::English);
+    let index = TestIndex::new(None, vec![panicking, slow.clone()]);
+    fill(&index);
+    let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
+    let hits = answers.find(|hits| hits.pending == 0).unwrap();
+    assert_eq!(hits.signals, ["words", "meaning:toy-slow"]);
+    assert!(slow.passage_count() > 0);
+}

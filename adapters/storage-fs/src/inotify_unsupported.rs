@@ -1,0 +1,30 @@
+//! Stub for systems without inotify: nothing is watched, so each query scans the folders.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use crate::layout::{DocumentArea, ProjectRoot};
+use crate::list_files::ListedFolder;
+use crate::metadata_index::WatchEvents;
+
+/// Has no values: [`Self::start`] always returns `None`.
+#[derive(Debug)]
+pub(crate) enum TreeWatcher {}
+
+impl TreeWatcher {
+    pub(crate) fn start(_: &ProjectRoot, _: &Path, _: DocumentArea) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn add_folder(&mut self, _: &OwnedFd, _: &ListedFolder<'_>) {
+        match *self {}
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn drain_events(&mut self) -> WatchEvents {
+        match *self {}
+    }
+}

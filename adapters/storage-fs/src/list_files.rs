@@ -1,0 +1,378 @@
+//! Lists document files by `stat`, without opening them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use cap_std::fs::{Dir, MetadataExt};
+use reqlore_domain::document::{DocumentId, DocumentKind, MAX_BYTES, folder_of};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_local_state::{as_file, open_folder};
+use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+use crate::error::failed;
+use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::layout::{DocumentArea, ProjectRoot, RequirementsDir, is_not_there, section_id};
+use crate::read_file::FileStamp;
+
+/// The number of documents that an area may have.
+const MAX_DOCUMENTS: usize = 250_000;
+
+pub(crate) struct ListedFile {
+    pub(crate) id: DocumentId,
+    pub(crate) stamp: FileStamp,
+}
+
+/// A folder that is about to be listed.
+pub(crate) struct ListedFolder<'a> {
+    /// The kind of its documents; `None` for the backlog's top folder, which has none.
+    pub(crate) kind: Option<DocumentKind>,
+    /// The prefix of its documents' names: empty, or folders with a slash after each.
+    pub(crate) name_prefix: &'a str,
+    /// True for the top folder of its area.
+    pub(crate) is_top: bool,
+}
+
+/// Files and folders that may be documents but can't be copied: place, problem and remedy.
+pub(crate) type CopyObstacles = Vec<String>;
+
+/// Lists each `*.md` in the folders of an area's kinds, sorted. Skips hidden files and folders, and
+/// follows no links to folders. Calls `enter` for each folder before it is listed. With `obstacles`
+/// everything that may be or hold a document is either listed or reported.
+pub(crate) fn list_documents(
+    root: &ProjectRoot,
+    area: DocumentArea,
+    obstacles: Option<&mut CopyObstacles>,
+    enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+) -> StoreResult<Vec<ListedFile>> {
+    let walk = AreaWalk { area, pending: Vec::new(), listed: Vec::new(), obstacles };
+    walk.run(root, enter)
+}
+
+struct AreaWalk<'a> {
+    area: DocumentArea,
+    /// Folders to list. A process may have fewer handles than there are folders, so each is opened
+    /// when it is listed.
+    pending: Vec<PendingFolder>,
+    listed: Vec<ListedFile>,
+    obstacles: Option<&'a mut CopyObstacles>,
+}
+
+/// A folder by its parent's handle. The parent of the top folder is the top folder itself.
+struct PendingFolder {
+    parent: Rc<OwnedFd>,
+    kind: DocumentKind,
+    name_prefix: String,
+    depth: usize,
+}
+
+impl PendingFolder {
+    /// The folder's name in its parent; `None` for the top folder.
+    fn name(&self) -> Option<&str> {
+        if let Some(name) = last_component(&self.name_prefix) {
+            return Some(name);
+        }
+        let kind_folder = folder_of(self.kind);
+        if kind_folder.is_empty() { None } else { Some(kind_folder) }
+    }
+
+    /// The folder's path in messages, with a slash at its end.
+    fn display_path(&self, area: DocumentArea) -> String {
+        match folder_of(self.kind) {
+            "" => format!("{}/{}", area.top_folder(), self.name_prefix),
+            folder => format!("{}/{folder}/{}", area.top_folder(), self.name_prefix),
+        }
+    }
+}
+
+impl AreaWalk<'_> {
+    fn run(
+        mut self,
+        root: &ProjectRoot,
+        enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+    ) -> StoreResult<Vec<ListedFile>> {
+        let top_path = self.area.top_folder();
+        let top = match root.dir.open_dir(top_path).and_then(|top| as_file(&top)) {
+            Ok(top) => Rc::new(OwnedFd::from(top)),
+            Err(error) if is_not_there(&error) => return Ok(self.listed),
+            Err(error) => return Err(failed(top_path, "open it", error)),
+        };
+        if self.area == DocumentArea::Backlog {
+            // The folders of the kinds may be created and removed in it.
+            enter(&top, &ListedFolder { kind: None, name_prefix: "", is_top: true });
+        }
+        for kind in self.area.kinds() {
+            self.pending.push(PendingFolder {
+                parent: Rc::clone(&top),
+                kind: *kind,
+                name_prefix: String::new(),
+                depth: 0,
+            });
+        }
+        while let Some(folder) = self.pending.pop() {
+            self.list_folder(&folder, enter)?;
+        }
+        // The order of a directory is arbitrary.
+        self.listed.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        Ok(self.listed)
+    }
+
+    fn list_folder(
+        &mut self,
+        folder: &PendingFolder,
+        enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+    ) -> StoreResult<()> {
+        let display_path = folder.display_path(self.area);
+        let name = folder.name();
+        let handle = match name.map(|name| open_folder(&folder.parent, name)) {
+            Some(Ok(handle)) => Rc::new(handle),
+            Some(Err(error)) => return self.skip_unopened(&display_path, error),
+            None => Rc::clone(&folder.parent),
+        };
+        enter(
+            &handle,
+            &ListedFolder {
+                kind: Some(folder.kind),
+                name_prefix: &folder.name_prefix,
+                is_top: name.is_none(),
+            },
+        );
+        hit_failpoint(FailPoint::FolderOpened)
+            .map_err(|error| failed(&display_path, "open it", error))?;
+        let entries = match rustix::fs::Dir::read_from(&handle) {
+            Ok(entries) => entries,
+            Err(error) if self.obstacles.is_some() => {
+                return self.skip_unopened(&display_path, error);
+            }
+            Err(error) => return Err(not_listed(&display_path, error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| not_listed(&display_path, error))?;
+            self.list_entry(&handle, folder, &entry);
+            // Protects against a wrong root, such as a folder of many repositories.
+            if self.listed.len() > MAX_DOCUMENTS {
+                return Err(StoreError::Refused {
+                    place: self.area.top_folder().to_owned(),
+                    reason: format!("more than {MAX_DOCUMENTS} documents; split the repository"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn list_entry(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, entry: &DirEntry) {
+        let name = entry.file_name();
+        if name.to_bytes().starts_with(b".") {
+            return;
+        }
+        let file_type = entry.file_type();
+        // Some file systems do not report the type in listings.
+        let is_folder = file_type == FileType::Directory
+            || (file_type == FileType::Unknown && is_folder(handle, name));
+        // There are no documents below the folder of an item kind.
+        if is_folder && self.area.max_depth() == 0 {
+            return;
+        }
+        let Ok(file) = name.to_str() else {
+            if is_folder || name.to_bytes().ends_with(b".md") {
+                let path = format!("{}{}", folder.display_path(self.area), name.to_string_lossy());
+                self.add_obstacle(&path, NOT_UTF8);
+            }
+            return;
+        };
+        if is_folder {
+            self.add_subfolder(handle, folder, file);
+            return;
+        }
+        let Some(stem) = file.strip_suffix(".md") else { return };
+        let id = DocumentId { kind: folder.kind, name: format!("{}{stem}", folder.name_prefix) };
+        if let Some(obstacles) = &mut self.obstacles {
+            let path = id.to_string();
+            if let Err(reason) = id.check() {
+                let reason = format!("can't be copied ({reason}); rename it");
+                obstacles.push(format_obstacle(&path, &reason));
+            }
+            check_copyable(handle, file, &path, obstacles);
+        }
+        if let Some(stamp) = stat_file(handle, file) {
+            self.listed.push(ListedFile { id, stamp });
+        }
+    }
+
+    fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
+        if folder.depth >= self.area.max_depth() {
+            let path = format!("{}{name}/", folder.display_path(self.area));
+            self.add_obstacle(&path, "is nested too deeply to be listed; move it up");
+            return;
+        }
+        // By the handle of its parent: the path may be replaced by a link in between.
+        self.pending.push(PendingFolder {
+            parent: Rc::clone(handle),
+            kind: folder.kind,
+            name_prefix: format!("{}{name}/", folder.name_prefix),
+            depth: folder.depth + 1,
+        });
+    }
+
+    fn add_obstacle(&mut self, path: &str, reason: &str) {
+        if let Some(obstacles) = &mut self.obstacles {
+            obstacles.push(format_obstacle(path, reason));
+        }
+    }
+
+    /// Skips a folder that can't be opened, unless the error makes the listing meaningless. A
+    /// folder that was just removed or replaced hides nothing. One without permission hides its
+    /// content until the permission changes. After any other error (no handles left, a broken disk)
+    /// it is unknown which documents exist.
+    fn skip_unopened(&mut self, path: &str, error: Errno) -> StoreResult<()> {
+        match (error, &mut self.obstacles) {
+            (Errno::NOENT | Errno::NOTDIR | Errno::LOOP, _) => Ok(()),
+            (Errno::ACCESS | Errno::PERM, Some(obstacles)) => {
+                let reason = format!("can't be opened ({error}); give this user the right");
+                obstacles.push(format_obstacle(path, &reason));
+                Ok(())
+            }
+            (Errno::ACCESS | Errno::PERM, None) => {
+                tracing::warn!("{path} can't be opened: {error}; its documents are not listed");
+                Ok(())
+            }
+            _ => Err(failed(path, "open it", error.into())),
+        }
+    }
+}
+
+fn not_listed(path: &str, error: Errno) -> StoreError {
+    failed(path, "list it", error.into())
+}
+
+const NOT_UTF8: &str = "has a name that is not UTF-8; rename it";
+
+fn format_obstacle(path: &str, reason: &str) -> String {
+    // A line break in a name must not forge a line of the message.
+    if path.contains(char::is_control) {
+        return format!("{path:?}: {reason}");
+    }
+    format!("{path}: {reason}")
+}
+
+/// Returns true if the file exists and may be a document. If it can't be copied, adds an obstacle.
+pub(crate) fn check_copyable(
+    folder: impl AsFd,
+    file: impl Arg + Copy,
+    path: &str,
+    obstacles: &mut CopyObstacles,
+) -> bool {
+    let stat = match rustix::fs::statat(&folder, file, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return false,
+        Err(error) => {
+            let reason = format!("can't be inspected ({error}); give this user the right");
+            obstacles.push(format_obstacle(path, &reason));
+            return false;
+        }
+    };
+    let reason = match file_type(&stat) {
+        FileType::Symlink => "is a symbolic link; put a regular file there or remove it".to_owned(),
+        FileType::RegularFile if stat.st_size.unsigned_abs() > MAX_BYTES as u64 => {
+            format!("is larger than {} MiB; split it into smaller files", MAX_BYTES >> 20)
+        }
+        FileType::RegularFile => {
+            match rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS) {
+                Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                    format!("can't be read ({error}); give this user the right")
+                }
+                _ => return true,
+            }
+        }
+        _ => "is not a regular file; put one there or remove it".to_owned(),
+    };
+    obstacles.push(format_obstacle(path, &reason));
+    true
+}
+
+/// The last component of a name prefix; `None` if it is empty.
+fn last_component(prefix: &str) -> Option<&str> {
+    let path = prefix.strip_suffix('/')?;
+    Some(path.rsplit('/').next().unwrap_or(path))
+}
+
+/// Returns a file's stamp; `None` if it is missing or a folder. A link is not followed.
+pub(crate) fn stat_file(folder: impl AsFd, file: &str) -> Option<FileStamp> {
+    let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if file_type(&stat) == FileType::Directory {
+        return None;
+    }
+    Some(FileStamp::from_stat(&stat))
+}
+
+fn file_type(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
+    let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| file_type(&stat) == FileType::Directory)
+}
+
+/// Lists each regular `*.md` directly in the directory, except AGENTS.md and the file that it links
+/// to. With `obstacles` everything that may be a section is either listed or reported.
+pub(crate) fn list_sections(
+    requirements: &RequirementsDir<'_>,
+    mut obstacles: Option<&mut CopyObstacles>,
+) -> StoreResult<Vec<DocumentId>> {
+    let Some(dir) = requirements.dir() else {
+        return Ok(Vec::new());
+    };
+    let instructions = instructions_target_inode(dir);
+    let mut ids = Vec::new();
+    for entry in dir.entries().map_err(|error| sections_not_listed(requirements, error))? {
+        let entry = entry.map_err(|error| sections_not_listed(requirements, error))?;
+        let name = entry.file_name();
+        let bytes = name.as_encoded_bytes();
+        if !bytes.ends_with(b".md") || bytes.starts_with(b".") || bytes == b"AGENTS.md" {
+            continue;
+        }
+        // `None` if the file was removed since.
+        let metadata = entry.metadata().ok();
+        if let Some(metadata) = &metadata
+            && (metadata.is_dir() || instructions == Some(metadata.ino()))
+        {
+            continue;
+        }
+        let id = name.to_str().and_then(section_id);
+        let Some(obstacles) = &mut obstacles else {
+            if metadata.is_some_and(|metadata| metadata.is_file()) {
+                ids.extend(id);
+            }
+            continue;
+        };
+        let path = requirements.display_path(&name.to_string_lossy());
+        match id {
+            Some(id) => {
+                if check_copyable(dir, &*name, &path, obstacles) {
+                    ids.push(id);
+                }
+            }
+            None if name.to_str().is_none() => obstacles.push(format_obstacle(&path, NOT_UTF8)),
+            None => {
+                let reason = "has a name that a section can't have; rename it";
+                obstacles.push(format_obstacle(&path, reason));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+fn sections_not_listed(requirements: &RequirementsDir<'_>, error: io::Error) -> StoreError {
+    failed(&requirements.display_path(""), "list the requirements directory", error)
+}
+
+/// The inode that AGENTS.md links to; `None` if it is not a link.
+fn instructions_target_inode(dir: &Dir) -> Option<u64> {
+    if !dir.symlink_metadata("AGENTS.md").ok()?.is_symlink() {
+        return None;
+    }
+    Some(dir.metadata("AGENTS.md").ok()?.ino())
+}

@@ -1,0 +1,234 @@
+//! Reads one regular file of limited size, and detects a save that is not finished.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use cap_std::fs::Dir;
+use reqlore_domain::document;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::timestamp::Timestamp;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{failed, refused};
+use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::layout::FileLocation;
+use crate::system;
+
+const MAX_BYTES: u64 = document::MAX_BYTES as u64;
+/// The number of times that a file that looks partially saved is read again.
+const PARTIAL_RETRIES: u32 = 3;
+const PARTIAL_PAUSE: Duration = Duration::from_millis(50);
+/// A file that changed later may change again without another time stamp.
+const MIN_RELIABLE_AGE: Duration = Duration::from_secs(2);
+
+/// A file's bytes and its metadata from before they were read.
+pub(crate) struct FileContent {
+    pub(crate) bytes: Bytes,
+    pub(crate) metadata: Metadata,
+    /// The file did not change while it was read.
+    pub(crate) is_stable: bool,
+    /// The next change of the file will change its stamp.
+    pub(crate) is_stamp_reliable: bool,
+    /// The file is new and empty or not UTF-8, as if another program were still writing it.
+    pub(crate) is_partial: bool,
+}
+
+/// Reads a file. One that looks partially saved is read again a few times.
+pub(crate) fn read_complete(location: &FileLocation) -> StoreResult<Option<FileContent>> {
+    let mut tries = 0;
+    loop {
+        let content = read_once(location)?;
+        let is_partial = content.as_ref().is_some_and(|content| content.is_partial);
+        if !is_partial || tries == PARTIAL_RETRIES {
+            return Ok(content);
+        }
+        tries += 1;
+        std::thread::sleep(PARTIAL_PAUSE);
+    }
+}
+
+/// Reads the items with a partial result again, all of them after one pause. `results` are in the
+/// order of `items`.
+pub(crate) fn retry_partial<T, R>(
+    items: &[T],
+    mut results: Vec<R>,
+    read: impl Fn(&T) -> R,
+    is_partial: impl Fn(&R) -> bool,
+) -> Vec<R> {
+    for _ in 0..PARTIAL_RETRIES {
+        let partial: Vec<usize> = (0..results.len()).filter(|i| is_partial(&results[*i])).collect();
+        if partial.is_empty() {
+            break;
+        }
+        std::thread::sleep(PARTIAL_PAUSE);
+        for index in partial {
+            results[index] = read(&items[index]);
+        }
+    }
+    results
+}
+
+/// Reads a file without waiting for a save to finish; `None` if it is missing.
+pub(crate) fn read_once(location: &FileLocation) -> StoreResult<Option<FileContent>> {
+    read_up_to(location, MAX_BYTES)
+}
+
+/// Reads a file like [`read_once`]; fails if it is longer than `max_bytes`.
+pub(crate) fn read_up_to(
+    location: &FileLocation,
+    max_bytes: u64,
+) -> StoreResult<Option<FileContent>> {
+    let FileLocation { dir, name, display_path } = location;
+    let Some(mut content) = read_bounded(dir, name, display_path, max_bytes)? else {
+        return Ok(None);
+    };
+    content.is_partial = !content.is_stamp_reliable && looks_partial(&content.bytes);
+    Ok(Some(content))
+}
+
+/// True for content that an editor leaves for a moment when it saves in place.
+fn looks_partial(bytes: &[u8]) -> bool {
+    // Editors truncate first, and a write may end in the middle of a character.
+    bytes.is_empty() || std::str::from_utf8(bytes).is_err()
+}
+
+/// Reads a regular file; `None` if it is missing. Errors call it `display_path`.
+pub(crate) fn read_file(
+    dir: &Dir,
+    name: &str,
+    display_path: &str,
+) -> StoreResult<Option<FileContent>> {
+    read_bounded(dir, name, display_path, MAX_BYTES)
+}
+
+fn read_bounded(
+    dir: &Dir,
+    name: &str,
+    display_path: &str,
+    max_bytes: u64,
+) -> StoreResult<Option<FileContent>> {
+    // Links could lead out of the project, and opening a pipe must not block.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        // No file system can hold a name that is too long, so the file is missing.
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
+        Err(Errno::LOOP) => {
+            return Err(refused(
+                display_path,
+                "is a symbolic link; put a regular file there. It was not followed",
+            ));
+        }
+        Err(error) => return Err(not_read(display_path, error.into())),
+    };
+    hit_failpoint(FailPoint::FileOpened).map_err(|error| not_read(display_path, error))?;
+    // Before `metadata`, so that the stamp is at least as old as it seems.
+    let now = ClockTime::now();
+    let metadata = file.metadata().map_err(|error| not_read(display_path, error))?;
+    if !metadata.is_file() {
+        return Err(refused(display_path, "is not a regular file; put one there or remove it"));
+    }
+    if metadata.len() > max_bytes {
+        return Err(too_large(display_path));
+    }
+    let size = usize::try_from(metadata.len()).unwrap_or_default();
+    // One byte more, so that reading to the end needs no larger buffer.
+    let mut bytes = Vec::with_capacity(size + 1);
+    // Reads to the end, because some file systems report an old size.
+    let limit = max_bytes + 1;
+    let read = file.by_ref().take(limit).read_to_end(&mut bytes);
+    let length = read.map_err(|error| not_read(display_path, error))?;
+    if length as u64 == limit {
+        return Err(too_large(display_path));
+    }
+    // A write during the read changes the stamp.
+    let after = file.metadata().map_err(|error| not_read(display_path, error))?;
+    let stamp = FileStamp::from_metadata(&metadata);
+    Ok(Some(FileContent {
+        bytes: bytes.into(),
+        is_stable: FileStamp::from_metadata(&after) == stamp,
+        is_stamp_reliable: stamp.is_reliable_at(now),
+        is_partial: false,
+        metadata,
+    }))
+}
+
+fn not_read(display_path: &str, error: io::Error) -> StoreError {
+    failed(display_path, "read it", error)
+}
+
+fn too_large(place: &str) -> StoreError {
+    StoreError::Unreadable {
+        place: place.to_owned(),
+        reason: format!("larger than {} MiB; split it into smaller files", MAX_BYTES >> 20),
+    }
+}
+
+/// A file's `stat` result, which differs for another file and after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct FileStamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    has_hard_links: bool,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            has_hard_links: metadata.nlink() > 1,
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    pub(crate) fn from_stat(stat: &rustix::fs::Stat) -> Self {
+        Self {
+            device: system::device(stat),
+            inode: stat.st_ino,
+            size: stat.st_size.unsigned_abs(),
+            has_hard_links: stat.st_nlink > 1,
+            modified: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
+        }
+    }
+
+    /// The file's modification time, which programs can set.
+    pub(crate) fn modified_at(&self) -> Timestamp {
+        Timestamp::new(self.modified.0, u32::try_from(self.modified.1).unwrap_or_default())
+    }
+
+    /// True if the file may be written by a name in another folder, which is not watched.
+    pub(crate) fn has_hard_links(&self) -> bool {
+        self.has_hard_links
+    }
+
+    /// True if the next change of the file will change the stamp. `now` must be from before the
+    /// stamp was taken: a change while the file is read may leave the same stamp.
+    pub(crate) fn is_reliable_at(&self, now: ClockTime) -> bool {
+        // Not the modification time: programs can set it, even to the future.
+        now.0.saturating_sub(self.changed.0.unsigned_abs()) > MIN_RELIABLE_AGE.as_secs()
+    }
+}
+
+/// Time of this machine's clock, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockTime(u64);
+
+impl ClockTime {
+    pub(crate) fn now() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self(now.map_or(0, |now| now.as_secs()))
+    }
+}

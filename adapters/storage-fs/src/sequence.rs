@@ -1,0 +1,211 @@
+//! Sequence high-water marks: the highest number of each item kind, so that no number is reused.
+//!
+//! Usually the files are enough, because a deleted item leaves its number in a tombstone. The marks
+//! in `.reqlore/local` matter when a user removes the newest file by hand. So that file is not
+//! synced, and a damaged or missing one is not an error. A mark that is too high would use up its
+//! kind for good. So a file that came with a clone or a copy is ignored, and a mark at the limit is
+//! valid only while a document has that number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use cap_std::fs::{Dir, OpenOptions};
+use reqlore_domain::backlog::reference::MAX_NUMBER;
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::failed;
+use crate::layout::ProjectRoot;
+use crate::local::{self, LOCAL_STATE_DIR};
+use crate::read_file::read_file;
+
+const FILE_NAME: &str = "marks";
+const TEMP_NAME: &str = ".marks.tmp";
+
+/// The highest number of each kind that ever had an item.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct HighWaterMarks(BTreeMap<ItemKind, u32>);
+
+impl HighWaterMarks {
+    pub(crate) fn raise(&mut self, kind: ItemKind, number: u32) {
+        let mark = self.0.entry(kind).or_default();
+        *mark = (*mark).max(number);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (kind, number) in other.iter() {
+            self.raise(kind, number);
+        }
+    }
+
+    pub(crate) fn next_number(&self, kind: ItemKind) -> u32 {
+        self.0.get(&kind).map_or(1, |mark| mark + 1)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ItemKind, u32)> {
+        self.0.iter().map(|(kind, number)| (*kind, *number))
+    }
+
+    /// Reads a project's marks. Without a valid file there are none.
+    pub(crate) fn load(root: &ProjectRoot) -> Self {
+        let mut marks = Self::default();
+        let Ok(Some(local)) = local::open_existing(&root.dir) else { return marks };
+        let Ok(Some(content)) = read_file(&local, FILE_NAME, FILE_NAME) else { return marks };
+        let text = String::from_utf8_lossy(&content.bytes);
+        let mut lines = text.lines();
+        if lines.next() != Some(&first_line(&content.metadata)) {
+            return marks;
+        }
+        for line in lines {
+            let (prefix, number) = line.split_once(' ').unwrap_or_default();
+            // Damaged lines are ignored, and the other ones are valid.
+            let kind = ItemKind::ALL.into_iter().find(|kind| kind.prefix() == prefix);
+            if let (Some(kind), Ok(number)) = (kind, number.parse())
+                && number <= MAX_NUMBER
+            {
+                marks.raise(kind, number);
+            }
+        }
+        marks
+    }
+
+    /// Stores the marks for the next process. The caller holds the project's lock.
+    pub(crate) fn save(&self, root: &ProjectRoot) -> StoreResult<()> {
+        let local = local::open_or_create(&root.dir)?;
+        self.write(&local)
+            .map_err(|error| failed(LOCAL_STATE_DIR, "save the sequence high-water marks", error))
+    }
+
+    fn write(&self, local: &Dir) -> io::Result<()> {
+        if self.overwrite(local) {
+            return Ok(());
+        }
+        // A repository may contain a link of this name; removing it avoids writing through it.
+        match local.remove_file(TEMP_NAME) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let options = OpenOptions::new().write(true).create_new(true).to_owned();
+        let mut file = local.open_with(TEMP_NAME, &options)?.into_std();
+        file.write_all(self.to_text(&file.metadata()?).as_bytes())?;
+        // Not synced: after a power cut the numbers in the files are enough.
+        local.rename(TEMP_NAME, local, FILE_NAME)
+    }
+
+    /// Overwrites the existing file with one write. Returns false if it is not our own file.
+    ///
+    /// A rename would be slower: some file systems then write the file to disk at once, and each
+    /// commit would wait for that. Numbers only grow, so no rest of the old text follows the new.
+    fn overwrite(&self, local: &Dir) -> bool {
+        // A link that came with a repository must not be followed, and a pipe must not block.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let Ok(fd) = rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) else {
+            return false;
+        };
+        let file = File::from(fd);
+        let Ok(metadata) = file.metadata() else { return false };
+        let (expected, text) = (first_line(&metadata), self.to_text(&metadata));
+        let mut first_bytes = vec![0; expected.len()];
+        let is_ours = metadata.is_file()
+            && metadata.nlink() == 1
+            && metadata.len() <= text.len() as u64
+            && file.read_exact_at(&mut first_bytes, 0).is_ok()
+            && first_bytes == expected.as_bytes();
+        is_ours && file.write_at(text.as_bytes(), 0).is_ok_and(|written| written == text.len())
+    }
+
+    fn to_text(&self, file: &Metadata) -> String {
+        let mut text = first_line(file) + "\n";
+        for (kind, number) in self.iter() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{} {number}", kind.prefix());
+        }
+        text
+    }
+
+    /// Stores the marks that a commit raised. A failure is logged: the files have the numbers too.
+    pub(crate) fn save_committed(root: &ProjectRoot, changes: &[DocumentChange]) {
+        let mut committed = IssuedNumbers::default();
+        for change in changes {
+            committed.add(change.id());
+        }
+        if committed.highest.0.is_empty() {
+            return;
+        }
+        let before = Self::load(root);
+        let mut marks = before.clone();
+        for (kind, number) in committed.highest.iter() {
+            // A mark at the limit must not survive the correction of a typing error.
+            if let Some(mark) = marks.0.get_mut(&kind) {
+                *mark = trusted_mark(*mark);
+            }
+            marks.raise(kind, number);
+        }
+        if marks == before {
+            return;
+        }
+        if let Err(error) = marks.save(root) {
+            tracing::warn!(%error, "the sequence high-water marks were not saved");
+        }
+    }
+
+    /// Removes the marks at the limit, which are valid only while a document has that number.
+    pub(crate) fn without_exhausted(mut self) -> Self {
+        for mark in self.0.values_mut() {
+            *mark = trusted_mark(*mark);
+        }
+        self
+    }
+}
+
+/// A mark at the limit is a typing error or forged, unless a document has that number.
+fn trusted_mark(mark: u32) -> u32 {
+    if mark < MAX_NUMBER { mark } else { 0 }
+}
+
+/// The first line identifies the file itself, so that a clone or a copy of it is not valid.
+fn first_line(file: &Metadata) -> String {
+    format!("reqlore marks {}", local::file_identity(file))
+}
+
+/// The item numbers of the documents that this process has seen.
+#[derive(Debug, Default)]
+pub(crate) struct IssuedNumbers {
+    highest: HighWaterMarks,
+    /// The documents whose number is the limit.
+    with_last_number: BTreeSet<DocumentId>,
+}
+
+impl IssuedNumbers {
+    /// Adds a document's number, if it has one.
+    pub(crate) fn add(&mut self, id: &DocumentId) {
+        match Reference::of_document(id) {
+            // Kept by document, so that removing the document frees the number.
+            Some(Reference { number: MAX_NUMBER, .. }) => {
+                self.with_last_number.insert(id.clone());
+            }
+            Some(Reference { kind, number }) => self.highest.raise(kind, number),
+            None => {}
+        }
+    }
+
+    /// Removes a document. Its number stays issued, unless it is the limit.
+    pub(crate) fn remove(&mut self, id: &DocumentId) {
+        self.with_last_number.remove(id);
+    }
+
+    pub(crate) fn high_water_marks(&self) -> HighWaterMarks {
+        let mut marks = self.highest.clone();
+        for id in &self.with_last_number {
+            if let Some(Reference { kind, number }) = Reference::of_document(id) {
+                marks.raise(kind, number);
+            }
+        }
+        marks
+    }
+}

@@ -1,0 +1,245 @@
+//! State of a store that all calls share, and their blocking work on files.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
+use reqlore_domain::project_key::ProjectKey;
+
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::lock::LockQueue;
+use crate::metadata_index::load::MetadataCache;
+use crate::metadata_index::{MetadataIndex, MetadataIndexes};
+use crate::projects::ProjectFolders;
+use crate::read_file::{self, FileContent};
+use crate::stage_and_swap::StaleTempFiles;
+use crate::team::TeamHandle;
+use crate::{journal, list_files};
+
+/// The number and size in bytes of files that are read without switching to another thread.
+const MAX_INLINE_FILES: usize = 32;
+const MAX_INLINE_FILE_BYTES: u64 = 64 * 1024;
+/// With at most this many new entries, the cache is only written when the store is dropped.
+const MIN_UNSAVED_TO_WRITE: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct StoreInner {
+    pub(crate) folders: ProjectFolders,
+    pub(crate) layout: RequirementsLayout,
+    pub(crate) locks: LockQueue,
+    pub(crate) stale_temp_files: StaleTempFiles,
+    pub(crate) indexes: MetadataIndexes,
+    pub(crate) cache: MetadataCache,
+    pub(crate) team: TeamHandle,
+}
+
+impl StoreInner {
+    pub(crate) fn project_path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        self.folders.path(project)
+    }
+
+    /// Opens a project's root after recovering an interrupted commit.
+    pub(crate) fn open_root(&self, project: &ProjectKey) -> StoreResult<ProjectRoot> {
+        let root = ProjectRoot::open(self.project_path(project))?;
+        if journal::exists(self.project_path(project)) {
+            self.recover_journal(project);
+        }
+        Ok(root)
+    }
+
+    /// Opens a project's root; `None` if a commit must be recovered first, which would block.
+    fn try_open_root(&self, project: &ProjectKey) -> Option<ProjectRoot> {
+        let path = self.project_path(project);
+        if journal::exists(path) { None } else { ProjectRoot::open(path).ok() }
+    }
+
+    /// Finishes an interrupted commit. Another writer that holds the lock has done or will do it.
+    fn recover_journal(&self, project: &ProjectKey) {
+        let recovered = match self.locks.try_lock(project, self.project_path(project)) {
+            Ok(Some(lock)) => journal::recover(&self.layout, &lock),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = recovered {
+            tracing::warn!(%error, "an interrupted commit could not be finished");
+        }
+    }
+
+    pub(crate) fn get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Document>>> {
+        let root = self.open_root(project)?;
+        let tree = ProjectTree::read_only(&root, &self.layout);
+        let contents = ids.iter().map(|id| read_content(&tree, id)).collect();
+        let contents = read_file::retry_partial(
+            ids,
+            contents,
+            |id| read_content(&tree, id),
+            |content| matches!(content, Ok(Some(content)) if content.is_partial),
+        );
+        let index = self.indexes.get(project);
+        let mut documents = Vec::with_capacity(ids.len());
+        for (id, content) in ids.iter().zip(contents) {
+            let Some(content) = content? else {
+                documents.push(None);
+                continue;
+            };
+            documents.push(Some(match index.try_lock() {
+                Ok(mut index) => index.record_read(id, &content),
+                // A scan may hold the lock for long, and the document is complete without it.
+                Err(_) => Document::new(id.clone(), content.bytes),
+            }));
+        }
+        Ok(documents)
+    }
+
+    /// Returns the documents without blocking if they are few and small; `None` otherwise.
+    /// Switching to another thread costs more than reading them.
+    pub(crate) fn try_get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> Option<Vec<Option<Document>>> {
+        if ids.len() > MAX_INLINE_FILES {
+            return None;
+        }
+        let root = self.try_open_root(project)?;
+        let tree = ProjectTree::read_only(&root, &self.layout);
+        // A scan may hold the lock for long.
+        let index = self.indexes.get(project);
+        let mut index = index.try_lock().ok()?;
+        let mut documents = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(location) = tree.locate(id).ok()? else {
+                documents.push(None);
+                continue;
+            };
+            let stamp = list_files::stat_file(&location.dir, &location.name);
+            if let Some(document) = stamp.and_then(|stamp| index.cached_document(id, stamp)) {
+                documents.push(Some(document));
+                continue;
+            }
+            let content = read_file::read_up_to(&location, MAX_INLINE_FILE_BYTES).ok()??;
+            // Reading it again means to sleep, which needs a blocking thread.
+            if content.is_partial {
+                return None;
+            }
+            documents.push(Some(index.record_read(id, &content)));
+        }
+        Some(documents)
+    }
+
+    /// Returns the versions by `stat` alone; `None` if a file would have to be read.
+    pub(crate) fn try_versions(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> Option<Vec<Option<Version>>> {
+        let root = self.try_open_root(project)?;
+        let tree = ProjectTree::new(&root, &self.layout);
+        let mut stamps = Vec::with_capacity(ids.len());
+        for id in ids {
+            stamps.push(match tree.locate(id).ok()? {
+                Some(location) => Some(list_files::stat_file(&location.dir, &location.name)?),
+                None => None,
+            });
+        }
+        // Locked last and briefly: a caller that finds it locked needs another thread.
+        let index = self.indexes.get(project);
+        let index = index.try_lock().ok()?;
+        let mut versions = Vec::with_capacity(ids.len());
+        for (id, stamp) in ids.iter().zip(stamps) {
+            versions.push(match stamp {
+                Some(stamp) => Some(index.cached_version(id, stamp)?),
+                None => None,
+            });
+        }
+        Some(versions)
+    }
+
+    /// Refreshes these kinds, then queries the index.
+    pub(crate) fn query_refreshed<T>(
+        &self,
+        project: &ProjectKey,
+        tree: &ProjectTree<'_>,
+        kinds: &[DocumentKind],
+        refresh: Refresh,
+        query: impl FnOnce(&mut MetadataIndex) -> T,
+    ) -> StoreResult<T> {
+        let index = self.indexes.get(project);
+        let mut index = lock_index(&index);
+        let is_full = refresh == Refresh::Full;
+        index.refresh(kinds, tree, self.project_path(project), &self.cache, is_full)?;
+        self.save_large_changes(project, &mut index);
+        Ok(query(&mut index))
+    }
+
+    /// Writes the cache of each area of which more than a twentieth is new.
+    fn save_large_changes(&self, project: &ProjectKey, index: &mut MetadataIndex) {
+        for area in DocumentArea::ALL {
+            let (unsaved, total) = index.unsaved_count(area);
+            if unsaved <= MIN_UNSAVED_TO_WRITE.max(total / 20) {
+                continue;
+            }
+            let entries = index.take_cacheable(area);
+            let (cache, path) = (self.cache.clone(), self.project_path(project).to_owned());
+            // On its own thread, because the call need not wait for it.
+            let spawned =
+                std::thread::Builder::new().spawn(move || cache.save(&path, area, &entries));
+            if let Err(error) = spawned {
+                tracing::debug!(%error, "metadata cache: could not write it");
+            }
+        }
+    }
+
+    /// Queries the index without waiting; `None` if these kinds may be outdated.
+    pub(crate) fn try_query_current<T>(
+        &self,
+        project: &ProjectKey,
+        kinds: &[DocumentKind],
+        query: impl FnOnce(&mut MetadataIndex) -> T,
+    ) -> Option<T> {
+        let index = self.indexes.get(project);
+        let mut index = index.try_lock().ok()?;
+        if journal::exists(self.project_path(project)) || !index.is_current(kinds) {
+            return None;
+        }
+        Some(query(&mut index))
+    }
+}
+
+impl Drop for StoreInner {
+    fn drop(&mut self) {
+        for (project, index) in self.indexes.all() {
+            let mut index = lock_index(&index);
+            for area in DocumentArea::ALL {
+                let (unsaved, _) = index.unsaved_count(area);
+                if unsaved > 0 {
+                    let entries = index.take_cacheable(area);
+                    self.cache.save(self.project_path(&project), area, &entries);
+                }
+            }
+        }
+    }
+}
+
+fn read_content(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<FileContent>> {
+    match tree.locate(id)? {
+        Some(location) => read_file::read_once(&location),
+        None => Ok(None),
+    }
+}
+
+/// The query without the kinds outside the areas, whose documents have no links.
+pub(crate) fn linkable_kinds_only(query: &BacklinkQuery) -> BacklinkQuery {
+    let mut kinds = query.kinds.clone();
+    kinds.retain(|kind| DocumentArea::of_kind(*kind).is_some());
+    BacklinkQuery { kinds, targets: query.targets.clone() }
+}
+
+pub(crate) fn lock_index(index: &Mutex<MetadataIndex>) -> MutexGuard<'_, MetadataIndex> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,131 @@
+//! The simplest search index: a scan for the query's words.
+//!
+//! It keeps the search port's rules about documents and versions. Its ranking is for tests only.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{
+    DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchItem, SearchQuery,
+};
+
+/// In-memory search index, gone when it is dropped.
+#[derive(Debug, Default)]
+pub struct MemoryIndex {
+    projects: Mutex<BTreeMap<ProjectKey, IndexedProject>>,
+}
+
+#[derive(Debug, Default)]
+struct IndexedProject {
+    documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
+    checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
+}
+
+impl MemoryIndex {
+    fn with_project<T>(
+        &self,
+        project: &ProjectKey,
+        action: impl FnOnce(&mut IndexedProject) -> T,
+    ) -> T {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        action(projects.entry(project.clone()).or_default())
+    }
+}
+
+#[async_trait]
+impl SearchIndex for MemoryIndex {
+    async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
+        Ok(self.with_project(project, |project| {
+            let mut versions = BTreeMap::new();
+            for (id, (version, _)) in &project.documents {
+                versions.insert(id.clone(), *version);
+            }
+            versions
+        }))
+    }
+
+    async fn apply(
+        &self,
+        project: &ProjectKey,
+        projections: Vec<DocumentProjection>,
+    ) -> Result<()> {
+        self.with_project(project, |project| {
+            for DocumentProjection { document, version, items } in projections {
+                match version {
+                    Some(version) => project.documents.insert(document, (version, items)),
+                    None => project.documents.remove(&document),
+                };
+            }
+        });
+        Ok(())
+    }
+
+    async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
+        let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
+        let mut hits = self.with_project(project, |project| {
+            let mut hits = Vec::new();
+            for (id, (_, items)) in &project.documents {
+                if !query.documents.contains(&id.kind) {
+                    continue;
+                }
+                for item in items {
+                    let is_kind = query.kinds.is_empty() || query.kinds.contains(&item.kind);
+                    if is_kind && has_facets(item, query) {
+                        hits.extend(match_item(id, item, &words));
+                    }
+                }
+            }
+            hits
+        });
+        // The best score first, then by reference.
+        hits.sort_by_key(|hit| (Reverse(hit.score.to_bits()), hit.reference.clone()));
+        let total = hits.len();
+        let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
+        Ok(SearchHits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
+    }
+
+    async fn generation(&self, _: &ProjectKey) -> Result<u64> {
+        Ok(0)
+    }
+
+    async fn checkpoint(
+        &self,
+        project: &ProjectKey,
+        name: &'static str,
+        versions: BTreeMap<DocumentId, Version>,
+    ) -> Result<IndexDifference> {
+        Ok(self.with_project(project, |project| {
+            let before = project.checkpoints.insert(name, versions.clone()).unwrap_or_default();
+            IndexDifference::between(&before, &versions)
+        }))
+    }
+}
+
+/// True if the item has at least one facet of each group.
+fn has_facets(item: &SearchItem, query: &SearchQuery) -> bool {
+    query.facets.iter().all(|wanted| wanted.iter().any(|facet| item.facets.contains(facet)))
+}
+
+fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
+    let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
+    let matches = words.iter().filter(|word| text.contains(*word)).count();
+    if matches == 0 {
+        return None;
+    }
+    Some(SearchHit {
+        document: document.clone(),
+        reference: item.reference.clone(),
+        kind: item.kind.clone(),
+        title: item.title.clone(),
+        facets: item.facets.clone(),
+        #[expect(clippy::cast_precision_loss, reason = "a few words")]
+        score: matches as f32 / words.len() as f32,
+        snippet: item.text.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned(),
+    })
+}

@@ -1,0 +1,270 @@
+//! Authentication: valid and invalid tokens, limits of guesses, and the log.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use reqlore_domain::identity::{Role, TokenError};
+use reqlore_transport_http::{Limits, Rate};
+use serde_json::json;
+
+use crate::test_client::{TestConnection, TestRequest};
+use crate::test_server::{
+    CapturedLog, SECRET, TestServer, ada_token, bob_token, call, request_without_token, token,
+    valid_request,
+};
+
+fn guessed_token(number: u32) -> TestRequest {
+    request_without_token().token(&token(&format!("Forged{number:06}")))
+}
+
+// S5: 1.2, 1.3, 1.5, 4.1, 4.2, 4.3
+#[tokio::test]
+async fn call_runs_as_token_owner() {
+    let server = TestServer::start();
+    for (token, name) in [(ada_token(), "ada"), (bob_token(), "bob")] {
+        for scheme in ["Bearer", "bearer", "BEARER"] {
+            let request =
+                request_without_token().header("Authorization", &format!("{scheme} {token}"));
+            assert_eq!(server.request(&request).await.data()["user"], name);
+        }
+    }
+    assert_eq!(server.look_ups(), 6, "each call is authenticated");
+}
+
+// S5: 1.2, 1.4, 4.1; catalogue 80, 85
+#[tokio::test]
+async fn invalid_tokens_get_identical_401() {
+    let server = TestServer::with(Limits { failed_logins: None, ..Limits::default() });
+    let mut values = Vec::new();
+    for (id, denial) in [
+        ("RevokedToken", TokenError::Revoked),
+        ("WrongSecret1", TokenError::Wrong),
+        ("RetiredToken", TokenError::Retired),
+        ("NotYetValid1", TokenError::NotYetValid),
+        ("DisabledUser", TokenError::Disabled),
+        ("UnknownToken", TokenError::Unknown),
+    ] {
+        server.tokens.set(&token(id), Err(denial));
+        values.push(format!("Bearer {}", token(id)));
+    }
+    let ada = ada_token();
+    values.extend([
+        format!("Bearer {}", &ada[..ada.len() - 1]),
+        "Bearer ghp_16C7e42F292c6912E7710c838347Ae178B4a".to_owned(),
+        "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.".to_owned(),
+        format!("Bearer {}", ada.to_lowercase()),
+        "Bearer ".to_owned(),
+        "Bearer".to_owned(),
+        format!("Bearer\t{ada}"),
+        format!("Bearer  {ada}"),
+        format!("Basic {ada}"),
+        format!("Token {ada}"),
+        ada.clone(),
+        format!("Bearer {ada}, Bearer {}", bob_token()),
+        format!("Bearer {ada} x"),
+    ]);
+    let mut bodies = std::collections::BTreeSet::new();
+    for value in values {
+        let response =
+            server.request(&request_without_token().header("Authorization", &value)).await;
+        assert_eq!(response.error_code(), (401, -32010), "{value}");
+        let challenge = response.header("www-authenticate");
+        assert_eq!(challenge, Some("Bearer error=\"invalid_token\""), "{value}");
+        bodies.insert(response.body);
+    }
+    assert_eq!(bodies.len(), 1, "{bodies:?}");
+    assert_eq!(server.status(&valid_request().token(&ada)).await, 401, "two headers");
+    let none = server.request(&request_without_token()).await;
+    assert_eq!(none.error_code(), (401, -32010));
+    assert_eq!(none.header("www-authenticate"), Some("Bearer"), "no token, so none is invalid");
+    assert_eq!(server.calls(), 0);
+    server.assert_serves().await;
+}
+
+// S5: 5.3; catalogue 97
+#[tokio::test]
+async fn unreadable_token_is_recorded_but_missing_one_is_not() {
+    let server = TestServer::start();
+    let double = format!("Bearer  {}", ada_token());
+    let unreadable = [
+        request_without_token().header("Authorization", "Basic YTpi"),
+        request_without_token().token(&ada_token()).token(&ada_token()),
+        request_without_token().header("Authorization", &double),
+    ];
+    for (number, request) in unreadable.iter().enumerate() {
+        assert_eq!(server.status(request).await, 401);
+        assert_eq!(server.look_ups(), number + 1);
+    }
+    assert_eq!(server.status(&request_without_token()).await, 401);
+    assert_eq!(server.look_ups(), unreadable.len());
+}
+
+// S5: 4.6; catalogue 82
+#[tokio::test]
+async fn revoked_token_fails_next_call_but_running_call_finishes() {
+    let server = TestServer::start();
+    let mut waiting = server.send(&TestRequest::post(call("wait")).token(&ada_token())).await;
+    server.wait_started(1).await;
+    server.tokens.set(&ada_token(), Err(TokenError::Expired));
+    let response = server.request(&valid_request()).await;
+    assert_eq!(response.error_code(), (401, -32010));
+    assert!(response.body.contains("expired"), "{response:?}");
+    server.stub.gate.add_permits(1);
+    assert_eq!(waiting.read_response().await.unwrap().status, 200);
+    server.tokens.set(&ada_token(), Err(TokenError::Revoked));
+    assert_eq!(server.status(&valid_request()).await, 401);
+    server.tokens.set(&ada_token(), Ok(Role::User));
+    server.assert_serves().await;
+}
+
+// S5: 4.1; catalogue 86
+#[tokio::test]
+async fn token_outside_authorization_header_is_rejected() {
+    let server = TestServer::start();
+    let log = CapturedLog::capture();
+    let token = ada_token();
+    let in_url = format!("POST /api/v1/mcp?access_token={token} HTTP/1.1");
+    let in_body = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "who", "_meta": { "token": token }, "arguments": { "token": token } },
+    });
+    for request in [
+        request_without_token().line(&in_url),
+        request_without_token().header("Cookie", &format!("token={token}")),
+        TestRequest::post(in_body.to_string()),
+        request_without_token().header("X-Api-Key", &token),
+        request_without_token().header("Proxy-Authorization", &format!("Bearer {token}")),
+    ] {
+        assert_eq!(server.status(&request).await, 401);
+    }
+    assert_eq!(server.error_code(&valid_request().line(&in_url)).await, (400, -32600), "no query");
+    assert_eq!(server.calls(), 0);
+    assert!(!log.text().contains(&SECRET[..8]), "{}", log.text());
+}
+
+// S5: 5.1, 5.2, 5.3; catalogue 97
+#[tokio::test]
+async fn log_contains_failed_logins_without_secrets() {
+    let server = TestServer::start();
+    let log = CapturedLog::capture();
+    let request =
+        request_without_token().token(&token("UnknownToken")).header("X-Request-Id", "my-login");
+    let refused = server.request(&request).await;
+    server.assert_serves().await;
+    server.request(&TestRequest::post(call("forbidden")).token(&ada_token())).await;
+    server.request(&TestRequest::post(call("panic")).token(&ada_token())).await;
+    // The authenticator logs the warning.
+    log.assert_line(&["failed login", "127.0.0.1", "unknown", "id=\"my-login\""]);
+    log.assert_line(&["INFO", "status=403", "user=\"ada\"", "token=\"AdaAdaAdaAda\""]);
+    let text = log.text();
+    for part in SECRET.as_bytes().windows(8) {
+        let part = std::str::from_utf8(part).unwrap();
+        assert!(!text.contains(part) && !refused.body.contains(part), "{part}");
+    }
+}
+
+// S5: 4.7, 5.3; catalogue 97
+#[tokio::test]
+async fn guesses_are_limited_but_valid_tokens_are_not() {
+    let server = TestServer::start();
+    let log = CapturedLog::capture();
+    for number in 0..20 {
+        let response = server.request(&guessed_token(number)).await;
+        if number < 5 {
+            assert_eq!(response.status, 401, "{number}");
+        } else {
+            assert_eq!(response.error_code(), (429, -32013), "{number}");
+            let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=60).contains(&seconds), "{seconds}");
+        }
+    }
+    server.assert_serves().await;
+    assert_eq!(
+        server.status(&request_without_token().token(&bob_token())).await,
+        200,
+        "a token not seen before"
+    );
+    assert_eq!(server.status(&request_without_token().token("nonsense")).await, 429);
+    assert_eq!(
+        server.status(&request_without_token()).await,
+        401,
+        "a request without a token is not a guess"
+    );
+    let text = log.text();
+    let loud = text.lines().filter(|line| !line.contains("DEBUG") && !line.contains("TRACE"));
+    assert_eq!(loud.count(), 0, "failed logins must not fill the log: {text}");
+}
+
+// S5: 4.7; catalogue 106
+#[tokio::test]
+async fn look_up_limit_leaves_share_for_other_addresses() {
+    let every = Duration::from_secs(3600);
+    let limits = |burst| Limits { look_ups: Some(Rate { every, burst }), ..Limits::default() };
+    let server = TestServer::with(limits(10));
+    server.assert_serves().await;
+    for number in 0..100 {
+        assert!([401, 429].contains(&server.status(&guessed_token(number)).await));
+    }
+    // One valid token, five failures, one above the limit, and the share of a guessing address.
+    assert_eq!(server.look_ups(), 8);
+    server.assert_serves().await;
+
+    let server =
+        TestServer::configured(limits(20), |config| config.behind_proxy = Some(<_>::default()));
+    for number in 0..99 {
+        server.request(&guessed_token(number).header("X-Forwarded-For", "203.0.113.9")).await;
+    }
+    let last = server.request(&guessed_token(99).header("X-Forwarded-For", "203.0.113.9")).await;
+    assert_eq!(last.error_code(), (429, -32013));
+    assert!(!last.body.contains("failed"), "it may be valid: {last:?}");
+    let other =
+        request_without_token().token(&bob_token()).header("X-Forwarded-For", "203.0.113.10");
+    assert_eq!(server.status(&other).await, 200);
+}
+
+#[tokio::test]
+async fn project_header_selects_project_once() {
+    let server = TestServer::start();
+    let of = |project| valid_request().header("Reqlore-Project", project);
+    assert_eq!(server.request(&of("mine")).await.data()["project"], "mine");
+    for other in ["theirs", "unknown"] {
+        let response = server.request(&of(other)).await;
+        assert_eq!(response.error_code(), (404, -32002));
+        assert_eq!(response.json()["error"]["message"], "no such project");
+    }
+    assert_eq!(server.status(&of("mine").header("Reqlore-Project", "mine")).await, 400);
+}
+
+// S5: 5.9; catalogue 100
+#[tokio::test]
+async fn failed_look_up_gets_503_instead_of_401() {
+    let server = TestServer::start();
+    server.tokens.is_unavailable.store(true, Ordering::SeqCst);
+    let log = CapturedLog::capture();
+    let response = server.request(&valid_request()).await;
+    assert_eq!(response.error_code(), (503, -32016));
+    assert!(response.header("retry-after").is_some());
+    assert!(!response.body.contains("/secret/path"), "{}", response.body);
+    log.assert_line(&["ERROR", response.correlation_id(), "/secret/path"]);
+}
+
+// Clients write a body after its head, and reuse the connection of a rejected request.
+#[tokio::test]
+async fn rejected_request_leaves_connection_usable_or_closed() {
+    let server = TestServer::start();
+    let mut connection = TestConnection::open(server.address).await;
+    connection.write(&request_without_token().head()).await;
+    // The server has read the head by now.
+    assert_eq!(server.status(&valid_request()).await, 200);
+    connection.write(call("who").as_bytes()).await;
+    let response = connection.read_response().await.unwrap();
+    assert_eq!((response.status, response.header("connection")), (401, None));
+    assert_eq!(connection.request(&valid_request()).await.status, 200);
+
+    for length in [("Content-Length", "1000000"), ("Transfer-Encoding", "chunked")] {
+        let mut connection = TestConnection::open(server.address).await;
+        connection.write(&TestRequest::post("").header(length.0, length.1).head()).await;
+        let response = connection.read_response().await.unwrap();
+        assert_eq!((response.status, response.header("connection")), (401, Some("close")));
+    }
+}
