@@ -97,8 +97,8 @@ async fn check_sections(
     let page = ports.documents.find(project, &DocumentFilter::all(DocumentKind::Section)).await?;
     let mut findings = Vec::new();
     for meta in &page.metadata {
-        if let Some(fault) = &meta.fault {
-            findings.push(CheckFinding::whole(&meta.id, fault.message.clone()));
+        if let Some(problem) = &meta.fault {
+            findings.push(CheckFinding::whole(&meta.id, problem.message.clone()));
             continue;
         }
         let Some(document) = get_one(&*ports.documents, project, &meta.id).await? else { continue };
@@ -164,12 +164,12 @@ async fn check_docsets(
     };
     let text = match document.text() {
         Ok(text) => text,
-        Err(fault) => return Ok(vec![CheckFinding::whole(&id, fault)]),
+        Err(problem) => return Ok(vec![CheckFinding::whole(&id, problem)]),
     };
     let folder = ports.projects.folder(project).await?;
     let (docsets, diagnostics) = match DocsetConfig::read(text, &folder) {
         Ok(configuration) => (configuration.docsets, configuration.hints),
-        Err(faults) => (Vec::new(), faults),
+        Err(diagnostics) => (Vec::new(), diagnostics),
     };
     let mut findings = Vec::new();
     for Diagnostic { line, column, message } in diagnostics {

@@ -75,8 +75,8 @@ pub(crate) async fn replay_response(
         return Ok(None);
     }
     if record.request != key.request {
-        let message = "This idempotency key was used for a different request within the last 24 \
-                       hours; nothing was changed. Use a new key for each write.";
+        let message = "This idempotency key was used for a different request in the last 24 hours; \
+                       use a new key for each write.";
         return Err(Error::new(ErrorKind::Conflict, message));
     }
     if let Some(response) = &record.answer

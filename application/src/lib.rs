@@ -1,5 +1,4 @@
-//! Tools, resources and prompts of Reqlore; each toolset has its own folder, each tool its own
-//! file.
+//! Tools, resources and prompts of Reqlore: one folder per toolset, one file per tool.
 //!
 //! [`Application`] implements the service port. It depends on no protocol and on no storage.
 

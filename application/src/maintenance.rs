@@ -1,5 +1,4 @@
-//! Periodic maintenance: writes and prunes audit rows, expires idempotency records, saves token
-//! uses.
+//! Periodic maintenance of audit rows, idempotency records and the last uses of tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -45,8 +44,7 @@ impl Maintenance {
     /// Runs the tasks that are due. A failed task is logged and retried at the next tick.
     pub async fn tick(&self) {
         let now = self.clock.now();
-        // Hourly tasks wait an hour after the start: with a wrong clock they would delete valid
-        // rows.
+        // Hourly tasks begin an hour after the start: a wrong clock would delete valid rows.
         let _ =
             self.last_hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
         // The recorder logs its own errors.

@@ -40,8 +40,8 @@ impl PageReader {
         {
             return Ok(offset);
         }
-        let message = "cursor: does not belong to a list with these arguments; pass the last \
-                       next_cursor with unchanged arguments (limit may change), or omit it.";
+        let message = "cursor: not from a list with these arguments; pass next_cursor with \
+                       unchanged arguments (except limit), or omit it.";
         Err(Error::new(ErrorKind::InvalidArgument, message).field("cursor"))
     }
 

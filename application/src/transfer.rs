@@ -1,7 +1,6 @@
 //! Copies all records from one storage to another, and compares two storages.
 //!
-//! Records are streamed in the order of [`RecordKey`], so memory use does not depend on their
-//! number.
+//! Records are streamed in the order of [`RecordKey`], so memory use is bounded.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -149,8 +148,7 @@ pub async fn verify(
     let mut report = VerifyReport::default();
     let (mut left, mut right) = (here.next().await?, there.next().await?);
     loop {
-        // Both sides are sorted, so the side with the smaller key has a record that the other
-        // lacks.
+        // Both sides are sorted: the smaller key is missing on the other side.
         let order = match (&left, &right) {
             (None, None) => return Ok(report),
             (Some(_), None) => Ordering::Less,

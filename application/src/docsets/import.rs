@@ -39,7 +39,7 @@ pub async fn import(
     let project = ProjectKey::default();
     let folder = ports.projects.folder(&project).await?;
     let configuration = DocsetConfig::read(&text, &folder)
-        .map_err(|faults| super::unusable_config(&super::first_diagnostics(&faults)))?;
+        .map_err(|diagnostics| super::unusable_config(&super::first_diagnostics(&diagnostics)))?;
     let id = DocumentId::docsets();
     let reads = ReadSet::of(vec![id.clone()]);
     let act = WriteContext {

@@ -91,7 +91,7 @@ impl ConfigCache {
             return Err(not_configured(&folder, caller));
         };
         let outcome: ConfigOutcome = match document.text() {
-            Err(fault) => Err(format!("{FILE}: {fault}; {RELOAD_HINT}.").into()),
+            Err(problem) => Err(format!("{FILE}: {problem}; {RELOAD_HINT}.").into()),
             Ok(text) => match DocsetConfig::read(text, &folder) {
                 Err(diagnostics) => {
                     let lines = first_diagnostics(&diagnostics);

@@ -19,7 +19,8 @@ async fn configured(text: impl Into<bytes::Bytes>) -> TestApplication {
 }
 
 fn search(docset: &str) -> Value {
-    json!({ "docset": docset, "keywords": ["useEffect", "cleanup"], "generalized_keywords": ["hooks"] })
+    let (keywords, generalized) = (["useEffect", "cleanup"], ["hooks"]);
+    json!({ "docset": docset, "keywords": keywords, "generalized_keywords": generalized })
 }
 
 // S3: REQ-7.4

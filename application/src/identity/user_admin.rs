@@ -53,15 +53,17 @@ impl UserAdmin {
 
     /// Commits the changes that `decide` returns, and returns its result.
     ///
-    /// `decide` must be pure: it runs again if a user or token of `reads` changes before the
-    /// commit.
-    pub(super) async fn commit_changes<T: Send + 'static>(
+    /// `decide` must be pure: it runs again if a user or token of `reads` changes meanwhile.
+    pub(super) async fn commit_changes<T: Send + 'static, Decide>(
         &self,
         action: &'static str,
         now: Timestamp,
         reads: IdentityReadSet,
-        mut decide: impl FnMut(&[Option<User>], &[Option<Token>]) -> AdminDecision<T> + Send + 'static,
-    ) -> Result<T> {
+        mut decide: Decide,
+    ) -> Result<T>
+    where
+        Decide: FnMut(&[Option<User>], &[Option<Token>]) -> AdminDecision<T> + Send + 'static,
+    {
         // The storage owns `decide`, so the result leaves it through a shared slot.
         let result_slot: Arc<Mutex<Option<T>>> = Arc::default();
         let written_slot = Arc::clone(&result_slot);

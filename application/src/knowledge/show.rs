@@ -57,8 +57,9 @@ impl Tool for ShowTool {
             let message = format!("{id} was just removed; repeat the request.");
             return Err(Error::new(ErrorKind::NotFound, message).reference(&*node.entity.id));
         };
-        let raw = document.text().map_err(|fault| {
-            Error::new(ErrorKind::Unreadable, format!("{id}: {fault}")).reference(&*node.entity.id)
+        let raw = document.text().map_err(|problem| {
+            Error::new(ErrorKind::Unreadable, format!("{id}: {problem}"))
+                .reference(&*node.entity.id)
         })?;
         // Last, because only the text can be truncated.
         let raw = budget.cut_text("raw", raw);

@@ -112,11 +112,11 @@ impl Tool for SyncTool {
 
 /// Adds the problems of the stored entities to the warnings of the import.
 fn list_warnings(entity_index: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
-    for (name, fault) in entity_index.faults() {
+    for (name, diagnostic) in entity_index.faults() {
         let file = DocumentId::entity(name);
-        warnings.push(match fault.line {
-            Some(line) => format!("{file}:{line}: {}", fault.message),
-            None => format!("{file}: {}", fault.message),
+        warnings.push(match diagnostic.line {
+            Some(line) => format!("{file}:{line}: {}", diagnostic.message),
+            None => format!("{file}: {}", diagnostic.message),
         });
     }
     for (id, names) in entity_index.duplicates() {
@@ -152,10 +152,10 @@ async fn import_files(
     progress: &dyn ProgressSink,
 ) -> Result<SkippedFiles> {
     tree.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
-    let (mut files, faults) = entity_versions(tree, project).await?;
+    let (mut files, problems) = entity_versions(tree, project).await?;
     let mut skipped = SkippedFiles::default();
-    for fault in faults {
-        skipped.warnings.push(format!("{fault}; the file was not imported"));
+    for problem in problems {
+        skipped.warnings.push(format!("{problem}; the file was not imported"));
     }
     // Nothing is deleted: an empty root may be the wrong folder.
     if files.is_empty() {
@@ -200,20 +200,20 @@ async fn entity_versions(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
 ) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
-    let (mut versions, mut faults) = (BTreeMap::new(), Vec::new());
+    let (mut versions, mut problems) = (BTreeMap::new(), Vec::new());
     let mut filter =
         DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
     loop {
         let page = documents.find(project, &filter).await?;
         for meta in &page.metadata {
-            if let Some(fault) = &meta.fault
+            if let Some(problem) = &meta.fault
                 && meta.version == Version::UNREAD
             {
-                faults.push(format!("{}: {}", meta.id, fault.message));
+                problems.push(format!("{}: {}", meta.id, problem.message));
             }
             versions.insert(meta.id.clone(), meta.version);
         }
-        let Some(next) = page.next else { return Ok((versions, faults)) };
+        let Some(next) = page.next else { return Ok((versions, problems)) };
         filter.after = Some(next);
     }
 }
@@ -227,7 +227,7 @@ async fn read_change(
     match get_one(tree, project, &id).await {
         Ok(Some(document)) => Ok(Some(DocumentChange::Put { document })),
         Ok(None) => Ok(Some(DocumentChange::Delete { id })),
-        Err(StoreError::Internal(fault)) => Err(StoreError::Internal(fault).into()),
+        Err(StoreError::Internal(error)) => Err(StoreError::Internal(error).into()),
         // The file was readable a moment ago; the next sync reports it if it stays unreadable.
         Err(_) => Ok(None),
     }

@@ -115,7 +115,7 @@ async fn write_with_repeated_key_runs_once() {
     let other = json!({ "title": "Another", "priority": 1 });
     let refused = team.call(&writer, "create_epic", other, Some("k")).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
-    assert!(refused.message.contains("Use a new key for each write"), "{refused}");
+    assert!(refused.message.contains("use a new key for each write"), "{refused}");
     team.pass(1);
     assert_ne!(team.epic(&writer, Some("k")).await.unwrap(), first, "a day later it is new");
     assert_ne!(team.epic(&writer, Some("l")).await.unwrap(), first);
