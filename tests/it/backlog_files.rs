@@ -51,7 +51,8 @@ fn backlog_500_new_files_are_visible_at_the_next_call() {
     assert_eq!(next, "REQ-501", "a number is not reused");
 }
 
-/// Writes a backlog with everything that a copy could lose. Deletes the epic with the highest number.
+/// Writes a backlog with everything that a copy could lose. Deletes the epic with the highest
+/// number.
 fn write_backlog(root: &Path) {
     let mut server = Server::start(root);
     let first = create_epic(&mut server, "Epic");

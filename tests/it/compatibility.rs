@@ -1,6 +1,7 @@
 //! Data written by released versions opens without loss and returns the same answers.
 //!
-//! `tests/fixtures/0.1.0/make.py` wrote the fixtures and the expected answers with the released binary.
+//! `tests/fixtures/0.1.0/make.py` wrote the fixtures and the expected answers with the released
+//! binary.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
