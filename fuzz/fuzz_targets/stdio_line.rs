@@ -1,5 +1,4 @@
-//! Any line from a peer: a message, or an answer that a JSON-RPC client can read, or a broken
-//! notification or response, for which nobody waits.
+//! Any line is a message, gets a valid JSON-RPC error, or is a malformed notification or response.
 
 #![no_main]
 
@@ -21,7 +20,7 @@ fuzz_target!(|line: &[u8]| {
         Err(malformed) => match malformed.answer {
             Some(answer) => check_answer(line, &answer, sent.as_ref()),
             None => {
-                let sent = sent.expect("what gets no answer is JSON");
+                let sent = sent.expect("an unanswered line is JSON");
                 let has = |key| sent.get(key).is_some();
                 let is_notification = has("method") && !has("id");
                 let is_response = !has("method") && (has("result") || has("error"));
@@ -41,10 +40,10 @@ fn check_answer(line: &[u8], answer: &[u8], sent: Option<&Value>) {
     let code = answer["error"]["code"].as_i64().expect("a code");
     let id = &answer["id"];
     assert!(id.is_null() || id.is_string() || id.is_i64(), "{answer}");
-    // What could be read of the request stands in the answer; two ids are none.
-    let known = sent.map_or(&Value::Null, |sent| &sent["id"]);
-    let is_one = line.windows(4).filter(|part| *part == b"\"id\"").count() == 1;
-    if code != PARSE_ERROR && is_one && (known.is_string() || known.is_i64()) {
-        assert_eq!(id, known, "{answer}");
+    // The answer repeats the request's ID, unless the request has two.
+    let id_sent = sent.map_or(&Value::Null, |sent| &sent["id"]);
+    let has_one_id = line.windows(4).filter(|part| *part == b"\"id\"").count() == 1;
+    if code != PARSE_ERROR && has_one_id && (id_sent.is_string() || id_sent.is_i64()) {
+        assert_eq!(id, id_sent, "{answer}");
     }
 }
