@@ -127,16 +127,16 @@ fn check_section(
 ) -> Result<()> {
     let source = fs::read_to_string(file(project, key))?;
     let parsed = Section::of(&source);
-    let mut seen = HashSet::new();
-    for found in parsed.requirements() {
-        let number: usize = found.index.parse()?;
-        if !(1..=count).contains(&number) || !seen.insert(number) {
+    let mut numbers = HashSet::new();
+    for stored in parsed.requirements() {
+        let number: usize = stored.index.parse()?;
+        if !(1..=count).contains(&number) || !numbers.insert(number) {
             return Err(format!("{key}: {number} is stored twice or was never set").into());
         }
         let text = if number == changed { new_text.to_owned() } else { requirement_text(number) };
-        expect_eq(key, &parsed.text(found), &text)?;
+        expect_eq(key, &parsed.text(stored), &text)?;
     }
-    expect_eq(key, &seen.len(), &count)
+    expect_eq(key, &numbers.len(), &count)
 }
 
 fn expect_eq<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Result<()> {

@@ -96,8 +96,8 @@ fn item_text(
         format!("- **{word}** {}", language.words(random, words))
     };
     let description = ["WHEN", "THEN", "AND"].map(|word| sentence(word, &mut random)).join("\n");
-    let at = Timestamp::new(FIRST_TIMESTAMP + i64::try_from(number)?, 0);
-    let new = NewItem {
+    let created_at = Timestamp::new(FIRST_TIMESTAMP + i64::try_from(number)?, 0);
+    let item = NewItem {
         kind,
         uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number)),
         title: Some(&title),
@@ -109,9 +109,9 @@ fn item_text(
         assignee: None,
         tags: &[],
         creator: "bench",
-        at,
+        at: created_at,
     };
-    Ok(new.text()?)
+    Ok(item.text()?)
 }
 
 /// The last characters of a uid, unique within a kind.

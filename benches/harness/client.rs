@@ -141,8 +141,8 @@ pub(crate) fn measure_copy(project: &Path, from: &str, to: &str) -> Result<Row> 
         return Err(format!("copy from {from} to {to} ended with {status}").into());
     }
     let to = to.split(':').next().unwrap_or(to);
-    let what = format!("copy from {from} to {to}, {max_memory:.0} MiB");
-    Ok(Row::new(what).single_time(clock.elapsed()))
+    let label = format!("copy from {from} to {to}, {max_memory:.0} MiB");
+    Ok(Row::new(label).single_time(clock.elapsed()))
 }
 
 fn request_line(id: u64, method: &str, params: &Value) -> Vec<u8> {

@@ -58,7 +58,7 @@ pub(crate) fn quietest(mut round: impl FnMut() -> Result<Vec<Duration>>) -> Resu
 /// Calls a tool with each of the arguments, in rounds. Every answer must satisfy `is_right`. The
 /// row has the mean processor time of a call.
 pub(crate) fn measure_calls(
-    what: impl Into<String>,
+    label: impl Into<String>,
     client: &mut Client,
     tool: &str,
     arguments: &[Value],
@@ -78,11 +78,11 @@ pub(crate) fn measure_calls(
     })?;
     let processor = client.processor_time()?.saturating_sub(before);
     let processor = processor / u32::try_from(ROUNDS * arguments.len())?;
-    Ok(Row::new(what).times(&times).rate(&times).processor(processor))
+    Ok(Row::new(label).times(&times).rate(&times).processor(processor))
 }
 
-pub(crate) fn wrong_answer<T>(what: &str, value: &Value) -> Result<T> {
-    Err(format!("{what}: {value}").into())
+pub(crate) fn wrong_answer<T>(label: &str, value: &Value) -> Result<T> {
+    Err(format!("{label}: {value}").into())
 }
 
 pub(crate) fn verdict(is_met: bool) -> &'static str {
@@ -92,7 +92,7 @@ pub(crate) fn verdict(is_met: bool) -> &'static str {
 /// One line of the table. Values that were not measured stay empty.
 #[derive(Default)]
 pub(crate) struct Row {
-    what: String,
+    label: String,
     p50: Option<Duration>,
     p99: Option<Duration>,
     per_second: Option<f64>,
@@ -101,8 +101,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), ..Self::default() }
+    pub(crate) fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..Self::default() }
     }
 
     /// Reports a single time.
@@ -180,14 +180,14 @@ impl fmt::Display for Row {
         let time = |time: Option<Duration>| time.map(milliseconds).unwrap_or_default();
         let rate = self.per_second.map(|rate| format!("{rate:.0}")).unwrap_or_default();
         let (p50, p99, processor) = (time(self.p50), time(self.p99), time(self.processor));
-        let Self { what, note, .. } = self;
-        write!(f, "{what:<44} {p50:>10} {p99:>10} {rate:>8} {processor:>10}  {note}")
+        let Self { label, note, .. } = self;
+        write!(f, "{label:<44} {p50:>10} {p99:>10} {rate:>8} {processor:>10}  {note}")
     }
 }
 
 pub(crate) fn header() -> String {
-    let (what, p50, p99, rate, processor) = ("", "p50", "p99", "calls/s", "CPU/call");
-    format!("{what:<44} {p50:>10} {p99:>10} {rate:>8} {processor:>10}")
+    let (label, p50, p99, rate, processor) = ("", "p50", "p99", "calls/s", "CPU/call");
+    format!("{label:<44} {p50:>10} {p99:>10} {rate:>8} {processor:>10}")
 }
 
 fn milliseconds(time: Duration) -> String {

@@ -27,15 +27,15 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
     let is_list = |content: &Value| content["docsets"].as_array().map(Vec::len) == Some(COUNT);
     // The first calls read the configuration.
     measure_calls(LIST, &mut client, LIST, &lists[..50], is_list)?;
-    let what = "list_docsets, 5 docsets (bar on p99)";
-    println!("{}", measure_calls(what, &mut client, LIST, &lists, is_list)?.bar_p99(micros(300)));
+    let label = "list_docsets, 5 docsets (bar on p99)";
+    println!("{}", measure_calls(label, &mut client, LIST, &lists, is_list)?.bar_p99(micros(300)));
 
     let searches: Vec<Value> = (0..CALLS).map(search_arguments).collect();
     let exists = |content: &Value| content["exists"] == true;
-    let what = "search_docs, 5 docsets (bar on p99)";
+    let label = "search_docs, 5 docsets (bar on p99)";
     println!(
         "{}",
-        measure_calls(what, &mut client, SEARCH, &searches, exists)?.bar_p99(micros(500))
+        measure_calls(label, &mut client, SEARCH, &searches, exists)?.bar_p99(micros(500))
     );
 
     Ok(client.end()?)

@@ -92,8 +92,8 @@ fn searches(projects: &BenchProjects, client: &mut Client, size: usize) -> Resul
     let by_both = |content: &Value| {
         content["signals"] == json!(["words", "meaning:static"]) && content["pending"] == 0
     };
-    let what = "search by words and the built-in table";
-    let row = measure_calls(what, client, SEARCH, &queries(false), by_both)?;
+    let label = "search by words and the built-in table";
+    let row = measure_calls(label, client, SEARCH, &queries(false), by_both)?;
     println!("{}", with_bar(row, size, micros(1_500)));
     Ok(())
 }
@@ -113,8 +113,8 @@ fn reads(client: &mut Client, size: usize) -> Result<()> {
 
 /// Calls an entity tool for different entities. Each answer must have this key.
 pub(crate) fn entity_reads(client: &mut Client, size: usize, tool: &str, key: &str) -> Result<Row> {
-    let one = |number: usize| json!({ "id": tree::entity_id((number * 31 + 5) % size) });
-    let ids: Vec<Value> = (0..CALLS).map(one).collect();
+    let arguments = |number: usize| json!({ "id": tree::entity_id((number * 31 + 5) % size) });
+    let ids: Vec<Value> = (0..CALLS).map(arguments).collect();
     measure_calls(tool, client, &format!("ixchel_{tool}"), &ids, |content| !content[key].is_null())
 }
 

@@ -96,6 +96,6 @@ fn measure_storage(
     Ok(client.end()?)
 }
 
-fn memory(what: &str, client: &Client) -> Result<Row> {
-    Ok(Row::new(what).at_most(MEMORY_BAR, client.mebibytes()?, "MiB"))
+fn memory(label: &str, client: &Client) -> Result<Row> {
+    Ok(Row::new(label).at_most(MEMORY_BAR, client.mebibytes()?, "MiB"))
 }

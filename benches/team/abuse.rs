@@ -112,7 +112,7 @@ fn hold_slow_connections(
     large: &RecordedCall,
     ended: &AtomicBool,
 ) -> Result<usize> {
-    let mut all = Vec::with_capacity(SLOW_CONNECTIONS);
+    let mut connections = Vec::with_capacity(SLOW_CONNECTIONS);
     for number in 0..SLOW_CONNECTIONS {
         let last = u8::try_from(number / PER_ADDRESS)? + 2;
         let from = Ipv4Addr::new(127, 0, 0, last);
@@ -130,10 +130,10 @@ fn hold_slow_connections(
             }
         }
         connection.stream.set_nonblocking(true)?;
-        all.push(connection);
+        connections.push(connection);
     }
     while !ended.load(Ordering::Relaxed) {
-        for (number, connection) in all.iter_mut().enumerate() {
+        for (number, connection) in connections.iter_mut().enumerate() {
             if number % 3 != 2 {
                 // Closed connections are counted at the end.
                 let _ = connection.stream.write(b" ");
@@ -145,7 +145,7 @@ fn hold_slow_connections(
         let read = connection.stream.read(&mut [0]);
         *number % 3 == 2 || read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     };
-    Ok(all
+    Ok(connections
         .into_iter()
         .enumerate()
         .map(|mut numbered| is_open(&mut numbered))

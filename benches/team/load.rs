@@ -49,10 +49,11 @@ pub(crate) fn call_all(
         Ok(times)
     };
     thread::scope(|scope| {
-        let all: Vec<_> = (0..connections).map(|first| scope.spawn(move || ask(first))).collect();
+        let workers: Vec<_> =
+            (0..connections).map(|first| scope.spawn(move || ask(first))).collect();
         let mut times = Vec::new();
-        for one in all {
-            times.extend(one.join().unwrap_or_else(|_| Err("panic".into()))?);
+        for worker in workers {
+            times.extend(worker.join().unwrap_or_else(|_| Err("panic".into()))?);
         }
         Ok(times)
     })

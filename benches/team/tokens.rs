@@ -40,17 +40,17 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
 
 async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
     let authenticator = authenticator(store);
-    let shown = (0..PRESENTED_TOKENS)
+    let presented_tokens = (0..PRESENTED_TOKENS)
         .map(|number| token_number(number * 19))
         .collect::<Result<Vec<_>>>()?;
-    let texts: Vec<String> = shown.iter().map(PresentedToken::reveal).collect();
+    let texts: Vec<String> = presented_tokens.iter().map(PresentedToken::reveal).collect();
     let clock = Instant::now();
     for _ in 0..PRESENTED_TOKENS {
         store.epoch().await?;
     }
     let epoch = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
     let clock = Instant::now();
-    for presented in &shown {
+    for presented in &presented_tokens {
         store.token_owner(&presented.id).await?.ok_or("a token is missing")?;
     }
     let owner = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
@@ -59,13 +59,17 @@ async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
         for token in &texts {
             let token = Some(token.as_str());
             let (address, correlation_id) = ("127.0.0.1", "bench");
-            let shown = Credentials { token, project: None, address, correlation_id };
-            authenticator.authenticate(shown).await.map_err(|denied| format!("{denied:?}"))?;
+            let presented_tokens = Credentials { token, project: None, address, correlation_id };
+            authenticator
+                .authenticate(presented_tokens)
+                .await
+                .map_err(|denied| format!("{denied:?}"))?;
         }
-        let all = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
-        let own_time = all.saturating_sub(read);
+        let per_login = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
+        let own_time = per_login.saturating_sub(read);
         let micros = |time: Duration| time.as_secs_f64() * 1_000_000.0;
-        let mut note = format!("{:.1} us, {:.1} of them in the storage", micros(all), micros(read));
+        let mut note =
+            format!("{:.1} us, {:.1} of them in the storage", micros(per_login), micros(read));
         if storage == STORAGES[0] {
             note = format!("{note}; bar {:.0} us: {}", micros(BAR), verdict(own_time <= BAR));
         }

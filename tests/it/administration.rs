@@ -32,16 +32,18 @@ fn token_create_prints_only_the_token() {
         let folder = scratch.path();
         let with_storage = |command: &str| format!("--storage {storage} {command}");
         run_ok(folder, &with_storage("user add ann --role administrator"));
-        let old = create_token(folder, &with_storage("token create --user ANN --expires 2h"));
-        let new =
-            create_token(folder, &with_storage(&format!("token rotate {} --overlap 1h", old.id)));
-        run_ok(folder, &with_storage(&format!("token revoke {}", new.id)));
+        let old_token = create_token(folder, &with_storage("token create --user ANN --expires 2h"));
+        let new_token = create_token(
+            folder,
+            &with_storage(&format!("token rotate {} --overlap 1h", old_token.id)),
+        );
+        run_ok(folder, &with_storage(&format!("token revoke {}", new_token.id)));
         let mut lists = String::new();
         for command in ["token list", "token list --json", "user list --json", "audit list --json"]
         {
             lists += &run_ok(folder, &with_storage(command));
         }
-        for token in [&old, &new] {
+        for token in [&old_token, &new_token] {
             let secret = token.reveal();
             let secret = secret.split('_').nth(3).unwrap();
             assert!(
@@ -51,7 +53,7 @@ fn token_create_prints_only_the_token() {
         }
         let tokens = &run_json(folder, &with_storage("token list --json"))["tokens"];
         assert_eq!([&tokens[0]["state"], &tokens[1]["state"]], ["active", "revoked"]);
-        assert_eq!(tokens[0]["successor"], new.id.as_str());
+        assert_eq!(tokens[0]["successor"], new_token.id.as_str());
     }
 }
 

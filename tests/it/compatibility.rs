@@ -49,11 +49,11 @@ fn renew_identities(dir: &Path) {
         let start = String::from_utf8_lossy(&start[..length]).into_owned();
         let is_sealed = start.starts_with("{\"format\":\"reqlore ");
         let marker = if is_sealed { "\"file\":\"" } else { "reqlore marks " };
-        let Some(at) = start.find(marker) else { continue };
+        let Some(position) = start.find(marker) else { continue };
         let metadata = file.metadata().unwrap();
         let created = metadata.created().unwrap().duration_since(UNIX_EPOCH).unwrap();
         let identity = format!("{:016x}-{:032x}", metadata.ino(), created.as_nanos());
-        file.write_all_at(identity.as_bytes(), (at + marker.len()) as u64).unwrap();
+        file.write_all_at(identity.as_bytes(), (position + marker.len()) as u64).unwrap();
     }
 }
 
@@ -89,14 +89,17 @@ fn check_answers(root: &Path, storage: &str, expected: &Value) {
 
 /// The fixture's tokens are valid for one year; afterwards the server must report them as expired.
 fn check_tokens(root: &Path, storage: &str, expected: &Value) {
-    let new = run(root, storage, &["token", "create", "--user", "ann"]);
+    let new_token = run(root, storage, &["token", "create", "--user", "ann"]);
     let server = http::Server::start(command(root, storage));
     let call = |token: &str| server.client(token).call("list_epics", json!({}));
-    let old = call(expected["token"].as_str().unwrap());
-    assert!(old.status == 200 || old.body.contains("expired"), "{storage}: {old:?}");
+    let old_answer = call(expected["token"].as_str().unwrap());
+    assert!(
+        old_answer.status == 200 || old_answer.body.contains("expired"),
+        "{storage}: {old_answer:?}"
+    );
     assert_eq!(call(expected["revoked"].as_str().unwrap()).status, 401, "{storage}");
     let epic = json!({ "title": "New", "priority": 1 });
-    let created = server.client(new.trim_end()).data("create_epic", epic);
+    let created = server.client(new_token.trim_end()).data("create_epic", epic);
     assert_eq!(created["reference_id"], "EP-003", "{storage}");
     server.end();
     run(root, storage, &["audit", "verify"]);

@@ -36,7 +36,7 @@ fn write_project(root: &Path) {
     let bodies: [(&str, &[u8]); 6] = [
         ("docs/development/requirements/AGENTS.md", b"\xef\xbb\xbf# A\r\n\r\nno end"),
         ("docs/development/requirements/empty.md", b""),
-        ("docs/development/requirements/latin.md", b"**1.** \xff\xfe is no text\n"),
+        ("docs/development/requirements/latin.md", b"**1.** \xff\xfe is not text\n"),
         (".knowledge/config.yaml", b"docsets:\n  react:\n    version: 18.2\n"),
         (".ixchel/decisions/deep/dec-1d2c8f.md", b"---\nid: dec-1d2c8f\n---\n"),
         (".ixchel/n\u{f6}te \u{1f600}.md", b"\n\n"),

@@ -434,8 +434,8 @@ fn create_epics(mut client: Client, writer: &str, events: &mpsc::Sender<WriteEve
         let call = call(1, "create_epic", Path::new(""), arguments);
         events.send(WriteEvent::Sent { name: name.clone(), title }).unwrap();
         let headers = [("X-Request-Id", name.clone())];
-        let sent = client.send_with(POST, &headers, &call.to_string());
-        let Ok(answer) = sent.and_then(|()| client.receive()) else { return };
+        let result = client.send_with(POST, &headers, &call.to_string());
+        let Ok(answer) = result.and_then(|()| client.receive()) else { return };
         let json = answer.json();
         let reference = json["result"]["structuredContent"]["reference_id"].as_str();
         let reference = reference.unwrap_or_else(|| panic!("{answer:?}")).to_owned();

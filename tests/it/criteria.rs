@@ -61,11 +61,11 @@ fn covered_criteria(specification: &str) -> BTreeSet<String> {
     let mut covered = BTreeSet::new();
     for (path, source) in rust_sources().into_iter().chain(npm_checks()) {
         let lines: Vec<&str> = source.lines().map(str::trim).collect();
-        for (at, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             if let Some(ids) = line.strip_prefix(&format!("// {specification}: ")) {
                 // A test may name criteria of several specifications, one per line.
-                let below = lines[at..].iter().find(|line| !line.starts_with("// "));
-                let is_test = below.is_some_and(|line| is_test(line));
+                let next_code = lines[index..].iter().find(|line| !line.starts_with("// "));
+                let is_test = next_code.is_some_and(|line| is_test(line));
                 assert!(is_test, "{path}: {ids} is not above a test");
                 covered.extend(parse_ids(specification, &path, ids));
             }
@@ -97,13 +97,13 @@ fn is_test(line: &str) -> bool {
 }
 
 /// Parses the criteria of a list such as `S.3.3, R.2; catalogue 26`.
-fn parse_ids(specification: &str, place: &str, ids: &str) -> BTreeSet<String> {
-    let all = criteria(specification);
+fn parse_ids(specification: &str, path: &str, ids: &str) -> BTreeSet<String> {
+    let known_criteria = criteria(specification);
     let words = ids.split([',', ';', ' ']).filter(|word| word.contains('.'));
-    let found: BTreeSet<String> = words.map(|word| word.trim().to_owned()).collect();
-    let unknown: Vec<_> = found.difference(&all).collect();
-    assert!(unknown.is_empty(), "{place}: {unknown:?} are not criteria");
-    found
+    let named: BTreeSet<String> = words.map(|word| word.trim().to_owned()).collect();
+    let unknown: Vec<_> = named.difference(&known_criteria).collect();
+    assert!(unknown.is_empty(), "{path}: {unknown:?} are not criteria");
+    named
 }
 
 /// The text of a specification, if it is available next to the repository.
@@ -138,7 +138,7 @@ fn section_criteria(source: &str) -> BTreeSet<String> {
 
 /// Numbers the list items below each heading from 1.
 fn counted_criteria(source: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+    let mut criteria = BTreeSet::new();
     let (mut requirement, mut count) = ("", 0);
     let (_, document) = source.split_once("# Requirements Document").unwrap();
     for line in document.lines() {
@@ -147,10 +147,10 @@ fn counted_criteria(source: &str) -> BTreeSet<String> {
             count = 0;
         } else if line.starts_with("- ") {
             count += 1;
-            found.insert(format!("{requirement}.{count}"));
+            criteria.insert(format!("{requirement}.{count}"));
         }
     }
-    found
+    criteria
 }
 
 /// The criteria in the first column of the tables.
@@ -162,7 +162,7 @@ fn table_criteria(source: &str) -> BTreeSet<String> {
 
 /// The numbered criteria of a specification: `### Requirement 6`, below it `4. WHEN …`.
 fn numbered_criteria(source: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+    let mut criteria = BTreeSet::new();
     let mut requirement = "";
     for line in source.lines() {
         if let Some(heading) = line.strip_prefix("### Requirement ") {
@@ -170,8 +170,8 @@ fn numbered_criteria(source: &str) -> BTreeSet<String> {
         } else if let Some((number, _)) = line.split_once(". ")
             && number.parse::<u32>().is_ok()
         {
-            found.insert(format!("{requirement}.{number}"));
+            criteria.insert(format!("{requirement}.{number}"));
         }
     }
-    found
+    criteria
 }

@@ -140,8 +140,8 @@ fn without_scores(answer: Result<Value, String>) -> Result<Value, String> {
     Ok(answer)
 }
 
-async fn compare_with_new(old: &Application, root: &Path) -> TestCaseResult {
-    let new = application(root, None);
+async fn compare_with_new(long_running_app: &Application, root: &Path) -> TestCaseResult {
+    let new_app = application(root, None);
     let mut calls = vec![("ixchel_tags", json!({})), ("ixchel_tags", json!({ "untagged": true }))];
     for id in ["dec-0001", "dec-0002", "dec-0003", "p", "a/p", "x", "x.md/p", "nothing"] {
         calls.push(("ixchel_show", json!({ "id": id })));
@@ -151,8 +151,9 @@ async fn compare_with_new(old: &Application, root: &Path) -> TestCaseResult {
         calls.push(("ixchel_search", json!({ "query": query, "limit": 100 })));
     }
     for (tool, arguments) in calls {
-        let long_running = without_scores(call_tool(old, tool, arguments.clone()).await);
-        let fresh = without_scores(call_tool(&new, tool, arguments.clone()).await);
+        let long_running =
+            without_scores(call_tool(long_running_app, tool, arguments.clone()).await);
+        let fresh = without_scores(call_tool(&new_app, tool, arguments.clone()).await);
         prop_assert_eq!(long_running, fresh, "{} {}", tool, arguments);
     }
     Ok(())
@@ -164,14 +165,15 @@ fn play_steps(steps: &[EditStep]) -> TestCaseResult {
     fs::create_dir_all(root.join(".ixchel")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let old = application(&root, Some(cache));
+        let long_running_app = application(&root, Some(cache));
         for step in steps {
             match step {
-                EditStep::Ask => compare_with_new(&old, &root).await?,
+                EditStep::Ask => compare_with_new(&long_running_app, &root).await?,
                 EditStep::Sync => {
                     let sync = |application| call_tool(application, "ixchel_sync", json!({}));
-                    let new = application(&root, None);
-                    let (long_running, fresh) = (sync(&old).await, sync(&new).await);
+                    let new_app = application(&root, None);
+                    let (long_running, fresh) =
+                        (sync(&long_running_app).await, sync(&new_app).await);
                     let scanned = |answer: Result<Value, String>| {
                         answer.map(|answer| (answer["scanned"].clone(), answer["warnings"].clone()))
                     };
@@ -180,7 +182,7 @@ fn play_steps(steps: &[EditStep]) -> TestCaseResult {
                 edit => drop(apply_step(&root, edit)),
             }
         }
-        compare_with_new(&old, &root).await
+        compare_with_new(&long_running_app, &root).await
     })
 }
 

@@ -225,7 +225,7 @@ impl Client {
     }
 
     /// Sends the headers of an MCP client, so that tool errors are returned as results.
-    pub(crate) fn as_mcp_client(self) -> Self {
+    pub(crate) fn into_mcp_client(self) -> Self {
         self.with("Accept", "application/json, text/event-stream")
     }
 
@@ -237,12 +237,13 @@ impl Client {
     pub(crate) fn send_with(
         &mut self,
         line: &str,
-        further: &[(&str, String)],
+        extra_headers: &[(&str, String)],
         body: &str,
     ) -> std::io::Result<()> {
         let mut request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n");
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value));
-        for (name, value) in headers.chain(further.iter().map(|(name, value)| (*name, value))) {
+        for (name, value) in headers.chain(extra_headers.iter().map(|(name, value)| (*name, value)))
+        {
             request.extend([name, ": ", value, "\r\n"]);
         }
         if !body.is_empty() {

@@ -153,7 +153,7 @@ fn check_writes_forbidden(
     let root = team.root();
     for member in restricted {
         let mut json_rpc_client = server.client(&member.token);
-        let mut mcp_client = server.client(&member.token).as_mcp_client();
+        let mut mcp_client = server.client(&member.token).into_mcp_client();
         let (listed, listed_writing) = listed_tools(&mut json_rpc_client);
         json_rpc_client.call(SYNC_TOOL, json!({}));
         assert!(
@@ -204,10 +204,10 @@ fn check_rights(storage: &'static str, is_read_only: bool) {
     assert_eq!(stored_documents(&team), before, "{storage}");
     check_attempts_audited(&team, &restricted, &writing);
     let server = serve();
-    let all: BTreeSet<String> = reading.union(&writing).cloned().collect();
+    let all_tools: BTreeSet<String> = reading.union(&writing).cloned().collect();
     for TeamMember { name, token, writes } in &members {
         let mut client = server.client(token);
-        let allowed = if *writes && !is_read_only { &all } else { &reading };
+        let allowed = if *writes && !is_read_only { &all_tools } else { &reading };
         assert_eq!(listed_tools(&mut client).0, *allowed, "{name}");
         for tool in allowed {
             let answer = client.call(tool, tool_arguments(tool, team.root().to_str().unwrap()));

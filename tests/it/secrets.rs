@@ -157,9 +157,9 @@ fn secrets_are_never_logged_measured_returned_or_stored() {
             let revoked = team.token("ada", "");
             team.run(&format!("token revoke {}", id(&revoked)));
             let rotated = team.token("ada", "--projects shop");
-            let new = team.run(&format!("token rotate {}", id(&rotated)));
+            let successor = team.run(&format!("token rotate {}", id(&rotated)));
             let foreign = Place::new("sqlite").administrator();
-            let tokens = [&*token, &revoked, &rotated, new.trim_end(), &foreign];
+            let tokens = [&*token, &revoked, &rotated, successor.trim_end(), &foreign];
             let secrets = SecretParts::of(&tokens);
             let mut command = team.command();
             command.args(["--log", "trace,rmcp=trace"]).env("REQLORE_LOG_FORMAT", format);

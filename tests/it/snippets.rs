@@ -68,22 +68,22 @@ impl UserMachine {
     }
 
     /// The path and text of the only file that init wrote. `~` replaces the home folder.
-    fn made(&self) -> (String, String) {
+    fn written_file(&self) -> (String, String) {
         let mut files = Vec::new();
         collect_files(self.0.path(), &mut files);
-        let is_own_file = |path: &PathBuf| {
+        let is_program_or_cache = |path: &PathBuf| {
             path.to_string_lossy().contains("/reqlore/") || path.ends_with("bin/reqlore")
         };
-        files.retain(|path| !is_own_file(path));
+        files.retain(|path| !is_program_or_cache(path));
         let [path] = &*files else { panic!("{files:?}") };
         let text = std::fs::read_to_string(path).unwrap();
         let home = self.0.path().to_str().unwrap();
-        let place = path.strip_prefix(home).unwrap();
-        let place = match place.strip_prefix("shop") {
+        let path_from_home = path.strip_prefix(home).unwrap();
+        let path_from_home = match path_from_home.strip_prefix("shop") {
             Ok(inside) => inside.display().to_string(),
-            Err(_) => format!("~/{}", place.display()),
+            Err(_) => format!("~/{}", path_from_home.display()),
         };
-        (place, text.replace(home, HOME))
+        (path_from_home, text.replace(home, HOME))
     }
 }
 
@@ -104,10 +104,10 @@ fn client_example(client: &str, scope: &str, options: &[&str]) -> String {
         let reason = printed.lines().find_map(|line| line.split_once(": ")).unwrap().1.to_owned();
         return format!("\n{reason}.\n");
     }
-    let (place, text) = machine.made();
+    let (path, text) = machine.written_file();
     let owner = if scope == "user" { "User" } else { "Project" };
-    let language = Path::new(&place).extension().unwrap().to_str().unwrap();
-    format!("\n{owner} file `{place}`:\n\n```{language}\n{}\n```\n", text.trim_end())
+    let language = Path::new(&path).extension().unwrap().to_str().unwrap();
+    format!("\n{owner} file `{path}`:\n\n```{language}\n{}\n```\n", text.trim_end())
 }
 
 // Some clients use other folders on other systems.
@@ -139,7 +139,7 @@ fn clients_page_matches_files_written_by_init() {
 fn readme_snippet_matches_files_written_by_init() {
     let machine = UserMachine::new();
     assert!(machine.init(&["--no-agents-md", "--client", "claude-code"]).status.success());
-    let written: serde_json::Value = serde_json::from_str(&machine.made().1).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&machine.written_file().1).unwrap();
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let snippet = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let shown: serde_json::Value = serde_json::from_str(snippet).unwrap();

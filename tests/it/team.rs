@@ -50,15 +50,15 @@ fn team_token_expires_and_rotated_token_after_overlap() {
     for storage in STORAGES {
         let team = Place::new(storage);
         team.user("ann", "user");
-        let [old, retired] = [(); 2].map(|()| team.token("ann", ""));
-        let new = team.run(&format!("token rotate {} --overlap 1h", id(&old)));
+        let [overlapping, retired] = [(); 2].map(|()| team.token("ann", ""));
+        let successor = team.run(&format!("token rotate {} --overlap 1h", id(&overlapping)));
         team.run(&format!("token rotate {}", id(&retired)));
-        let short = team.token("ann", "--expires 2s");
+        let short_lived = team.token("ann", "--expires 2s");
         let server = team.serve();
-        let mut client = server.client(&short);
+        let mut client = server.client(&short_lived);
         assert_eq!(list_status(&mut client), 200, "{storage}");
-        assert_eq!(list_status(&mut server.client(&old)), 200, "{storage}");
-        assert_eq!(list_status(&mut server.client(new.trim_end())), 200, "{storage}");
+        assert_eq!(list_status(&mut server.client(&overlapping)), 200, "{storage}");
+        assert_eq!(list_status(&mut server.client(successor.trim_end())), 200, "{storage}");
         assert_eq!(list_status(&mut server.client(&retired)), 401, "{storage}");
         wait_until("the token ends", || list_status(&mut client) == 401);
         let expired = client.call("list_epics", json!({}));
@@ -79,23 +79,23 @@ fn team_two_servers_on_one_database_answer_alike() {
     for number in 0..40 {
         let (one, other) = (number % 2, 1 - number % 2);
         let title = format!("zebra{number}");
-        let made = clients[one].data("create_epic", epic_arguments(&title));
-        let reference = made["reference_id"].as_str().unwrap();
+        let created = clients[one].data("create_epic", epic_arguments(&title));
+        let reference = created["reference_id"].as_str().unwrap();
         let read = &clients[other].data("get_item", json!({ "reference": reference }))["item"];
-        assert_eq!((&read["title"], &read["version"]), (&made["title"], &made["version"]));
+        assert_eq!((&read["title"], &read["version"]), (&created["title"], &created["version"]));
         let found = clients[other].data("search_global", json!({ "query": title }));
-        let is_found = |found: &Value| found.to_string().contains(&format!("\"{title}\""));
-        assert!(is_found(&found), "{title}: {found}");
+        let has_title = |found: &Value| found.to_string().contains(&format!("\"{title}\""));
+        assert!(has_title(&found), "{title}: {found}");
         let changed = clients[other].data(
             "update_epic",
-            json!({ "epic": reference, "title": "done", "if_version": made["version"] }),
+            json!({ "epic": reference, "title": "done", "if_version": created["version"] }),
         );
-        let stale = json!({ "epic": reference, "title": "x", "if_version": made["version"] });
+        let stale = json!({ "epic": reference, "title": "x", "if_version": created["version"] });
         assert_eq!(clients[one].call("update_epic", stale).code(), Some(-32012));
-        let again = clients[one].data("get_item", json!({ "reference": reference }));
-        assert_eq!(again["item"]["version"], changed["version"]);
-        let gone = clients[one].data("search_global", json!({ "query": title }));
-        assert!(!is_found(&gone), "{title}: {gone}");
+        let current = clients[one].data("get_item", json!({ "reference": reference }));
+        assert_eq!(current["item"]["version"], changed["version"]);
+        let found_later = clients[one].data("search_global", json!({ "query": title }));
+        assert!(!has_title(&found_later), "{title}: {found_later}");
     }
     for other in &mut others {
         assert_eq!(list_status(other), 200);
@@ -161,18 +161,18 @@ fn team_shutdown_answers_accepted_requests() {
         }
         server.signal(Signal::TERM);
         let answers: Vec<_> = clients.iter_mut().map(Client::receive).collect();
-        let made = answers.iter().flatten().filter(|answer| answer.status == 200).count();
+        let accepted = answers.iter().flatten().filter(|answer| answer.status == 200).count();
         for answer in answers.iter().flatten().filter(|answer| answer.status != 200) {
             assert_eq!((answer.status, answer.code()), (503, Some(-32015)), "{answer:?}");
         }
-        let (ended, log) = server.wait();
-        assert!(ended.success(), "{storage}: {ended}: {log}");
+        let (status, log) = server.wait();
+        assert!(status.success(), "{storage}: {status}: {log}");
         let server = team.serve();
         let listed = server.client(&token).data("list_epics", json!({}));
-        assert_eq!(listed["total"], made, "{storage}: {answers:?}");
+        assert_eq!(listed["total"], accepted, "{storage}: {answers:?}");
         server.end();
         let rows = team.rows();
-        let wrote = |row: &&Value| row["action"] == "create_epic" && row["result"] == "ok";
-        assert_eq!(rows.iter().filter(wrote).count(), made, "{storage}");
+        let is_create_row = |row: &&Value| row["action"] == "create_epic" && row["result"] == "ok";
+        assert_eq!(rows.iter().filter(is_create_row).count(), accepted, "{storage}");
     }
 }

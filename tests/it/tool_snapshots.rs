@@ -228,8 +228,8 @@ fn tools_list_stays_within_its_token_budget() {
 // S2: 1.7, 4.2
 #[test]
 fn tools_specification_2_tool_is_listed_word_for_word() {
-    let all = tools();
-    let tool = all.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
+    let tools = tools();
+    let tool = tools.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
     assert_eq!(tool["description"], "Get all requirements linked to a specific user story");
     let expected = json!({
         "type": "string",

@@ -184,9 +184,9 @@ fn step_request(line: &Value) -> Value {
     let Some(tool) = line.get("call") else { return line["send"].clone() };
     let mut arguments = line["with"].clone();
     if tool.as_str().unwrap().starts_with("reqlix_") {
-        let all = arguments.as_object_mut().unwrap();
-        all.entry("project_root").or_insert_with(|| json!("{root}"));
-        all.entry("operation_description").or_insert_with(|| json!("a transcript"));
+        let fields = arguments.as_object_mut().unwrap();
+        fields.entry("project_root").or_insert_with(|| json!("{root}"));
+        fields.entry("operation_description").or_insert_with(|| json!("a transcript"));
     }
     json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -320,8 +320,7 @@ pub(crate) async fn commit_document(store: &dyn DocumentRepository, path: &str, 
         idempotency_key: None,
     };
     let reads = ReadSet::of(vec![id]);
-    let commit =
-        CommitRequest { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), context: context };
+    let commit = CommitRequest { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), context };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }
 

@@ -29,8 +29,8 @@ fn transcripts_over_http_on_sled_match_pipes() {
 }
 
 fn check_all(storage: &'static str) {
-    let found: String = NAMES.iter().map(|name| differences(name, storage)).collect();
-    assert!(found.is_empty(), "{found}");
+    let differences: String = NAMES.iter().map(|name| differences(name, storage)).collect();
+    assert!(differences.is_empty(), "{differences}");
 }
 
 fn differences(name: &str, storage: &'static str) -> String {
@@ -117,7 +117,7 @@ impl HttpPlayer {
 
 /// A client with the headers that the protocol revision of this request requires.
 fn client_for(server: &Server, token: &str, request: &Value) -> Client {
-    let client = server.client(token).as_mcp_client();
+    let client = server.client(token).into_mcp_client();
     let version = &request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
     let Some(version) = version.as_str() else {
         let is_first = request["method"] == "initialize";

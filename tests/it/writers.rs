@@ -12,10 +12,10 @@ use crate::client::{Server, call, project, section_file, set, text};
 fn indices(root: &Path, section: &str) -> BTreeSet<String> {
     let body = section_file(root, section).unwrap();
     let markers = body.lines().filter_map(|line| line.strip_prefix("**")?.split_once(".** "));
-    let all: Vec<String> = markers.map(|(index, _)| index.to_owned()).collect();
-    let different: BTreeSet<String> = all.iter().cloned().collect();
-    assert_eq!(all.len(), different.len(), "an index stands twice");
-    different
+    let indices: Vec<String> = markers.map(|(index, _)| index.to_owned()).collect();
+    let distinct: BTreeSet<String> = indices.iter().cloned().collect();
+    assert_eq!(indices.len(), distinct.len(), "an index is stored twice");
+    distinct
 }
 
 // S1: S.3.3, S.3.5
@@ -69,8 +69,8 @@ fn writers_sections_created_and_deleted_are_listed_correctly() {
                     let arguments = json!({ "section": section, "index": "1", "text": "x" });
                     server.call("reqlix_set_requirements", arguments.clone());
                     if number % 2 == 0 {
-                        let gone = json!({ "section": section, "index": "1" });
-                        server.call("reqlix_delete_requirements", gone);
+                        let arguments = json!({ "section": section, "index": "1" });
+                        server.call("reqlix_delete_requirements", arguments);
                     }
                 }
             });
@@ -121,7 +121,7 @@ fn writers_two_servers_and_an_editor_lose_nothing() {
             assert!(stored.contains(index), "{index} was acknowledged and is lost");
         }
         let body = std::fs::read_to_string(&path).unwrap();
-        assert!(saved > 0 && body.contains(&format!("edit {saved}.")), "the last save is there");
+        assert!(saved > 0 && body.contains(&format!("edit {saved}.")), "the last save is stored");
     });
 }
 
@@ -139,11 +139,11 @@ fn run_editor(path: &Path, done: &AtomicBool) -> usize {
             let edited = merge_lines(&lines, saved);
             std::fs::write(&temp, &edited).unwrap();
             exchange_files(&temp, path);
-            let came_out = std::fs::read_to_string(&temp).unwrap();
-            if came_out == expected {
+            let replaced = std::fs::read_to_string(&temp).unwrap();
+            if replaced == expected {
                 break;
             }
-            lines.extend(came_out.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
+            lines.extend(replaced.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
             expected = edited;
         }
     }
@@ -160,7 +160,7 @@ fn merge_lines(lines: &BTreeSet<String>, saved: usize) -> String {
 }
 
 fn exchange_files(temp: &Path, path: &Path) {
-    let here = rustix::fs::CWD;
+    let folder = rustix::fs::CWD;
     let flags = rustix::fs::RenameFlags::EXCHANGE;
-    rustix::fs::renameat_with(here, temp, here, path, flags).unwrap();
+    rustix::fs::renameat_with(folder, temp, folder, path, flags).unwrap();
 }

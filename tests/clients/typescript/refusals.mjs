@@ -28,6 +28,6 @@ async function readerWrites(contender, server) {
 }
 
 export const CHECKS = [
-  ['a token that does not count is refused, in words', wrongToken],
-  ['a reader sees no tool that writes, and can call none', readerWrites],
+  ['an invalid token is refused with a message', wrongToken],
+  ['a reader sees no writing tool and cannot call one', readerWrites],
 ];

@@ -56,10 +56,14 @@ fn fill_placeholders(value: &mut Value, arguments: &Value) {
             }
         }
         Value::Array(values) => {
-            values.iter_mut().for_each(|value| fill_placeholders(value, arguments))
+            for value in values {
+                fill_placeholders(value, arguments);
+            }
         }
         Value::Object(values) => {
-            values.values_mut().for_each(|value| fill_placeholders(value, arguments))
+            for value in values.values_mut() {
+                fill_placeholders(value, arguments);
+            }
         }
         _ => {}
     }
