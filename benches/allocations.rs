@@ -1,7 +1,7 @@
-//! Allocations of one call of a docset tool in the application (S3 REQ-9.5), on the memory store.
+//! Allocations per docset tool call in the application on the memory store (S3 REQ-9.5).
 //!
 //! `cargo bench --bench allocations` prints a table and fails above the bar. The counts include the
-//! store and the boxes of the ports, but not the building of the call.
+//! store and the boxed futures of the ports, but not the construction of the call.
 
 #![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
 #![expect(clippy::print_stdout, reason = "its table is what it is for")]
@@ -26,7 +26,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 use serde_json::{Value, json};
 
-/// The maximum of allocations for one call.
+/// Maximum allocations per call.
 const BAR: u64 = 30;
 const SIZES: [usize; 3] = [1, 100, 1_000];
 
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             worst = worst.max(count);
         }
     }
-    println!("at most {worst}, and {BAR} are allowed");
+    println!("maximum {worst}; bar {BAR}");
     if worst <= BAR { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -75,7 +75,7 @@ fn call(tool: &str, arguments: &Value) -> ToolCall {
     }
 }
 
-/// An application with this many docsets.
+/// An application with `count` docsets.
 async fn application(size: usize) -> Application {
     let mut text = "docsets:\n".to_owned();
     for number in 0..size {

@@ -1,13 +1,13 @@
-//! Latency of the backlog's tools: the real command over a real pipe, on real files.
+//! Latency of the backlog tools: the real program over a pipe, on real files.
 //!
 //! `cargo bench -p reqlore --profile dist --bench backlog -- [--storages] [--folder DIR]`; the
-//! profile is the one that is shipped. With `--storages` 100,000 requirements are measured in each
-//! storage, and nothing else. Writes are durable, so DIR decides their cost; the same bytes are
-//! written durably by the bench, and the difference is ours.
+//! profile is that of releases. `--storages` measures only 100,000 requirements in each storage.
+//! Writes are durable, so DIR decides their cost. The bench writes the same bytes durably and
+//! reports the difference.
 //!
-//! Each row is the quietest of three rounds. Missed bars are printed; only wrong results fail.
+//! Each row is the quietest of three rounds. Only wrong results fail; missed bars are printed.
 
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "the bench prints a table")]
 
 #[path = "harness/mod.rs"]
 #[expect(dead_code, reason = "other benches use the rest")]
@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::sleep;
 
-use harness::client::{Client, copy};
-use harness::language::Language;
+use harness::client::{Client, measure_copy};
+use harness::language::SyntheticLanguage;
 use harness::report::{Row, header};
-use harness::{Arguments, Result, SETTLED, micros};
+use harness::{Arguments, Result, TIMESTAMP_SETTLE_TIME, micros};
 use items::Size;
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> Result<()> {
     let folder = arguments.folder()?;
-    let language = Language::new();
+    let language = SyntheticLanguage::new();
     println!("\n{}", header());
     if arguments.has("--storages") {
         return measure_storages(folder.path(), &language, Size { requirements: 100_000 });
@@ -55,11 +55,11 @@ fn measure(arguments: &Arguments) -> Result<()> {
     Ok(client.end()?)
 }
 
-/// The same backlog in each storage: copying it there, and reading it from there.
-fn measure_storages(folder: &Path, language: &Language, size: Size) -> Result<()> {
+/// Copies one backlog into each storage and reads it there.
+fn measure_storages(folder: &Path, language: &SyntheticLanguage, size: Size) -> Result<()> {
     let (project, cache) = project(folder, language, size)?;
     for (from, to) in [("fs", "sqlite"), ("sqlite", "sled")] {
-        println!("{}", copy(&project, from, to)?);
+        println!("{}", measure_copy(&project, from, to)?);
     }
     for storage in ["fs", "sqlite", "sled"] {
         println!("\nin {storage}");
@@ -72,17 +72,17 @@ fn measure_storages(folder: &Path, language: &Language, size: Size) -> Result<()
     Ok(())
 }
 
-/// A project with a backlog of this size, settled, and a cache folder of its own.
-fn project(folder: &Path, language: &Language, size: Size) -> Result<(PathBuf, PathBuf)> {
+/// Creates a project with a backlog of this size. Returns its folder and its cache folder.
+fn project(folder: &Path, language: &SyntheticLanguage, size: Size) -> Result<(PathBuf, PathBuf)> {
     println!("\n{} items: {} requirements, ten to a story", size.items(), size.requirements);
     let (project, cache) = (folder.join("project"), folder.join("cache"));
     fs::create_dir_all(&project)?;
-    items::write(&project, language, size)?;
-    sleep(SETTLED);
+    items::write_backlog(&project, language, size)?;
+    sleep(TIMESTAMP_SETTLE_TIME);
     Ok((project, cache))
 }
 
-/// A server on this storage that ranks by words and the built-in table.
+/// Starts a server on this storage that ranks with words and the built-in embedding table.
 fn start(project: &Path, cache: &Path, storage: &str) -> io::Result<Client> {
     let variables = [
         ("REQLORE_CACHE", cache.as_os_str()),
@@ -94,5 +94,5 @@ fn start(project: &Path, cache: &Path, storage: &str) -> io::Result<Client> {
 
 fn memory(client: &Client) -> Result<Row> {
     let note = format!("{:.1} MiB", client.mebibytes()?);
-    Ok(Row::new("resident memory after all of that").note(note))
+    Ok(Row::new("resident memory at the end").note(note))
 }

@@ -1,15 +1,13 @@
-//! Latency of docsets, the knowledge graph and search: the real command over a real pipe, on real
-//! files.
+//! Latency of docsets, the knowledge graph and search: the real program over a pipe, on real files.
 //!
 //! `cargo bench -p reqlore --profile dist --bench knowledge -- [--large] [--storages]
-//! [--folder DIR]`; the profile is the one that is shipped. With `--storages` 100,000 entities are
-//! measured in each storage, and nothing else. With `--large` also 100,000 entities are measured,
-//! and 10,000 with a sentence model, which takes a quarter of an hour. A sentence model is measured
-//! if `REQLORE_TEST_MODEL` names a folder with the files of all-minilm-l6-v2.
+//! [--folder DIR]`; the profile is that of releases. `--storages` measures only 100,000 entities in
+//! each storage. `--large` adds 100,000 entities, and 10,000 with a sentence model, which takes a
+//! quarter of an hour. Sentence models need `REQLORE_TEST_MODEL`, a folder with all-minilm-l6-v2.
 //!
-//! Each row is the quietest of three rounds. Missed bars are printed; only wrong results fail.
+//! Each row is the quietest of three rounds. Only wrong results fail; missed bars are printed.
 
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "the bench prints a table")]
 
 #[path = "knowledge/commits.rs"]
 mod commits;
@@ -34,32 +32,32 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use harness::client::{Client, program};
-use harness::language::Language;
+use harness::client::{Client, server_program};
+use harness::language::SyntheticLanguage;
 use harness::report::{Row, header, verdict};
-use harness::{Arguments, Result, SETTLED};
+use harness::{Arguments, Result, TIMESTAMP_SETTLE_TIME};
 
-/// The size that the bars are for.
+/// Number of entities for which the bars are defined.
 const BAR_SIZE: usize = 10_000;
-/// After this time without changes the index is saved.
-const SAVED: Duration = Duration::from_secs(4);
-/// The maximum size of the program in bytes.
+/// The server saves the index after this time without changes.
+const INDEX_SAVE_DELAY: Duration = Duration::from_secs(4);
+/// Maximum size of the program in bytes.
 const SIZE_BAR: u64 = 45_000_000;
 
-/// The folder of all projects, and the texts in them.
-struct Place {
+/// The folder of all projects, their language and the queries.
+struct BenchProjects {
     folder: tempfile::TempDir,
-    language: Language,
+    language: SyntheticLanguage,
     queries: Vec<String>,
 }
 
-impl Place {
-    /// A project of this many entities, settled, and a cache folder of its own.
+impl BenchProjects {
+    /// Creates a project with `size` entities. Returns its folder and its cache folder.
     fn project(&self, name: &str, count: usize) -> io::Result<(PathBuf, PathBuf)> {
         let project = self.folder.path().join(name);
         fs::create_dir_all(&project)?;
-        tree::write(&project, &self.language, count)?;
-        std::thread::sleep(SETTLED);
+        tree::write_entities(&project, &self.language, count)?;
+        std::thread::sleep(TIMESTAMP_SETTLE_TIME);
         Ok((project, self.folder.path().join(format!("{name}-cache"))))
     }
 }
@@ -70,34 +68,34 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> Result<()> {
     let is_large = arguments.has("--large");
-    let language = Language::new();
+    let language = SyntheticLanguage::new();
     let queries = language.queries(300);
-    let place = Place { folder: arguments.folder()?, language, queries };
+    let projects = BenchProjects { folder: arguments.folder()?, language, queries };
     println!("\n{}", header());
     if arguments.has("--storages") {
-        commits::measure(place.folder.path())?;
-        return storages::measure(&place, 100_000);
+        commits::measure(projects.folder.path())?;
+        return storages::measure(&projects, 100_000);
     }
-    let bytes = fs::metadata(program())?.len();
+    let bytes = fs::metadata(server_program())?.len();
     let note = format!("{bytes} bytes; bar {SIZE_BAR}: {}", verdict(bytes <= SIZE_BAR));
     println!("{}", Row::new("program").note(note));
-    docsets::measure(place.folder.path())?;
+    docsets::measure(projects.folder.path())?;
     let sizes: &[usize] =
         if is_large { &[100, 1_000, 10_000, 100_000] } else { &[100, 1_000, 10_000] };
     for size in sizes {
-        graph::measure(&place, *size)?;
+        graph::measure(&projects, *size)?;
     }
-    meaning::measure(&place, if is_large { &[1_000, 10_000] } else { &[1_000] })
+    meaning::measure(&projects, if is_large { &[1_000, 10_000] } else { &[1_000] })
 }
 
-/// A server that ranks by words and this model, and the time until it answered.
+/// Starts a server that ranks with words and this model. Returns the time to its first answer.
 fn start(project: &Path, cache: &Path, model: &str) -> io::Result<(Client, Duration)> {
     let variables =
         [("REQLORE_CACHE", cache.as_os_str()), ("REQLORE_SEARCH_MODEL", OsStr::new(model))];
     Client::start(project, &variables)
 }
 
-/// Bars are for one size; the other sizes show the growth.
+/// Adds the bar if it is defined for this size. Other sizes show the growth.
 fn with_bar(row: Row, size: usize, bar: Duration) -> Row {
     if size == BAR_SIZE { row.bar(bar) } else { row }
 }

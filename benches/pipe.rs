@@ -1,11 +1,11 @@
-//! Latency of the section tools: the real command over a real pipe, on real files.
+//! Latency of the section tools: the real program over a pipe, on real files.
 //!
-//! `cargo bench --profile dist --bench pipe [-- --folder DIR]`; the profile is the one that is
-//! shipped. Writes are durable, so DIR (by default the folder for temporary files) decides their
-//! cost. The same bytes are therefore written durably by the bench, and the difference is ours. DIR
-//! must be able to hold a project, so it can't be below `/dev`.
+//! `cargo bench --profile dist --bench pipe [-- --folder DIR]`; the profile is that of
+//! releases. Writes are durable, so DIR (default: the temporary folder) decides their cost. The
+//! bench writes the same bytes durably and reports the difference. DIR must be a valid project
+//! folder, so not below `/dev`.
 
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "the bench prints a table")]
 
 #[path = "harness/mod.rs"]
 #[expect(dead_code, reason = "other benches use the rest")]
@@ -23,13 +23,12 @@ use serde_json::json;
 
 use harness::client::Client;
 use harness::report::{Row, Times, header};
-use harness::{Arguments, Result, durable_write, micros, millis, requirement, section};
+use harness::{Arguments, Result, durable_write, micros, millis, requirement_text, section_text};
 
 const GET: &str = "reqlix_get_requirements";
 const SET: &str = "reqlix_set_requirements";
-/// The folder of a project's sections.
 const REQUIREMENTS: &str = "docs/development/requirements";
-/// The maximum of memory when idle.
+/// Maximum memory of an idle server.
 const MEMORY_BAR_MIB: f64 = 10.0;
 
 fn main() -> ExitCode {
@@ -58,7 +57,7 @@ fn starts(project: &Path) -> Result<()> {
         times.push(elapsed);
         client.end()?;
     }
-    let times = Times::of(times);
+    let times = Times::from_unsorted(times);
     println!("{}", Row::new("start, to the first answer").times(&times).bar(millis(5)));
     memory.sort_unstable_by(f64::total_cmp);
     let median = memory[memory.len() / 2];
@@ -71,7 +70,7 @@ fn gets(project: &Path) -> Result<()> {
     let sizes = [(10, micros(100), 3_000), (1_000, micros(300), 1_000), (10_000, millis(4), 300)];
     for (size, bar, calls) in sizes {
         let key = format!("s{size}");
-        fs::write(file(project, &key), section(size))?;
+        fs::write(file(project, &key), section_text(size))?;
         let arguments = json!({ "section": key });
         let mut get = || -> Result<Duration> {
             let (elapsed, content) = client.call(GET, &arguments)?;
@@ -80,13 +79,13 @@ fn gets(project: &Path) -> Result<()> {
         };
         (0..20).try_for_each(|_| get().map(|_| ()))?;
         let times = (0..300).map(|_| get()).collect::<Result<Vec<Duration>>>()?;
-        // The clock of processor time is coarse, so it is read around more calls.
+        // Processor time is coarse, so measure it over more calls.
         let before = client.processor_time()?;
         for _ in 0..calls {
             client.call(GET, &arguments)?;
         }
         let processor = client.processor_time()?.saturating_sub(before) / calls;
-        let times = Times::of(times);
+        let times = Times::from_unsorted(times);
         let row = Row::new(format!("get, {size} requirements")).times(&times).rate(&times);
         println!("{}", row.processor(processor).bar(bar));
     }
@@ -95,12 +94,12 @@ fn gets(project: &Path) -> Result<()> {
 
 fn sets(project: &Path) -> Result<()> {
     let (key, size, middle) = ("large", 10_000, 5_000);
-    fs::write(file(project, key), section(size))?;
+    fs::write(file(project, key), section_text(size))?;
     let (mut client, _) = Client::start(project, &[])?;
     let (mut sets, mut writes) = (Vec::new(), Vec::new());
     let mut text = String::new();
     for round in 0..55 {
-        text = format!("In round {round} {}", requirement(middle));
+        text = format!("In round {round} {}", requirement_text(middle));
         let arguments = json!({ "section": key, "index": middle.to_string(), "text": text });
         let (set, _) = client.call(SET, &arguments)?;
         let bytes = fs::read(file(project, key))?;
@@ -112,14 +111,14 @@ fn sets(project: &Path) -> Result<()> {
         }
     }
     client.end()?;
-    let (sets, writes) = (Times::of(sets), Times::of(writes));
+    let (sets, writes) = (Times::from_unsorted(sets), Times::from_unsorted(writes));
     println!("{}", Row::new("set in 10,000 requirements").times(&sets).rate(&sets));
-    println!("{}", Row::new("  a bare durable write of the same bytes").times(&writes));
+    println!("{}", Row::new("  bare durable write of the same bytes").times(&writes));
     println!("{}", Row::new("  difference").difference(&sets, &writes).bar(millis(10)));
     check_section(project, key, size, (middle, &text))
 }
 
-/// Every requirement must be there once with its text; one has another text than at first.
+/// Checks that each requirement is stored once with its text; `changed` has the new text.
 fn check_section(
     project: &Path,
     key: &str,
@@ -128,16 +127,16 @@ fn check_section(
 ) -> Result<()> {
     let source = fs::read_to_string(file(project, key))?;
     let parsed = Section::of(&source);
-    let mut seen = HashSet::new();
-    for found in parsed.requirements() {
-        let number: usize = found.index.parse()?;
-        if !(1..=count).contains(&number) || !seen.insert(number) {
-            return Err(format!("{key}: {number} is there twice or was never set").into());
+    let mut numbers = HashSet::new();
+    for stored in parsed.requirements() {
+        let number: usize = stored.index.parse()?;
+        if !(1..=count).contains(&number) || !numbers.insert(number) {
+            return Err(format!("{key}: {number} is stored twice or was never set").into());
         }
-        let text = if number == changed { new_text.to_owned() } else { requirement(number) };
-        expect_eq(key, &parsed.text(found), &text)?;
+        let text = if number == changed { new_text.to_owned() } else { requirement_text(number) };
+        expect_eq(key, &parsed.text(stored), &text)?;
     }
-    expect_eq(key, &seen.len(), &count)
+    expect_eq(key, &numbers.len(), &count)
 }
 
 fn expect_eq<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Result<()> {

@@ -1,8 +1,7 @@
-//! Pure work on a section: parsing it, setting and deleting in its middle, and wrapping the longest
-//! text.
+//! In-memory operations on a section: parse, set and delete in the middle, wrap the longest text.
 //!
-//! `cargo bench --bench sections`. The latency of calls is in `pipe.rs`. A set parses its outcome
-//! again, so it costs at least two parses.
+//! `cargo bench --bench sections`. The latency of calls is in `pipe.rs`. A set parses its
+//! result again, so it costs at least two parses.
 
 #![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
 
@@ -17,7 +16,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use reqlore_domain::sections::requirement_index::Index;
 use reqlore_domain::sections::{MAX_TEXT, Section, text};
 
-use harness::section;
+use harness::section_text;
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
@@ -35,7 +34,7 @@ fn main() {
 fn by_size(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sections");
     for size in SIZES {
-        let source = section(size);
+        let source = section_text(size);
         let parsed = Section::of(&source);
         assert_eq!(parsed.requirements().len(), size);
         let middle = index((size / 2).to_string());
@@ -60,7 +59,7 @@ fn wrapping(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wrap");
     let empty = Section::of("");
     let first = index("1".to_owned());
-    // Links and fences that never close make it look ahead the furthest.
+    // Unclosed links and fences require the longest look-ahead.
     for (name, unit) in [("words", "requirement "), ("links", "[x]( "), ("fences", "~~~a\n")] {
         let text: String = unit.chars().cycle().take(MAX_TEXT).collect();
         group.throughput(Throughput::Bytes(text.len() as u64));

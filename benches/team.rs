@@ -1,13 +1,13 @@
-//! Cost of the HTTP server for a team: the real command with tokens, limits and the audit.
+//! Cost of the HTTP server for a team: the real program with tokens, limits and audit log.
 //!
 //! `cargo bench -p reqlore --profile dist --bench team -- [--million] [--only PART] [--folder
-//! DIR]`; the profile is the one that is shipped. PART is one of cost, rate, abuse, tokens and
-//! million. This program is the client, and it starts itself again as the baselines.
+//! DIR]`; the profile is that of releases. PART is one of cost, rate, abuse, tokens and million.
+//! This program is the client and starts itself again as the baselines.
 //!
-//! The client shares the machine with the server, so rates are those of both together. Missed bars
-//! are printed; only wrong results fail.
+//! Client and server share the machine, so rates include both. The bench fails only on wrong
+//! results, not on missed bars.
 
-#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "the bench prints a table")]
 
 #[path = "team/abuse.rs"]
 mod abuse;
@@ -32,14 +32,14 @@ mod tokens;
 use std::path::Path;
 use std::process::ExitCode;
 
-use harness::language::Language;
+use harness::language::SyntheticLanguage;
 use harness::report::header;
 use harness::{Arguments, Result};
 use items::Size;
 use server::Project;
 
 const SIZE: Size = Size { requirements: 10_000 };
-/// The bars are for the first one.
+/// Bars apply to the first storage.
 const STORAGES: [&str; 3] = ["sqlite", "fs", "sled"];
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     println!("\n{} items: {} requirements, ten to a story", SIZE.items(), SIZE.requirements);
-    let project = Project::make(folder.path(), &Language::new(), SIZE)?;
+    let project = Project::create(folder.path(), &SyntheticLanguage::new(), SIZE)?;
     if is_wanted("cost") {
         STORAGES.iter().try_for_each(|storage| cost::measure(&project, storage))?;
     }

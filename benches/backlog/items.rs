@@ -1,4 +1,4 @@
-//! Backlogs of any size, always the same, written as the tools write them.
+//! Reproducible backlogs of any size, in the format that the tools write.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use reqlore_domain::document::{BACKLOG, DocumentKind, folder_of};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::harness::Result;
-use crate::harness::language::{Language, Random};
+use crate::harness::language::{Random, SyntheticLanguage};
 
-/// Requirements of a story.
+/// Requirements per story.
 pub(crate) const REQUIREMENTS: usize = 10;
-/// Stories of an epic.
+/// Stories per epic.
 pub(crate) const STORIES: usize = 100;
-/// The time of the first item in seconds; each following one is a second younger.
-const BEGIN: i64 = 1_760_000_000;
+/// Timestamp before the first item in seconds. Each item is one second newer than the previous one.
+const FIRST_TIMESTAMP: i64 = 1_760_000_000;
 
-/// The number of requirements, from which the others follow.
+/// Size of a backlog. The number of requirements determines the other numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) requirements: usize,
@@ -37,17 +37,20 @@ impl Size {
     }
 }
 
-/// The reference of the item with this number, of which the first is 1.
+/// The reference of an item. Numbers start at 1.
 pub(crate) fn reference(kind: ItemKind, number: usize) -> Result<Reference> {
     Ok(Reference { kind, number: number.try_into()? })
 }
 
-/// The folder of a kind.
 pub(crate) fn folder(project: &Path, kind: ItemKind) -> PathBuf {
     project.join(BACKLOG).join(folder_of(DocumentKind::Item(kind)))
 }
 
-pub(crate) fn write(project: &Path, language: &Language, size: Size) -> Result<()> {
+pub(crate) fn write_backlog(
+    project: &Path,
+    language: &SyntheticLanguage,
+    size: Size,
+) -> Result<()> {
     write_kind(project, language, ItemKind::Epic, size.epics(), None)?;
     let parent = Some((ItemKind::Epic, STORIES));
     write_kind(project, language, ItemKind::UserStory, size.stories(), parent)?;
@@ -55,10 +58,11 @@ pub(crate) fn write(project: &Path, language: &Language, size: Size) -> Result<(
     write_kind(project, language, ItemKind::Requirement, size.requirements, parent)
 }
 
-/// `parent` is the kind of all parents, and how many children each of them has.
+/// Writes all items of a kind. `parent` is the kind of the parents and the number of their
+/// children.
 fn write_kind(
     project: &Path,
-    language: &Language,
+    language: &SyntheticLanguage,
     kind: ItemKind,
     count: usize,
     parent: Option<(ItemKind, usize)>,
@@ -66,20 +70,20 @@ fn write_kind(
     let folder = folder(project, kind);
     fs::create_dir_all(&folder)?;
     for number in 1..=count {
-        let parent = parent.map(|(kind, children)| linked(kind, number.div_ceil(children)));
-        let text = item(language, kind, number, parent.transpose()?.as_ref())?;
-        let name = reference(kind, number)?.document(&mark(kind, number)).name;
+        let parent = parent.map(|(kind, children)| link_target(kind, number.div_ceil(children)));
+        let text = item_text(language, kind, number, parent.transpose()?.as_ref())?;
+        let name = reference(kind, number)?.document(&uid_suffix(kind, number)).name;
         fs::write(folder.join(format!("{name}.md")), text)?;
     }
     Ok(())
 }
 
-fn linked(kind: ItemKind, number: usize) -> Result<LinkTarget> {
-    Ok(LinkTarget { reference: reference(kind, number)?, mark: Some(mark(kind, number)) })
+fn link_target(kind: ItemKind, number: usize) -> Result<LinkTarget> {
+    Ok(LinkTarget { reference: reference(kind, number)?, mark: Some(uid_suffix(kind, number)) })
 }
 
-fn item(
-    language: &Language,
+fn item_text(
+    language: &SyntheticLanguage,
     kind: ItemKind,
     number: usize,
     parent: Option<&LinkTarget>,
@@ -92,10 +96,10 @@ fn item(
         format!("- **{word}** {}", language.words(random, words))
     };
     let description = ["WHEN", "THEN", "AND"].map(|word| sentence(word, &mut random)).join("\n");
-    let at = Timestamp::new(BEGIN + i64::try_from(number)?, 0);
-    let new = NewItem {
+    let created_at = Timestamp::new(FIRST_TIMESTAMP + i64::try_from(number)?, 0);
+    let item = NewItem {
         kind,
-        uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", mark(kind, number)),
+        uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number)),
         title: Some(&title),
         description: &description,
         status: None,
@@ -105,12 +109,12 @@ fn item(
         assignee: None,
         tags: &[],
         creator: "bench",
-        at,
+        at: created_at,
     };
-    Ok(new.text()?)
+    Ok(item.text()?)
 }
 
-/// The end of a uid, unique within a kind.
-fn mark(kind: ItemKind, number: usize) -> String {
+/// The last characters of a uid, unique within a kind.
+fn uid_suffix(kind: ItemKind, number: usize) -> String {
     format!("{:06x}", (number * 4 + kind as usize).wrapping_mul(0x9E_3779) % (1 << 24))
 }

@@ -1,5 +1,4 @@
-//! Reading a large backlog: a story's requirements, an epic with everything below it, search, and
-//! the first answer of a server.
+//! Reads of a large backlog: requirements of a story, hierarchy of an epic, search, first answer.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +8,8 @@ use reqlore_domain::backlog::ItemKind;
 use serde_json::{Value, json};
 
 use crate::harness::client::Client;
-use crate::harness::language::Language;
-use crate::harness::report::{Row, calls, quietest, wrong};
+use crate::harness::language::SyntheticLanguage;
+use crate::harness::report::{Row, measure_calls, quietest, wrong_answer};
 use crate::harness::{Result, millis};
 use crate::items::{REQUIREMENTS, STORIES, Size, reference};
 use crate::start;
@@ -19,7 +18,7 @@ const CALLS: usize = 300;
 const PAGES: usize = 30;
 const STARTS: usize = 5;
 
-/// The requirements of stories from all over the backlog.
+/// Reads the requirements of stories across the whole backlog.
 pub(crate) fn stories(client: &mut Client, size: Size, bar: Duration) -> Result<()> {
     let story = |number: usize| {
         let number = number * 31 % size.stories() + 1;
@@ -27,14 +26,14 @@ pub(crate) fn stories(client: &mut Client, size: Size, bar: Duration) -> Result<
         Ok(json!({ "user_story": story }))
     };
     let stories = (0..CALLS).map(story).collect::<Result<Vec<Value>>>()?;
-    let is_whole = |content: &Value| {
+    let is_complete = |content: &Value| {
         content["requirements"].as_array().is_some_and(|all| all.len() == REQUIREMENTS)
     };
     let tool = "get_user_story_requirements";
     // The first call loads the metadata.
-    calls(tool, client, tool, &stories[..1], is_whole)?;
-    let what = format!("{tool}, {REQUIREMENTS} of them");
-    println!("{}", calls(what, client, tool, &stories, is_whole)?.bar(bar));
+    measure_calls(tool, client, tool, &stories[..1], is_complete)?;
+    let label = format!("{tool}, {REQUIREMENTS} results");
+    println!("{}", measure_calls(label, client, tool, &stories, is_complete)?.bar(bar));
     Ok(())
 }
 
@@ -47,13 +46,16 @@ pub(crate) fn hierarchies(client: &mut Client, size: Size) -> Result<()> {
     let counts = json!({
         "user_stories": STORIES, "requirements": STORIES * REQUIREMENTS, "acceptance_criteria": 0
     });
-    let is_whole = |content: &Value| content["counts"] == counts;
-    let what = format!("epic_hierarchy, {} items", STORIES * (REQUIREMENTS + 1) + 1);
-    println!("{}", calls(what, client, "epic_hierarchy", &epics, is_whole)?.bar(millis(3)));
+    let is_complete = |content: &Value| content["counts"] == counts;
+    let label = format!("epic_hierarchy, {} items", STORIES * (REQUIREMENTS + 1) + 1);
+    println!(
+        "{}",
+        measure_calls(label, client, "epic_hierarchy", &epics, is_complete)?.bar(millis(3))
+    );
     Ok(())
 }
 
-pub(crate) fn searches(client: &mut Client, language: &Language) -> Result<()> {
+pub(crate) fn searches(client: &mut Client, language: &SyntheticLanguage) -> Result<()> {
     let queries = language.queries(CALLS);
     let tool = "search_global";
     // The first search builds the index.
@@ -62,13 +64,13 @@ pub(crate) fn searches(client: &mut Client, language: &Language) -> Result<()> {
     for limit in [10, 50] {
         let query = |query: &String| json!({ "query": query, "limit": limit });
         let queries: Vec<Value> = queries.iter().map(query).collect();
-        let what = format!("{tool}, {limit} results");
-        println!("{}", calls(what, client, tool, &queries, is_found)?.bar(millis(3)));
+        let label = format!("{tool}, {limit} results");
+        println!("{}", measure_calls(label, client, tool, &queries, is_found)?.bar(millis(3)));
     }
     Ok(())
 }
 
-/// The time from the start of a server to its first answer, with and without cached metadata.
+/// Measures the time from start to first answer, with and without cached metadata.
 pub(crate) fn starts(project: &Path, cache: &Path, size: Size) -> Result<()> {
     let cold = || {
         fs::create_dir_all(cache)?;
@@ -79,7 +81,7 @@ pub(crate) fn starts(project: &Path, cache: &Path, size: Size) -> Result<()> {
     println!("{}", Row::new("start to the first answer, no cache").times(&times).bar(millis(600)));
     let warm = || first_answer(project, cache, size);
     let times = quietest(|| (0..STARTS).map(|_| warm()).collect())?;
-    let row = Row::new("start to the first answer, heads in a cache");
+    let row = Row::new("start to the first answer, with cache");
     println!("{}", row.times(&times).bar(millis(200)));
     Ok(())
 }
@@ -92,7 +94,7 @@ fn first_answer(project: &Path, cache: &Path, size: Size) -> Result<Duration> {
     let (_, content) = client.call("get_user_story_requirements", &arguments)?;
     let elapsed = clock.elapsed();
     if content["requirements"].as_array().map(Vec::len) != Some(REQUIREMENTS) {
-        return wrong("the first answer", &content);
+        return wrong_answer("the first answer", &content);
     }
     client.end()?;
     Ok(elapsed)

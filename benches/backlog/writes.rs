@@ -1,4 +1,4 @@
-//! Creating requirements in a large backlog, and the cost of the same durable write by itself.
+//! Creation of requirements in a large backlog, compared with a bare durable write.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use reqlore_domain::backlog::ItemKind;
 use serde_json::json;
 
 use crate::harness::client::Client;
-use crate::harness::report::{ROUNDS, Row, Times, wrong};
+use crate::harness::report::{ROUNDS, Row, Times, wrong_answer};
 use crate::harness::{Result, durable_write, millis};
 use crate::items::{Size, folder, reference};
 
@@ -33,7 +33,7 @@ pub(crate) fn measure(client: &mut Client, project: &Path, size: Size) -> Result
             let (elapsed, content) = client.call("create_requirement", &arguments)?;
             let expected = reference(ItemKind::Requirement, next)?;
             if content["reference_id"] != expected.to_string() {
-                return wrong("create_requirement", &content);
+                return wrong_answer("create_requirement", &content);
             }
             creates.push(elapsed);
             texts.push((format!(".bare-{next}"), content.to_string()));
@@ -41,7 +41,7 @@ pub(crate) fn measure(client: &mut Client, project: &Path, size: Size) -> Result
         // The server ignores hidden files without the extension of an item.
         let write = |(name, text): &(String, String)| durable_write(&folder, name, text.as_bytes());
         let writes = texts.iter().map(write).collect::<io::Result<Vec<Duration>>>()?;
-        let round = (Times::of(creates), Times::of(writes));
+        let round = (Times::from_unsorted(creates), Times::from_unsorted(writes));
         if best.as_ref().is_none_or(|(creates, _)| round.0.p50() < creates.p50()) {
             best = Some(round);
         }
@@ -51,7 +51,7 @@ pub(crate) fn measure(client: &mut Client, project: &Path, size: Size) -> Result
     let (creates, writes) = best.ok_or("no round")?;
     let row = Row::new("create_requirement").times(&creates).rate(&creates);
     println!("{}", row.processor(processor).bar(millis(2)));
-    println!("{}", Row::new("  a bare durable write there").times(&writes));
+    println!("{}", Row::new("  bare durable write in the same folder").times(&writes));
     println!("{}", Row::new("  difference").difference(&creates, &writes));
     for number in size.requirements + 1..=next {
         fs::remove_file(folder.join(format!(".bare-{number}")))?;

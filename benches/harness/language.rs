@@ -1,7 +1,6 @@
-//! A made-up language, always the same: some words are frequent and most are rare, as in any
-//! language.
+//! A reproducible synthetic language with the word frequencies of a natural one.
 
-/// The number of words.
+/// Number of words.
 const VOCABULARY: usize = 8_000;
 const SYLLABLES: [&str; 40] = [
     "ba", "ber", "ca", "con", "da", "de", "di", "do", "en", "er", "fa", "ga", "gen", "ha", "in",
@@ -25,30 +24,30 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`, which is not zero.
+    /// A number below `end`. `end` must not be zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 }
 
-/// Words by frequency: the n-th is n times rarer than the first (Zipf).
-pub(crate) struct Language {
+/// Words by frequency: the n-th word is n times rarer than the first (Zipf's law).
+pub(crate) struct SyntheticLanguage {
     words: Vec<String>,
-    /// The sums of all weights up to each word.
+    /// Cumulative weights.
     sums: Vec<u64>,
 }
 
-impl Language {
+impl SyntheticLanguage {
     pub(crate) fn new() -> Self {
         let mut random = Random::new(1);
         let mut words: Vec<String> = Vec::with_capacity(VOCABULARY);
-        let mut known = std::collections::HashSet::new();
+        let mut unique = std::collections::HashSet::new();
         while words.len() < VOCABULARY {
             // Frequent words are short.
             let length = words.len().to_string().len() / 2 + random.below(3);
             let word: String =
                 (0..=length).map(|_| SYLLABLES[random.below(SYLLABLES.len())]).collect();
-            if known.insert(word.clone()) {
+            if unique.insert(word.clone()) {
                 words.push(word);
             }
         }
@@ -61,10 +60,10 @@ impl Language {
     }
 
     fn word(&self, random: &mut Random) -> &str {
-        let all = self.sums.last().copied().unwrap_or(1);
-        let at = random.next() % all;
-        let place = self.sums.partition_point(|sum| *sum <= at);
-        self.words.get(place).map_or("", String::as_str)
+        let total = self.sums.last().copied().unwrap_or(1);
+        let weight = random.next() % total;
+        let index = self.sums.partition_point(|sum| *sum <= weight);
+        self.words.get(index).map_or("", String::as_str)
     }
 
     pub(crate) fn words(&self, random: &mut Random, count: usize) -> String {
@@ -72,7 +71,7 @@ impl Language {
         words.join(" ")
     }
 
-    /// Different queries of two to six words, which are as frequent as in texts.
+    /// Distinct queries of two to six words with the frequencies of the texts.
     pub(crate) fn queries(&self, count: usize) -> Vec<String> {
         let mut random = Random::new(2);
         let mut query = || {

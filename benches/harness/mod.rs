@@ -1,4 +1,4 @@
-//! Shared by the benches: command line, client, made-up texts, statistics and report.
+//! Shared code of the benches: command line, client, synthetic texts, statistics and report.
 
 pub(crate) mod client;
 pub(crate) mod language;
@@ -18,10 +18,10 @@ use tempfile::TempDir;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A file of this age has times that differ from those of its next state.
-pub(crate) const SETTLED: Duration = Duration::from_millis(2_100);
+/// After this time a file's next change gets a different timestamp on any file system.
+pub(crate) const TIMESTAMP_SETTLE_TIME: Duration = Duration::from_millis(2_100);
 
-/// Runs a bench. Missed bars are printed; only wrong results fail, because machines differ.
+/// Runs a bench. Fails only on wrong results; missed bars are printed, because machines differ.
 pub(crate) fn run(bench: fn(&Arguments) -> Result<()>) -> ExitCode {
     let Err(error) = bench(&Arguments(std::env::args().collect())) else {
         return ExitCode::SUCCESS;
@@ -30,7 +30,7 @@ pub(crate) fn run(bench: fn(&Arguments) -> Result<()>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The command line.
+/// Arguments of the command line.
 pub(crate) struct Arguments(Vec<String>);
 
 impl Arguments {
@@ -42,7 +42,7 @@ impl Arguments {
         self.0.iter().skip_while(|argument| *argument != flag).nth(1).map(String::as_str)
     }
 
-    /// A temporary folder, in the folder that `--folder` names.
+    /// A temporary folder inside the value of `--folder`, or in the system's temporary folder.
     pub(crate) fn folder(&self) -> io::Result<TempDir> {
         match self.value("--folder") {
             Some(folder) => tempfile::tempdir_in(Path::new(folder).canonicalize()?),
@@ -51,7 +51,7 @@ impl Arguments {
     }
 }
 
-/// The time of a bare durable write: a new file, synced and renamed, and its folder synced.
+/// Writes a file durably (sync, rename, sync of the folder) and returns the time.
 pub(crate) fn durable_write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<Duration> {
     let clock = Instant::now();
     let temporary = folder.join(format!("{name}.tmp"));
@@ -63,16 +63,16 @@ pub(crate) fn durable_write(folder: &Path, name: &str, bytes: &[u8]) -> io::Resu
     Ok(clock.elapsed())
 }
 
-/// A section of this many requirements with about 100 bytes each.
-pub(crate) fn section(size: usize) -> String {
+/// A section with `size` requirements of about 100 bytes each.
+pub(crate) fn section_text(size: usize) -> String {
     let mut source = "# Generated\n".to_owned();
     for number in 1..=size {
-        let _ = write!(source, "\n**{number}.** {}\n", requirement(number));
+        let _ = write!(source, "\n**{number}.** {}\n", requirement_text(number));
     }
     source
 }
 
-pub(crate) fn requirement(number: usize) -> String {
+pub(crate) fn requirement_text(number: usize) -> String {
     format!(
         "In case {number} the server must answer every request of a known user within half a \
          second."

@@ -1,4 +1,4 @@
-//! Stores and applications without a process between.
+//! Stores and applications in the process of the bench.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(crate) fn open_store(folder: &Path, storage: &str) -> Result<Arc<dyn Store>>
     })
 }
 
-/// An application on these documents at this time, without an audit.
+/// An application on these documents with a fixed clock and without an audit log.
 pub(crate) fn application(
     now: Timestamp,
     documents: Arc<dyn DocumentRepository>,
@@ -60,7 +60,7 @@ pub(crate) fn application(
     })
 }
 
-/// The context of a write at a port.
+/// Context of a write directly at a port.
 pub(crate) fn write_context(at: Timestamp) -> WriteContext {
     WriteContext {
         caller: Arc::new(Caller::local("bench", Access::Write)),

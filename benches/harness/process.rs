@@ -3,19 +3,19 @@
 use std::io;
 use std::time::Duration;
 
-/// Linux counts processor time in hundredths of a second on every machine.
+/// Unit of processor time in `/proc` on Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The processor time of all threads, also of those that ended.
+/// Processor time of all threads, including ended ones.
 pub(crate) fn processor_time(process: u32) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name in parentheses may hold blanks; utime and stime are fields 14 and 15 of all.
+    // The name in parentheses may contain blanks. utime and stime are fields 14 and 15.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields = after_name.split_whitespace().skip(11).take(2);
     Ok(TICK * fields.filter_map(|field| field.parse::<u32>().ok()).sum::<u32>())
 }
 
-/// `VmRSS`, the resident memory, or `VmHWM`, its maximum since the start; in MiB.
+/// Memory in MiB: `VmRSS` is the resident memory, `VmHWM` its peak.
 pub(crate) fn mebibytes(process: u32, which: &str) -> io::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let mut lines = status.lines().filter_map(|line| line.split_once(':'));

@@ -1,4 +1,4 @@
-//! Durable commits with many callers in flight, at the port, in each storage.
+//! Durable commits of many concurrent callers at the port of each database storage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,22 +16,23 @@ use crate::harness::report::{Row, Times, per_second};
 
 const IN_FLIGHT: usize = 64;
 const COMMITS: usize = 100;
-/// The minimum of commits per second.
+/// Minimum commits per second.
 const BAR: f64 = 2_000.0;
 
 pub(crate) fn measure(folder: &Path) -> Result<()> {
     println!("\n{IN_FLIGHT} callers commit at once, each {COMMITS} times");
     for storage in ["sqlite", "sled"] {
-        println!("{}", in_flight(storage, &open_store(&folder.join("commits"), storage)?)?);
+        println!("{}", measure_storage(storage, &open_store(&folder.join("commits"), storage)?)?);
     }
     Ok(())
 }
 
-fn in_flight(name: &str, store: &Arc<dyn Store>) -> Result<Row> {
+fn measure_storage(name: &str, store: &Arc<dyn Store>) -> Result<Row> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let clock = Instant::now();
     let times: Result<Vec<Duration>> = runtime.block_on(async {
-        let callers = (0..IN_FLIGHT).map(|caller| tokio::spawn(write(Arc::clone(store), caller)));
+        let callers =
+            (0..IN_FLIGHT).map(|caller| tokio::spawn(commit_repeatedly(Arc::clone(store), caller)));
         let callers: Vec<_> = callers.collect();
         let mut times = Vec::new();
         for caller in callers {
@@ -39,12 +40,12 @@ fn in_flight(name: &str, store: &Arc<dyn Store>) -> Result<Row> {
         }
         Ok(times)
     });
-    let times = Times::of(times?);
+    let times = Times::from_unsorted(times?);
     let rate = per_second(IN_FLIGHT * COMMITS, clock.elapsed());
     Ok(Row::new(name).times(&times).at_least(BAR, rate))
 }
 
-async fn write(store: Arc<dyn Store>, caller: usize) -> Result<Vec<Duration>> {
+async fn commit_repeatedly(store: Arc<dyn Store>, caller: usize) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     for number in 0..COMMITS {
         let id = DocumentId::section(format!("caller-{caller}"));

@@ -1,4 +1,4 @@
-//! Docsets: five of them, in turn.
+//! Docset tools on five docsets in turn.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::report::calls;
+use crate::harness::report::measure_calls;
 use crate::harness::{Result, micros};
 use crate::start;
 
@@ -20,25 +20,28 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
     for docset in 0..COUNT {
         fs::create_dir_all(project.join(format!(".knowledge/docs/library-{docset}-1.{docset}")))?;
     }
-    configure(&project)?;
+    write_config(&project)?;
     let (mut client, _) = start(&project, &folder.join("docsets-cache"), "static")?;
 
     let lists = vec![json!({}); CALLS];
     let is_list = |content: &Value| content["docsets"].as_array().map(Vec::len) == Some(COUNT);
     // The first calls read the configuration.
-    calls(LIST, &mut client, LIST, &lists[..50], is_list)?;
-    let what = "list_docsets, 5 docsets (bar on p99)";
-    println!("{}", calls(what, &mut client, LIST, &lists, is_list)?.bar_p99(micros(300)));
+    measure_calls(LIST, &mut client, LIST, &lists[..50], is_list)?;
+    let label = "list_docsets, 5 docsets (bar on p99)";
+    println!("{}", measure_calls(label, &mut client, LIST, &lists, is_list)?.bar_p99(micros(300)));
 
-    let searches: Vec<Value> = (0..CALLS).map(search).collect();
+    let searches: Vec<Value> = (0..CALLS).map(search_arguments).collect();
     let exists = |content: &Value| content["exists"] == true;
-    let what = "search_docs, 5 docsets (bar on p99)";
-    println!("{}", calls(what, &mut client, SEARCH, &searches, exists)?.bar_p99(micros(500)));
+    let label = "search_docs, 5 docsets (bar on p99)";
+    println!(
+        "{}",
+        measure_calls(label, &mut client, SEARCH, &searches, exists)?.bar_p99(micros(500))
+    );
 
     Ok(client.end()?)
 }
 
-fn search(number: usize) -> Value {
+fn search_arguments(number: usize) -> Value {
     let docset = format!("library-{}", number % COUNT);
     json!({
         "docset": docset,
@@ -47,7 +50,7 @@ fn search(number: usize) -> Value {
     })
 }
 
-fn configure(project: &Path) -> Result<()> {
+fn write_config(project: &Path) -> Result<()> {
     let mut text = "docsets:\n".to_owned();
     for docset in 0..COUNT {
         write!(

@@ -1,4 +1,4 @@
-//! The same project in each storage: copying it there, starting on it, reading, and its memory.
+//! One project in each storage: copy, start, reads and memory.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::graph::{SEARCH, entity_reads};
-use crate::harness::client::{Client, copy};
-use crate::harness::report::{Row, quietest, wrong};
+use crate::harness::client::{Client, measure_copy};
+use crate::harness::report::{Row, quietest, wrong_answer};
 use crate::harness::{Result, micros, millis};
-use crate::{Place, SAVED, tree};
+use crate::{BenchProjects, INDEX_SAVE_DELAY, tree};
 
 const STARTS: usize = 5;
-/// The maximum memory of a server in MiB.
+/// Maximum memory of a server in MiB.
 const MEMORY_BAR: f64 = 300.0;
 
-/// A storage as `--storage` names it, and its bar for the first answer.
+/// A value of `--storage` and the bar for the first answer.
 struct Storage {
     name: &'static str,
     start: Option<Duration>,
@@ -30,24 +30,24 @@ const STORAGES: [Storage; 3] = [
     Storage { name: "sled", start: Some(millis(150)) },
 ];
 
-pub(crate) fn measure(place: &Place, size: usize) -> Result<()> {
-    let (project, cache) = place.project("storages", size)?;
-    println!("\n{size} entities, moved");
+pub(crate) fn measure(projects: &BenchProjects, size: usize) -> Result<()> {
+    let (project, cache) = projects.project("storages", size)?;
+    println!("\n{size} entities, copied");
     let back = project.join("back");
     fs::create_dir(&back)?;
     let back = format!("fs:{}", back.display());
     for (from, to) in [("fs", "sqlite"), ("sqlite", "sled"), ("sled", back.as_str())] {
-        println!("{}", copy(&project, from, to)?.bar(Duration::from_secs(30)));
+        println!("{}", measure_copy(&project, from, to)?.bar(Duration::from_secs(30)));
     }
     for storage in STORAGES {
         println!("\n{size} entities in {}", storage.name);
-        serve(place, &project, &cache, &storage, size)?;
+        measure_storage(projects, &project, &cache, &storage, size)?;
     }
     Ok(fs::remove_dir_all(&project)?)
 }
 
-fn serve(
-    place: &Place,
+fn measure_storage(
+    projects: &BenchProjects,
     project: &Path,
     cache: &Path,
     storage: &Storage,
@@ -62,9 +62,9 @@ fn serve(
     let start = || Client::start(project, &variables);
     // The first server fills the caches.
     let (mut client, _) = start()?;
-    let query = json!({ "query": place.queries[0] });
+    let query = json!({ "query": projects.queries[0] });
     client.call(SEARCH, &query)?;
-    sleep(SAVED);
+    sleep(INDEX_SAVE_DELAY);
     client.end()?;
 
     let first = |tool: &str, arguments: &Value, key: &str| -> Result<Duration> {
@@ -73,12 +73,12 @@ fn serve(
         let (_, content) = client.call(tool, arguments)?;
         let elapsed = clock.elapsed();
         if content[key].is_null() {
-            return wrong(tool, &content);
+            return wrong_answer(tool, &content);
         }
         client.end()?;
         Ok(elapsed)
     };
-    let show = json!({ "id": tree::id(size / 2) });
+    let show = json!({ "id": tree::entity_id(size / 2) });
     let times = quietest(|| (0..STARTS).map(|_| first("ixchel_show", &show, "raw")).collect())?;
     let row = Row::new("start to the first answer (show)").times(&times);
     println!("{}", if let Some(bar) = storage.start { row.bar(bar) } else { row });
@@ -96,6 +96,6 @@ fn serve(
     Ok(client.end()?)
 }
 
-fn memory(what: &str, client: &Client) -> Result<Row> {
-    Ok(Row::new(what).at_most(MEMORY_BAR, client.mebibytes()?, "MiB"))
+fn memory(label: &str, client: &Client) -> Result<Row> {
+    Ok(Row::new(label).at_most(MEMORY_BAR, client.mebibytes()?, "MiB"))
 }

@@ -1,5 +1,4 @@
-//! Baselines on a runtime like the server's: an axum handler that reads the body and returns stored
-//! bytes, and rmcp's stateless service with a tool that returns a constant.
+//! Baselines: an axum handler that returns stored bytes, and rmcp's service with a constant tool.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -20,15 +19,15 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{RoleServer, ServerHandler};
 
 use crate::harness::Result;
-use crate::server::Question;
+use crate::server::RecordedCall;
 
-/// The flag that makes this program the bare handler.
+/// Flag that runs this program as the bare handler.
 pub(crate) const FLAG: &str = "--bare";
 
-/// The flag that makes this program rmcp's service.
+/// Flag that runs this program as rmcp's service.
 pub(crate) const RMCP_FLAG: &str = "--bare-rmcp";
 
-/// Answers with these in turn until the process is killed.
+/// Returns the stored answers in turn until the process is killed.
 pub(crate) fn serve(answers: &Path) -> Result<()> {
     let answers: Vec<String> = serde_json::from_slice(&std::fs::read(answers)?)?;
     let answers: Arc<[Bytes]> = answers.into_iter().map(Bytes::from).collect();
@@ -41,7 +40,7 @@ pub(crate) fn serve(answers: &Path) -> Result<()> {
     listen(Router::new().route("/api/v1/mcp", post(answer)))
 }
 
-/// Answers every call with the first result, through rmcp.
+/// Returns the first stored result for every call, through rmcp.
 pub(crate) fn serve_rmcp(answers: &Path) -> Result<()> {
     let answers: Vec<String> = serde_json::from_slice(&std::fs::read(answers)?)?;
     let answer = answers.first().ok_or("no answer")?;
@@ -80,7 +79,7 @@ fn listen(router: Router) -> Result<()> {
     })
 }
 
-/// A baseline in a process of its own, until this is dropped.
+/// A baseline in its own process. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Baseline {
     process: Child,
@@ -88,7 +87,7 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    pub(crate) fn start(flag: &str, questions: &[Question]) -> Result<Self> {
+    pub(crate) fn start(flag: &str, questions: &[RecordedCall]) -> Result<Self> {
         let file = tempfile::NamedTempFile::new()?;
         let texts = questions.iter().map(|question| String::from_utf8_lossy(&question.answer));
         serde_json::to_writer(file.as_file(), &texts.collect::<Vec<_>>())?;

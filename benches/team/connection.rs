@@ -1,5 +1,4 @@
-//! A connection of a minimal client: it sends prepared bytes and reads only the status and the
-//! length of an answer.
+//! A minimal HTTP connection that sends prepared bytes and parses only status and length.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -7,14 +6,14 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// A server that is silent for this long is broken.
+/// Maximum time without bytes from the server.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn request(address: SocketAddr, token: &str, body: &str) -> Vec<u8> {
     format!("{}{body}", head(address, token, body.len())).into_bytes()
 }
 
-/// The headers of a request with a body of this many bytes.
+/// The request line and headers for a body of `length` bytes.
 pub(crate) fn head(address: SocketAddr, token: &str, length: usize) -> String {
     format!(
         "POST /api/v1/mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
@@ -26,7 +25,7 @@ pub(crate) fn head(address: SocketAddr, token: &str, length: usize) -> String {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    /// The bytes of one answer so far.
+    /// The received bytes of the current answer.
     buffer: Vec<u8>,
     filled: usize,
 }
@@ -42,10 +41,10 @@ impl Connection {
         Self::over(TcpStream::connect(address)?)
     }
 
-    /// Connects from this address of the loopback network.
+    /// Connects from this loopback address.
     pub(crate) fn open_from(from: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(address) = address else {
-            return Err(io::Error::other("no address of version 4"));
+            return Err(io::Error::other("not an IPv4 address"));
         };
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
         bind(&socket, &SocketAddrV4::new(from, 0))?;
@@ -72,7 +71,7 @@ impl Connection {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             self.filled += read;
-            if let Some((status, begin, end)) = frame(&self.buffer[..self.filled])?
+            if let Some((status, begin, end)) = parse_frame(&self.buffer[..self.filled])?
                 && end <= self.filled
             {
                 return Ok(Answer { status, body: &self.buffer[begin..end] });
@@ -81,8 +80,8 @@ impl Connection {
     }
 }
 
-/// The status and the range of the body, after all headers arrived.
-fn frame(bytes: &[u8]) -> io::Result<Option<(u16, usize, usize)>> {
+/// The status and the range of the body; `None` until all headers have arrived.
+fn parse_frame(bytes: &[u8]) -> io::Result<Option<(u16, usize, usize)>> {
     let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") else { return Ok(None) };
     let wrong = || io::Error::other("an answer without a status or a length");
     let head = str::from_utf8(&bytes[..end]).map_err(|_| wrong())?;

@@ -1,4 +1,4 @@
-//! The real server on a large backlog, and a token for it.
+//! The real server on a large backlog, with a token for it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,29 +13,28 @@ use serde_json::{Value, json};
 
 use crate::SIZE;
 use crate::connection::{Connection, request};
-use crate::harness::client::program;
-use crate::harness::language::Language;
+use crate::harness::client::server_program;
+use crate::harness::language::SyntheticLanguage;
 use crate::harness::process::{mebibytes, processor_time};
-use crate::harness::{Result, SETTLED};
+use crate::harness::{Result, TIMESTAMP_SETTLE_TIME};
 use crate::items::{self, REQUIREMENTS, Size, reference};
 
-/// The number of different questions of a tool.
-const QUESTIONS: usize = 300;
-/// No client has to wait.
-const OFF: &str = "requests_per_second = 0\nfailed_logins_per_minute = 0\n\
+/// Number of different calls of a tool.
+const RECORDED_CALLS: usize = 300;
+/// Limits that no bench reaches.
+const NO_LIMITS: &str = "requests_per_second = 0\nfailed_logins_per_minute = 0\n\
                    look_ups_per_second = 0\nconnections_per_address = 1000\n\
                    in_flight_per_token = 64\n";
-/// The defaults, except that the measured client needs not wait.
-const ON: &str = "requests_per_second = 0\n";
+/// Default limits without the request rate, which would slow down the measured client.
+const DEFAULT_LIMITS: &str = "requests_per_second = 0\n";
 
-/// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limits {
     Off,
     On,
 }
 
-/// One backlog in every storage.
+/// A project with the same backlog in every storage.
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
@@ -43,31 +42,31 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    pub(crate) fn make(folder: &Path, language: &Language, size: Size) -> Result<Self> {
-        let made = Self { root: folder.join("team"), cache: folder.join("cache") };
-        fs::create_dir_all(&made.root)?;
-        items::write(&made.root, language, size)?;
-        let docsets = made.root.join(".knowledge");
+    pub(crate) fn create(folder: &Path, language: &SyntheticLanguage, size: Size) -> Result<Self> {
+        let project = Self { root: folder.join("team"), cache: folder.join("cache") };
+        fs::create_dir_all(&project.root)?;
+        items::write_backlog(&project.root, language, size)?;
+        let docsets = project.root.join(".knowledge");
         fs::create_dir_all(&docsets)?;
         fs::write(docsets.join("config.yaml"), "docsets:\n  react:\n    version: \"18.2\"\n")?;
-        sleep(SETTLED);
+        sleep(TIMESTAMP_SETTLE_TIME);
         for to in ["sqlite", "sled"] {
-            made.run("fs", &["copy", "--from", "fs", "--to", to])?;
+            project.run("fs", &["copy", "--from", "fs", "--to", to])?;
         }
         for storage in crate::STORAGES {
-            made.run(storage, &["user", "add", "bench", "--role", "administrator"])?;
+            project.run(storage, &["user", "add", "bench", "--role", "administrator"])?;
         }
-        Ok(made)
+        Ok(project)
     }
 
-    /// A new token.
+    /// Creates a token.
     pub(crate) fn token(&self, storage: &str) -> Result<String> {
         Ok(self.run(storage, &["token", "create", "--user", "bench"])?.trim().to_owned())
     }
 
     pub(crate) fn start(&self, storage: &str, limits: Limits) -> Result<Server> {
         let token = self.token(storage)?;
-        let limits = if limits == Limits::Off { OFF } else { ON };
+        let limits = if limits == Limits::Off { NO_LIMITS } else { DEFAULT_LIMITS };
         let settings = self.root.join("reqlore.toml");
         fs::write(&settings, format!("[http.limits]\n{limits}"))?;
         let mut command = self.command(storage);
@@ -84,7 +83,7 @@ impl Project {
             let _ = process.kill();
             return Err(log.into());
         };
-        // A full pipe would block the server.
+        // Drain the pipe, because a full one would block the server.
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
         Ok(Server { process, address, token })
     }
@@ -98,7 +97,7 @@ impl Project {
     }
 
     fn command(&self, storage: &str) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(server_program());
         command
             .env_clear()
             .env("REQLORE_CACHE", &self.cache)
@@ -110,7 +109,7 @@ impl Project {
     }
 }
 
-/// A server that runs until this is dropped.
+/// A running server. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Child,
@@ -118,34 +117,35 @@ pub(crate) struct Server {
     pub(crate) token: String,
 }
 
-/// A request and its answer.
+/// A request and its expected answer.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct RecordedCall {
     pub(crate) request: Vec<u8>,
     pub(crate) answer: Vec<u8>,
 }
 
 impl Server {
-    /// Requests of this method or tool with their answers; each is made once here.
-    pub(crate) fn questions(&self, what: &str) -> Result<Vec<Question>> {
-        let count = if ["tools/list", "list_docsets"].contains(&what) { 1 } else { QUESTIONS };
+    /// Calls this method or tool with different arguments and records the answers.
+    pub(crate) fn record_calls(&self, target: &str) -> Result<Vec<RecordedCall>> {
+        let count =
+            if ["tools/list", "list_docsets"].contains(&target) { 1 } else { RECORDED_CALLS };
         let mut connection = Connection::open(self.address)?;
         let mut ask = |number| {
-            let request = request(self.address, &self.token, &body(what, number)?.to_string());
+            let request = request(self.address, &self.token, &body(target, number)?.to_string());
             let answer = connection.ask(&request)?;
             let answer = (answer.status, answer.body.to_vec());
             let json: Value = serde_json::from_slice(&answer.1)?;
             let content = &json["result"]["structuredContent"];
-            let is_right = match what {
+            let is_right = match target {
                 "get_item" => content["item"].is_object(),
                 "tools/list" => json["result"]["tools"].is_array(),
                 "list_docsets" => content.is_object(),
                 _ => content["requirements"].as_array().is_some_and(|a| a.len() == REQUIREMENTS),
             };
             if answer.0 != 200 || !is_right {
-                return Err(format!("{what} was answered with {} {json}", answer.0).into());
+                return Err(format!("{target} was answered with {} {json}", answer.0).into());
             }
-            Ok(Question { request, answer: answer.1 })
+            Ok(RecordedCall { request, answer: answer.1 })
         };
         (0..count).map(&mut ask).collect()
     }
@@ -170,13 +170,13 @@ impl Drop for Server {
     }
 }
 
-/// The body of a plain JSON-RPC request.
-fn body(what: &str, number: usize) -> Result<Value> {
+/// The body of a JSON-RPC request.
+fn body(target: &str, number: usize) -> Result<Value> {
     let stories = SIZE.stories();
-    let (kind, argument, number) = match what {
-        "tools/list" => return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": what })),
+    let (kind, argument, number) = match target {
+        "tools/list" => return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": target })),
         "list_docsets" => {
-            let params = json!({ "name": what, "arguments": {} });
+            let params = json!({ "name": target, "arguments": {} });
             let method = "tools/call";
             return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
         }
@@ -184,6 +184,6 @@ fn body(what: &str, number: usize) -> Result<Value> {
         _ => (ItemKind::UserStory, "user_story", number * 31 % stories + 1),
     };
     let arguments = json!({ argument: reference(kind, number)?.to_string() });
-    let params = json!({ "name": what, "arguments": arguments });
+    let params = json!({ "name": target, "arguments": arguments });
     Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
 }

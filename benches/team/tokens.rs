@@ -1,4 +1,4 @@
-//! The cost of authenticating one of very many tokens, without the read from the storage.
+//! Cost of authentication with many stored tokens, without the read from the storage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::harness::ports::{application, open_store, write_context};
 use crate::harness::report::{Row, verdict};
 
 const TOKENS: usize = 100_000;
-/// Tokens that are presented in turn.
-const SHOWN: usize = 5_000;
-/// Tokens that one commit writes.
+/// Number of tokens presented in turn.
+const PRESENTED_TOKENS: usize = 5_000;
+/// Number of tokens per commit.
 const BATCH: usize = 5_000;
 const NOW: Timestamp = Timestamp(1_760_000_000_000_000_000);
 const BAR: Duration = Duration::from_micros(10);
 
 pub(crate) fn measure(folder: &Path) -> Result<()> {
     println!("\nauthenticating one of {TOKENS} tokens, without the read from the storage");
-    // As the server's; only this thread works, so that the time is that of one login.
+    // The server's kind of runtime. Only this thread works, so the time is that of one login.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     for storage in STORAGES {
         let folder = folder.join("tokens").join(storage);
         std::fs::create_dir_all(&folder)?;
         let store = open_store(&folder, storage)?;
-        runtime.block_on(put(&*store))?;
+        runtime.block_on(write_tokens(&*store))?;
         runtime.block_on(measure_on(&store, storage))?;
     }
     Ok(())
@@ -40,30 +40,36 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
 
 async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
     let authenticator = authenticator(store);
-    let shown = (0..SHOWN).map(|number| presented(number * 19)).collect::<Result<Vec<_>>>()?;
-    let texts: Vec<String> = shown.iter().map(PresentedToken::reveal).collect();
+    let presented_tokens = (0..PRESENTED_TOKENS)
+        .map(|number| token_number(number * 19))
+        .collect::<Result<Vec<_>>>()?;
+    let texts: Vec<String> = presented_tokens.iter().map(PresentedToken::reveal).collect();
     let clock = Instant::now();
-    for _ in 0..SHOWN {
+    for _ in 0..PRESENTED_TOKENS {
         store.epoch().await?;
     }
-    let epoch = clock.elapsed() / u32::try_from(SHOWN)?;
+    let epoch = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
     let clock = Instant::now();
-    for presented in &shown {
-        store.token_owner(&presented.id).await?.ok_or("a token is not there")?;
+    for presented in &presented_tokens {
+        store.token_owner(&presented.id).await?.ok_or("a token is missing")?;
     }
-    let owner = clock.elapsed() / u32::try_from(SHOWN)?;
-    for (what, read) in [("not seen before", epoch + owner), ("seen before", epoch)] {
+    let owner = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
+    for (what, read) in [("not cached", epoch + owner), ("cached", epoch)] {
         let clock = Instant::now();
         for token in &texts {
             let token = Some(token.as_str());
             let (address, correlation_id) = ("127.0.0.1", "bench");
-            let shown = Credentials { token, project: None, address, correlation_id };
-            authenticator.authenticate(shown).await.map_err(|denied| format!("{denied:?}"))?;
+            let presented_tokens = Credentials { token, project: None, address, correlation_id };
+            authenticator
+                .authenticate(presented_tokens)
+                .await
+                .map_err(|denied| format!("{denied:?}"))?;
         }
-        let all = clock.elapsed() / u32::try_from(SHOWN)?;
-        let own_time = all.saturating_sub(read);
+        let per_login = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
+        let own_time = per_login.saturating_sub(read);
         let micros = |time: Duration| time.as_secs_f64() * 1_000_000.0;
-        let mut note = format!("{:.1} us, {:.1} of them the storage's", micros(all), micros(read));
+        let mut note =
+            format!("{:.1} us, {:.1} of them in the storage", micros(per_login), micros(read));
         if storage == STORAGES[0] {
             note = format!("{note}; bar {:.0} us: {}", micros(BAR), verdict(own_time <= BAR));
         }
@@ -77,12 +83,12 @@ fn authenticator(store: &Arc<dyn Store>) -> TokenAuthenticator {
     application.authenticator(Arc::clone(store) as _, Access::Write)
 }
 
-async fn put(store: &dyn Store) -> Result<()> {
+async fn write_tokens(store: &dyn Store) -> Result<()> {
     let name = UserName::parse("bench")?;
     let user = User { name, role: Role::User, created_at: NOW, disabled_at: None };
     let mut changes = vec![IdentityChange::User(user.clone())];
     for number in 0..TOKENS {
-        let presented = presented(number)?;
+        let presented = token_number(number)?;
         changes.push(IdentityChange::Token(Token {
             id: presented.id.clone(),
             user: user.name.clone(),
@@ -109,7 +115,7 @@ async fn put(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-fn presented(number: usize) -> Result<PresentedToken> {
+fn token_number(number: usize) -> Result<PresentedToken> {
     let id = format!("bench{number:07}");
     Ok(PresentedToken::new(&id, &format!("{number:032}")).ok_or("no token")?)
 }

@@ -1,6 +1,7 @@
-//! A dump that was damaged or made up: it is refused, or everything in it can be dumped again and
-//! is the same. Behind a first byte `r` come records, and the right header and end are put around
-//! them; behind any other one comes a whole file.
+//! A damaged or forged dump is refused, or its records survive another dump unchanged.
+//!
+//! Input: with a first byte `r`, records, to which the target adds a valid header and end. Otherwise a
+//! complete file.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_dump::Dump;
 use sha2::{Digest, Sha256};
@@ -17,44 +18,44 @@ const HEADER: &[u8] = b"{\"format\":\"reqlore-dump\",\"version\":1,\"reqlore\":\
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
-    let file = if *first == b'r' { around(rest) } else { rest.to_vec() };
+    let file = if *first == b'r' { with_header_and_end(rest) } else { rest.to_vec() };
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(check(&file, folder.path()));
+    runtime.block_on(check_dump(&file, folder.path()));
 });
 
-async fn check(file: &[u8], folder: &Path) {
-    let (given, again) = (folder.join("given"), folder.join("again"));
-    std::fs::write(&given, file).unwrap();
-    match read(&Dump::new(given)).await {
+async fn check_dump(file: &[u8], folder: &Path) {
+    let (input, copy) = (folder.join("input"), folder.join("copy"));
+    std::fs::write(&input, file).unwrap();
+    match read_records(&Dump::new(input)).await {
         Err(StoreError::Unreadable { reason, .. }) => {
             assert!(reason.starts_with("line ") && reason.ends_with("nothing was changed"));
         }
         Err(error) => assert!(matches!(error, StoreError::Refused { .. }), "{error}"),
         Ok(records) => {
-            let again = Dump::new(again);
-            let mut sink = again.fill().await.unwrap();
+            let copy = Dump::new(copy);
+            let mut sink = copy.fill().await.unwrap();
             sink.put(records.clone()).await.unwrap();
             sink.finish().await.unwrap();
-            assert_eq!(read(&again).await.unwrap(), records);
+            assert_eq!(read_records(&copy).await.unwrap(), records);
         }
     }
 }
 
-async fn read(dump: &Dump) -> StoreResult<Vec<Record>> {
+async fn read_records(dump: &Dump) -> StoreResult<Vec<ArchiveRecord>> {
     let mut source = dump.read().await?;
-    let mut all = Vec::new();
+    let mut read = Vec::new();
     loop {
-        let records = source.next().await.expect("what was found sound comes out");
+        let records = source.next().await.expect("a validated dump is readable");
         if records.is_empty() {
-            assert_eq!(source.total(), Some(all.len()));
-            return Ok(all);
+            assert_eq!(source.total(), Some(read.len()));
+            return Ok(read);
         }
-        all.extend(records);
+        read.extend(records);
     }
 }
 
-fn around(records: &[u8]) -> Vec<u8> {
+fn with_header_and_end(records: &[u8]) -> Vec<u8> {
     let mut file = [HEADER, records].concat();
     let mut digits = String::new();
     for byte in Sha256::digest(&file) {

@@ -1,12 +1,12 @@
-//! The list in any AGENTS.md: made true once, then left alone, and nothing else is touched.
+//! Updating the section list of any AGENTS.md is idempotent and changes only the list.
 //!
-//! Input: `keys NUL file`, a key a line, with or without `=` and the first heading of its file.
+//! Input: `keys NUL file`, one key per line, optionally followed by `=` and a title.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reqlore_domain::sections::instructions::{Titles, listed, with_sections};
-use reqlore_domain::sections::index::SectionKey;
+use reqlore_domain::sections::instructions::{SectionTitles, listed, with_sections};
+use reqlore_domain::sections::requirement_index::SectionKey;
 
 const BOM: char = '\u{feff}';
 const NONE_DEFINED: &str = "No sections defined yet.";
@@ -14,17 +14,21 @@ const NONE_DEFINED: &str = "No sections defined yet.";
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = str::from_utf8(data) else { return };
     let (keys, source) = text.split_once('\0').unwrap_or(("", text));
-    let titles: Titles = keys.lines().filter_map(titled_key).collect();
+    let titles: SectionTitles = keys.lines().filter_map(titled_key).collect();
     let _ = listed(source);
     let edited = with_sections(source, &titles).unwrap_or_else(|| source.to_owned());
-    // In a file of mixed line ends the edit itself may turn the majority.
-    let again = with_sections(&edited, &titles).unwrap_or_else(|| edited.clone());
-    assert_eq!(unix(&again), unix(&edited), "a true list stays");
+    // With mixed line ends, the edit may change which line end is most frequent.
+    let repeated = with_sections(&edited, &titles).unwrap_or_else(|| edited.clone());
+    assert_eq!(
+        with_unix_line_ends(&repeated),
+        with_unix_line_ends(&edited),
+        "a correct list is unchanged"
+    );
     assert_only_the_list_changed(source, &edited);
-    let plain = |key: &&String| SectionKey::try_from((*key).clone()).is_ok_and(is_new);
-    let expected: Vec<&String> = titles.keys().filter(plain).collect();
+    let is_listed_key = |key: &&String| SectionKey::try_from((*key).clone()).is_ok_and(is_new);
+    let expected: Vec<&String> = titles.keys().filter(is_listed_key).collect();
     let listed = listed(&edited);
-    // A page that hides its list, by a fence that is never closed, is left alone.
+    // A page whose list is inside an unclosed fence is left unchanged.
     assert!(edited == source || !listed.is_empty() || expected.is_empty(), "{edited:?}");
     if listed.is_empty() {
         return;
@@ -43,7 +47,7 @@ fn is_new(key: SectionKey) -> bool {
     key.check_new().is_ok()
 }
 
-/// Only list lines, the sentence for an empty list, and white space may differ.
+/// Asserts that only list lines, the sentence for an empty list and white space differ.
 fn assert_only_the_list_changed(before: &str, after: &str) {
     assert_eq!(before.starts_with(BOM), after.starts_with(BOM));
     let (before, after) = (before.trim_start_matches(BOM), after.trim_start_matches(BOM));
@@ -56,23 +60,23 @@ fn assert_only_the_list_changed(before: &str, after: &str) {
         return;
     }
     let end = before.len() - tail;
-    // A few bytes may be equal by chance, so look at whole lines.
+    // A few bytes may be equal by chance, so compare whole lines.
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let bytes = before.as_bytes();
     let start = bytes[..head].iter().rposition(is_end).map_or(0, |at| at + 1);
     let end = bytes[end..].iter().position(is_end).map_or(bytes.len(), |at| end + at);
-    let gone = String::from_utf8_lossy(&bytes[start..end]);
+    let removed = String::from_utf8_lossy(&bytes[start..end]);
     // A new list is inserted between two unchanged lines.
-    let stays = |line: &str| after.split(['\n', '\r']).any(|other| other.trim() == line.trim());
+    let is_kept = |line: &str| after.split(['\n', '\r']).any(|other| other.trim() == line.trim());
     let is_list = |line: &str| line.trim_start().starts_with(['-', '*', '+']);
-    let may_go = |line: &str| {
+    let may_be_removed = |line: &str| {
         let blank = line.trim().is_empty() || line.starts_with("  ");
-        blank || is_list(line) || line.trim() == NONE_DEFINED || stays(line)
+        blank || is_list(line) || line.trim() == NONE_DEFINED || is_kept(line)
     };
-    let lost = gone.split(['\n', '\r']).find(|line| !may_go(line));
+    let lost = removed.split(['\n', '\r']).find(|line| !may_be_removed(line));
     assert_eq!(lost, None, "lost\nbefore {before:?}\nafter {after:?}");
 }
 
-fn unix(text: &str) -> String {
+fn with_unix_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }

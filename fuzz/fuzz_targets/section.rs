@@ -1,17 +1,17 @@
-//! Edits of any section file: what was set reads back, and nothing else changes.
+//! In any section file, a requirement that was set can be read, and an edit changes nothing else.
 //!
-//! Input: `index NUL text NUL file`. An index that is none stands for one that the file has.
+//! Input: `index NUL text NUL file`. An invalid index selects one of the file's indices.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::sections::index::Index;
-use reqlore_domain::sections::set::Set;
-use reqlore_domain::sections::{Deleted, MAX_TEXT, Requirement, Section, title};
-use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::sections::requirement_index::Index;
+use reqlore_domain::sections::upsert::SetOutcome;
+use reqlore_domain::sections::{DeleteOutcome, MAX_TEXT, Requirement, Section, title};
 
-/// Off, narrow so that short texts are wrapped too, and as it is by default.
+/// Widths of wrapping: off, narrow enough to wrap short texts, and the default.
 const COLUMNS: [usize; 3] = [0, 20, 120];
 
 fuzz_target!(|data: &[u8]| {
@@ -20,9 +20,9 @@ fuzz_target!(|data: &[u8]| {
     let (index, text, file) = (part(), part(), part());
     let Ok(source) = str::from_utf8(file) else { return };
     let section = Section::of(source);
-    look_at_everything(&section);
+    read_everything(&section);
 
-    let Some(index) = an_index(index, &section) else { return };
+    let Some(index) = index_or_existing(index, &section) else { return };
     if let Some(deleted) = section.delete(&index) {
         check_delete(source, &section, &deleted);
     }
@@ -35,8 +35,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn look_at_everything(section: &Section<'_>) {
-    let _ = section.findings();
+fn read_everything(section: &Section<'_>) {
+    let _ = section.diagnostics();
     for requirement in section.requirements() {
         assert!(section.find(requirement.index).is_some());
         let stored = section.stored(requirement);
@@ -45,14 +45,14 @@ fn look_at_everything(section: &Section<'_>) {
     }
 }
 
-fn an_index(bytes: &[u8], section: &Section<'_>) -> Option<Index> {
-    let given = String::from_utf8(bytes.to_owned()).ok().map(Index::try_from);
-    if let Some(Ok(index)) = given {
+fn index_or_existing(bytes: &[u8], section: &Section<'_>) -> Option<Index> {
+    let parsed = String::from_utf8(bytes.to_owned()).ok().map(Index::try_from);
+    if let Some(Ok(index)) = parsed {
         return Some(index);
     }
-    let all = section.requirements();
-    let one = all.get(bytes.len().checked_rem(all.len())?)?;
-    Some(Index::try_from(one.index.to_owned()).expect("the index of a requirement"))
+    let requirements = section.requirements();
+    let existing = requirements.get(bytes.len().checked_rem(requirements.len())?)?;
+    Some(Index::try_from(existing.index.to_owned()).expect("the index of a requirement"))
 }
 
 fn check_set(
@@ -61,61 +61,74 @@ fn check_set(
     index: &Index,
     text: &str,
     columns: usize,
-    set: &Set,
+    set: &SetOutcome,
 ) {
     let after = Section::of(&set.body);
-    let found = after.find(&set.index).expect("what was set is there");
+    let found = after.find(&set.index).expect("the requirement is stored");
     assert_eq!(after.stored(found), set.requirement);
-    assert_eq!(after.text(found), set.text, "the text reads back");
+    assert_eq!(after.text(found), set.text, "the stored text is returned");
     if columns == 0 {
-        assert_eq!(set.text, normalised(text), "the text is the given one");
+        assert_eq!(set.text, normalized(text), "the text is unchanged");
     }
 
-    let place = after.requirements().iter().position(|r| r == found).expect("its place");
+    let position = after.requirements().iter().position(|r| r == found).expect("a position");
     let replaced = before.find(index.as_str());
     let replaced = replaced.and_then(|r| before.requirements().iter().position(|b| b == r));
-    assert_eq!(texts(before, replaced), texts(&after, Some(place)), "other texts stay");
-    assert_eq!(title(source), title(&set.body), "the title stays");
+    assert_eq!(
+        texts_except(before, replaced),
+        texts_except(&after, Some(position)),
+        "other texts are unchanged"
+    );
+    assert_eq!(title(source), title(&set.body), "the title is unchanged");
     if set.renumbered.is_empty() {
         let old = replaced.map_or("", |at| before.stored(&before.requirements()[at]));
         assert_only_changed(source, &set.body, old, &set.requirement);
     }
 
     let index = Index::try_from(set.index.clone()).expect("an index");
-    let again = after.set(&index, text, columns).expect("what was written can be written again");
-    // In a file of mixed line ends the edit itself may turn the majority.
-    assert_eq!(unix(&again.body), unix(&set.body), "the same again changes nothing");
+    let repeated = after.set(&index, text, columns).expect("a stored text can be set again");
+    // With mixed line ends, the edit may change which line end is most frequent.
+    assert_eq!(
+        with_unix_line_ends(&repeated.body),
+        with_unix_line_ends(&set.body),
+        "a repeated set changes nothing"
+    );
 
-    let deleted = after.delete(&index).expect("what was set can be deleted");
+    let deleted = after.delete(&index).expect("a stored requirement can be deleted");
     assert_eq!(deleted.text, set.text);
     assert_eq!(deleted.requirement, set.requirement);
     check_delete(&set.body, &after, &deleted);
 }
 
-fn check_delete(source: &str, before: &Section<'_>, deleted: &Deleted) {
+fn check_delete(source: &str, before: &Section<'_>, deleted: &DeleteOutcome) {
     let body = deleted.body.as_deref().unwrap_or_default();
     let after = Section::of(body);
-    let place = before.requirements().iter().position(|r| r.index == deleted.index);
-    assert_eq!(texts(before, place), texts(&after, None), "other requirements stay");
-    assert_eq!(title(source), title(body), "the title stays");
+    let position = before.requirements().iter().position(|r| r.index == deleted.index);
+    assert_eq!(
+        texts_except(before, position),
+        texts_except(&after, None),
+        "other requirements are unchanged"
+    );
+    assert_eq!(title(source), title(body), "the title is unchanged");
     if deleted.body.is_some() {
         assert_only_changed(source, body, &deleted.requirement, "");
     }
 }
 
-/// The stored texts without their markers, save one.
-fn texts<'a>(section: &Section<'a>, save: Option<usize>) -> Vec<&'a str> {
+/// The stored texts without their markers, except that of one requirement.
+fn texts_except<'a>(section: &Section<'a>, except: Option<usize>) -> Vec<&'a str> {
     let text = |r: &Requirement<'_>| &section.stored(r)[r.index.len() + "**.**".len()..];
     let all = section.requirements().iter().enumerate();
-    all.filter(|(at, _)| Some(*at) != save).map(|(_, r)| text(r)).collect()
+    all.filter(|(at, _)| Some(*at) != except).map(|(_, r)| text(r)).collect()
 }
 
-/// `after` is `before` with one piece exchanged, which is `old` and `new` with blanks around them.
+/// Asserts that `after` is `before` with one part, `old`, replaced by `new`. Surrounding white space
+/// may differ.
 fn assert_only_changed(before: &str, after: &str, old: &str, new: &str) {
     let head = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
     let tail = before.bytes().rev().zip(after.bytes().rev()).take_while(|(a, b)| a == b).count();
     let fits = |at: usize| {
-        // White space around the old piece may have gone with it.
+        // White space around the old part may have been removed with it.
         let above = before[..at].trim_end().len();
         let below = before[at + old.len()..].trim_start().len();
         let middle = after.get(above..after.len().saturating_sub(below));
@@ -126,13 +139,13 @@ fn assert_only_changed(before: &str, after: &str, old: &str, new: &str) {
     } else {
         before.match_indices(old).any(|(at, _)| fits(at))
     };
-    assert!(found, "everything else stays\nbefore {before:?}\nafter {after:?}");
+    assert!(found, "everything else is unchanged\nbefore {before:?}\nafter {after:?}");
 }
 
-fn unix(text: &str) -> String {
+fn with_unix_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-fn normalised(text: &str) -> String {
-    unix(text).trim_matches([' ', '\t', '\n']).to_owned()
+fn normalized(text: &str) -> String {
+    with_unix_line_ends(text).trim_matches([' ', '\t', '\n']).to_owned()
 }

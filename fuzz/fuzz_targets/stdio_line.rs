@@ -1,5 +1,4 @@
-//! Parses any line from a client: a message, an error response, or a malformed notification or
-//! response, which gets no error response.
+//! Any line is a message, gets a valid JSON-RPC error, or is a malformed notification or response.
 
 #![no_main]
 
@@ -21,7 +20,7 @@ fuzz_target!(|line: &[u8]| {
         Err(malformed) => match malformed.response {
             Some(error_line) => check_error_line(line, &error_line, sent.as_ref()),
             None => {
-                let sent = sent.expect("a line without an error response is JSON");
+                let sent = sent.expect("an unanswered line is JSON");
                 let has = |key| sent.get(key).is_some();
                 let is_notification = has("method") && !has("id");
                 let is_response = !has("method") && (has("result") || has("error"));
@@ -34,17 +33,17 @@ fuzz_target!(|line: &[u8]| {
 fn check_error_line(line: &[u8], response: &[u8], sent: Option<&Value>) {
     let (end, response) = response.split_last().expect("a response is not empty");
     assert_eq!(*end, b'\n');
-    assert!(!response.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "a response is one line");
-    let response: Value = serde_json::from_slice(response).expect("a response is JSON");
-    assert_eq!(response["jsonrpc"], "2.0");
-    assert!(response.get("result").is_none() && response["error"]["message"].is_string());
-    let code = response["error"]["code"].as_i64().expect("a code");
-    let id = &response["id"];
-    assert!(id.is_null() || id.is_string() || id.is_i64(), "{response}");
-    // The error response has the id of the request, unless the request has two.
-    let known = sent.map_or(&Value::Null, |sent| &sent["id"]);
-    let is_one = line.windows(4).filter(|part| *part == b"\"id\"").count() == 1;
-    if code != PARSE_ERROR && is_one && (known.is_string() || known.is_i64()) {
-        assert_eq!(id, known, "{response}");
+    assert!(!answer.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "an answer is one line");
+    let answer: Value = serde_json::from_slice(answer).expect("an answer is JSON");
+    assert_eq!(answer["jsonrpc"], "2.0");
+    assert!(answer.get("result").is_none() && answer["error"]["message"].is_string());
+    let code = answer["error"]["code"].as_i64().expect("a code");
+    let id = &answer["id"];
+    assert!(id.is_null() || id.is_string() || id.is_i64(), "{answer}");
+    // The answer repeats the request's ID, unless the request has two.
+    let id_sent = sent.map_or(&Value::Null, |sent| &sent["id"]);
+    let has_one_id = line.windows(4).filter(|part| *part == b"\"id\"").count() == 1;
+    if code != PARSE_ERROR && has_one_id && (id_sent.is_string() || id_sent.is_i64()) {
+        assert_eq!(id, id_sent, "{answer}");
     }
 }

@@ -4,8 +4,8 @@
     python3 load_backlog.py BACKLOG.json -- reqlore --root DIR
 
 The file is a list of epics, each with `user_stories`, each with `requirements`; every item has a
-`title` and a `description`, a requirement also `type` and `priority` (1 to 4). What follows `--` is
-the command that starts the server. Nothing but Python's own library is needed.
+`title` and a `description`, a requirement also `type` and `priority` (1 to 4). The command after `--`
+starts the server. The script needs only Python's standard library.
 
 Each response is one line. A line without an `id` is a notification, not a response.
 """
@@ -17,7 +17,7 @@ import sys
 
 
 class Server:
-    """One Reqlore server and the pipe to it."""
+    """A Reqlore server and the pipes to it."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(
@@ -61,7 +61,7 @@ class Server:
 
 
 def load(server, epics):
-    """Makes every item below its parent, and gives back the references in the order of the file."""
+    """Creates every item and returns the references in the order of the file."""
     references = []
 
     def make(tool, item, **arguments):

@@ -19,7 +19,7 @@ REQUIREMENT = re.compile(r" {0,3}## +([^\s:]+: .*)")
 
 
 def category(path):
-    """One file as an epic."""
+    """Converts one file to an epic."""
     stories, text, fence = [], None, None
     for line in path.read_text(encoding="utf-8-sig").splitlines():
         mark = FENCE.match(line)

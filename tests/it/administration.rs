@@ -1,4 +1,4 @@
-//! Users, tokens and the audit from the command line, on every storage.
+//! Commands that manage users and tokens and inspect the audit log, on every storage.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use reqlore_domain::identity::PresentedToken;
 use serde_json::Value;
 
 use crate::client::{project, reqlore};
-use crate::copy_and_backup::{both, moved, run};
+use crate::copy_and_backup::{run, run_ok, run_split};
 use crate::http::STORAGES;
 use crate::init::output;
 
-fn json(folder: &Path, command: &str) -> Value {
-    serde_json::from_str(&moved(folder, command)).unwrap()
+fn run_json(folder: &Path, command: &str) -> Value {
+    serde_json::from_str(&run_ok(folder, command)).unwrap()
 }
 
-/// A new token from standard output.
-pub(crate) fn token(folder: &Path, command: &str) -> PresentedToken {
-    let (code, shown, told) = both(folder, command);
-    assert_eq!(code, 0, "{command}: {told}");
-    let token = PresentedToken::parse(shown.strip_suffix('\n').unwrap());
-    let token = token.unwrap_or_else(|| panic!("{shown}"));
-    assert!(told.contains(token.id.as_str()) && !told.contains(&token.reveal()), "{told}");
+/// Runs a command that prints a new token. Its secret must not appear on standard error.
+pub(crate) fn create_token(folder: &Path, command: &str) -> PresentedToken {
+    let (code, stdout, stderr) = run_split(folder, command);
+    assert_eq!(code, 0, "{command}: {stderr}");
+    let token = PresentedToken::parse(stdout.strip_suffix('\n').unwrap());
+    let token = token.unwrap_or_else(|| panic!("{stdout}"));
+    assert!(stderr.contains(token.id.as_str()) && !stderr.contains(&token.reveal()), "{stderr}");
     token
 }
 
@@ -29,36 +29,42 @@ pub(crate) fn token(folder: &Path, command: &str) -> PresentedToken {
 fn token_create_prints_only_the_token() {
     for storage in STORAGES {
         let scratch = project();
-        let place = scratch.path();
-        let at = |command: &str| format!("--storage {storage} {command}");
-        moved(place, &at("user add ann --role administrator"));
-        let old = token(place, &at("token create --user ANN --expires 2h"));
-        let new = token(place, &at(&format!("token rotate {} --overlap 1h", old.id)));
-        moved(place, &at(&format!("token revoke {}", new.id)));
-        let mut all = String::new();
+        let folder = scratch.path();
+        let with_storage = |command: &str| format!("--storage {storage} {command}");
+        run_ok(folder, &with_storage("user add ann --role administrator"));
+        let old_token = create_token(folder, &with_storage("token create --user ANN --expires 2h"));
+        let new_token = create_token(
+            folder,
+            &with_storage(&format!("token rotate {} --overlap 1h", old_token.id)),
+        );
+        run_ok(folder, &with_storage(&format!("token revoke {}", new_token.id)));
+        let mut lists = String::new();
         for command in ["token list", "token list --json", "user list --json", "audit list --json"]
         {
-            all += &moved(place, &at(command));
+            lists += &run_ok(folder, &with_storage(command));
         }
-        for token in [&old, &new] {
+        for token in [&old_token, &new_token] {
             let secret = token.reveal();
             let secret = secret.split('_').nth(3).unwrap();
-            assert!(all.contains(token.id.as_str()) && !all.contains(secret), "{storage}: {all}");
+            assert!(
+                lists.contains(token.id.as_str()) && !lists.contains(secret),
+                "{storage}: {lists}"
+            );
         }
-        let tokens = &json(place, &at("token list --json"))["tokens"];
+        let tokens = &run_json(folder, &with_storage("token list --json"))["tokens"];
         assert_eq!([&tokens[0]["state"], &tokens[1]["state"]], ["active", "revoked"]);
-        assert_eq!(tokens[0]["successor"], new.id.as_str());
+        assert_eq!(tokens[0]["successor"], new_token.id.as_str());
     }
 }
 
 #[test]
 fn admin_commands_invalid_arguments_name_the_fix() {
     let scratch = project();
-    let place = scratch.path();
-    moved(place, "user add ann --role user");
-    let whole = token(place, "token create --user ann").reveal();
-    for (command, expected, told) in [
-        ("user add ANN --role user", 1, "user ann already exists"),
+    let folder = scratch.path();
+    run_ok(folder, "user add ann --role user");
+    let full_token = create_token(folder, "token create --user ann").reveal();
+    for (command, expected, message) in [
+        ("user add ANN --role user", 1, "there is a user ann already"),
         ("user add a/b --role user", 2, "is not a user name"),
         ("user add bob --role boss", 2, "administrator, user, commenter"),
         ("user disable eve", 1, "`reqlore user list` shows all"),
@@ -72,13 +78,13 @@ fn admin_commands_invalid_arguments_name_the_fix() {
         ("audit verify --expect 1:abc", 2, "64 digits"),
         ("--storage sqlite:typo.db user list", 1, "typo.db does not exist"),
     ] {
-        let (code, said) = run(place, command);
-        assert_eq!(code, expected, "{command}: {said}");
-        assert!(said.contains(told), "{command}: {told} in {said}");
+        let (code, output) = run(folder, command);
+        assert_eq!(code, expected, "{command}: {output}");
+        assert!(output.contains(message), "{command}: {message} in {output}");
     }
-    assert!(!place.join("typo.db").is_file(), "nothing was made of a misspelt name");
-    let (code, said) = run(place, &format!("token revoke {whole}"));
-    assert!(code == 2 && !said.contains(&whole), "a secret is not repeated: {said}");
+    assert!(!folder.join("typo.db").is_file(), "a misspelt name creates no file");
+    let (code, output) = run(folder, &format!("token revoke {full_token}"));
+    assert!(code == 2 && !output.contains(&full_token), "a secret is not repeated: {output}");
 }
 
 // S5: 4.5
@@ -86,66 +92,66 @@ fn admin_commands_invalid_arguments_name_the_fix() {
 fn audit_verify_admin_changes_names_user_and_chain() {
     for storage in STORAGES {
         let scratch = project();
-        let place = scratch.path();
-        let at = |command: &str| format!("--storage {storage} {command}");
-        moved(place, &at("user add ann --role user"));
-        moved(place, &at("user set-role ann --role commenter"));
-        moved(place, &at("user disable ann"));
-        let rows = json(place, &at("audit list --last 2 --user tester --json"));
-        let actions = [0, 1].map(|at| &rows["rows"][at]["action"]);
+        let folder = scratch.path();
+        let with_storage = |command: &str| format!("--storage {storage} {command}");
+        run_ok(folder, &with_storage("user add ann --role user"));
+        run_ok(folder, &with_storage("user set-role ann --role commenter"));
+        run_ok(folder, &with_storage("user disable ann"));
+        let rows = run_json(folder, &with_storage("audit list --last 2 --user tester --json"));
+        let actions = [0, 1].map(|row| &rows["rows"][row]["action"]);
         assert_eq!(actions, ["user/set-role", "user/disable"], "{storage}");
-        let verified = json(place, &at("audit verify --json"));
+        let verified = run_json(folder, &with_storage("audit verify --json"));
         assert_eq!((&verified["whole"], &verified["rows"]), (&true.into(), &3.into()));
         let newest = &verified["newest"];
-        let noted = format!("{}:{}", newest["number"], newest["hash"].as_str().unwrap());
-        moved(place, &at(&format!("audit verify --expect {noted}")));
-        let later = noted.replacen('3', "4", 1);
-        let (code, said) = run(place, &at(&format!("audit verify --expect {later}")));
-        assert!(code == 1 && said.contains("rows were removed"), "{storage}: {said}");
+        let newest_row = format!("{}:{}", newest["number"], newest["hash"].as_str().unwrap());
+        run_ok(folder, &with_storage(&format!("audit verify --expect {newest_row}")));
+        let missing_row = newest_row.replacen('3', "4", 1);
+        let (code, output) =
+            run(folder, &with_storage(&format!("audit verify --expect {missing_row}")));
+        assert!(code == 1 && output.contains("rows were removed"), "{storage}: {output}");
     }
     let scratch = project();
     let mut add = reqlore();
     add.env("REQLORE_AUDIT", "off").current_dir(scratch.path());
     assert_eq!(output(add.args("user add ann --role user".split(' '))).0, 0);
-    assert_eq!(moved(scratch.path(), "audit list"), "No audit rows match.\n");
+    assert_eq!(run_ok(scratch.path(), "audit list"), "No audit rows match.\n");
 }
 
-// Rulings 7: a running sled store belongs to its server
 #[test]
 fn sled_store_in_use_refuses_admin_commands() {
     let scratch = project();
-    let place = scratch.path();
-    moved(place, "--storage sled user add ann --role user");
-    let mut server = crate::client::Server::start_with(place, &["--storage", "sled"]);
+    let folder = scratch.path();
+    run_ok(folder, "--storage sled user add ann --role user");
+    let mut server = crate::client::Server::start_with(folder, &["--storage", "sled"]);
     // A server that answers has locked the folder.
     server.call("reqlix_get_instructions", serde_json::json!({}));
-    let (code, said) = run(place, "--storage sled token create --user ann");
+    let (code, output) = run(folder, "--storage sled token create --user ann");
     drop(server);
-    assert!(code == 1 && said.contains("already served by another process"), "{said}");
-    assert!(said.contains("stop that process"), "{said}");
+    assert!(code == 1 && output.contains("already served by another process"), "{output}");
+    assert!(output.contains("stop that one"), "{output}");
 }
 
 // S5: 5.1
 #[test]
 fn startup_report_text_and_json_have_the_same_limits() {
-    let place = crate::http::Place::new("sqlite");
-    let limits = place.run("--print-config");
+    let team = crate::http::Place::new("sqlite");
+    let limits = team.run("--print-config");
     let limits = limits.lines().filter_map(|line| line.strip_prefix("http.limits."));
     let limits: Vec<String> = limits
         .map(|line| line.split(" #").next().unwrap().trim_end().replace(" = ", "="))
         .collect();
     assert!(limits.len() > 20, "{limits:?}");
     for format in ["text", "json"] {
-        let mut command = place.command();
+        let mut command = team.command();
         command.env("REQLORE_LOG_FORMAT", format);
-        let told = crate::http::Server::start(command).end();
+        let log = crate::http::Server::start(command).end();
         for limit in &limits {
-            assert!(told.contains(limit), "{limit} is missing in: {told}");
+            assert!(log.contains(limit), "{limit} is missing in: {log}");
         }
-        assert!(told.contains("user add NAME --role administrator"), "{told}");
+        assert!(log.contains("user add NAME --role administrator"), "{log}");
         if format == "json" {
             let lines: Vec<Value> =
-                told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+                log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
             assert_eq!(lines[0]["severity"], "INFO");
             assert_eq!(lines[0]["fields"]["users"], 0);
         }

@@ -1,4 +1,4 @@
-//! The backlog under several clients at once and under hostile ones.
+//! The backlog under concurrent processes and hostile input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,33 +8,33 @@ use serde_json::{Value, json};
 use crate::client::{Server, call, project, request, text};
 use crate::copy_and_backup::run;
 
-/// The data of a tool's answer, which is no error.
+/// Asserts that the answer is not an error and returns its structured content.
 pub(crate) fn data(answer: &Value) -> &Value {
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     &answer["result"]["structuredContent"]
 }
 
-/// The reference of what a tool made.
-pub(crate) fn made(server: &mut Server, tool: &str, arguments: Value) -> String {
+/// Calls a tool that creates an item and returns the reference.
+pub(crate) fn create_item(server: &mut Server, tool: &str, arguments: Value) -> String {
     let answer = server.call(tool, arguments);
     data(&answer)["reference_id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-pub(crate) fn epic(server: &mut Server, title: &str) -> String {
-    made(server, "create_epic", json!({ "title": title, "priority": 1 }))
+pub(crate) fn create_epic(server: &mut Server, title: &str) -> String {
+    create_item(server, "create_epic", json!({ "title": title, "priority": 1 }))
 }
 
-pub(crate) fn story(server: &mut Server, epic: &str, title: &str) -> String {
-    made(server, "create_user_story", json!({ "epic": epic, "title": title, "priority": 2 }))
+pub(crate) fn create_story(server: &mut Server, epic: &str, title: &str) -> String {
+    create_item(server, "create_user_story", json!({ "epic": epic, "title": title, "priority": 2 }))
 }
 
-pub(crate) fn requirement(story: &str, title: &str) -> Value {
+pub(crate) fn requirement_arguments(story: &str, title: &str) -> Value {
     json!({ "user_story": story, "title": title, "priority": 3, "type": "Functional" })
 }
 
-/// Every file below a folder with its bytes.
-pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
+/// The bytes of every file below a folder, by relative path.
+pub(crate) fn read_tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(next).into_iter().flatten() {
@@ -43,16 +43,16 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
                 folders.push(path);
             } else {
                 let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
-                found.insert(name, std::fs::read(&path).unwrap());
+                files.insert(name, std::fs::read(&path).unwrap());
             }
         }
     }
-    found
+    files
 }
 
-/// Titles by reference, of all requirements.
-pub(crate) fn requirements(server: &mut Server) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+/// Titles of all requirements, by reference. Reads every page.
+pub(crate) fn requirement_titles(server: &mut Server) -> BTreeMap<String, String> {
+    let mut titles = BTreeMap::new();
     let mut arguments = json!({ "limit": 100 });
     loop {
         let answer = server.call("search_requirements", arguments.clone());
@@ -60,27 +60,27 @@ pub(crate) fn requirements(server: &mut Server) -> BTreeMap<String, String> {
         for result in page["results"].as_array().unwrap() {
             let [reference, title] =
                 ["reference_id", "title"].map(|key| result[key].as_str().unwrap().to_owned());
-            let twice = found.insert(reference, title);
-            assert_eq!(twice, None, "listed twice: {result}");
+            let previous = titles.insert(reference, title);
+            assert_eq!(previous, None, "listed twice: {result}");
         }
         match &page["next_cursor"] {
             Value::Null => {
-                assert_eq!(page["total"], found.len());
-                return found;
+                assert_eq!(page["total"], titles.len());
+                return titles;
             }
             cursor => arguments["cursor"] = cursor.clone(),
         }
     }
 }
 
-/// Several processes create requirements of one story, each with all its calls in the pipe at once.
-fn several_processes(storage: &str, processes: usize, each: usize) {
+/// Several processes create requirements of one story; each sends all its calls at once.
+fn check_concurrent_processes(storage: &str, processes: usize, per_process: usize) {
     let project = project();
     let root = project.path();
     let start = || Server::start_with(root, &["--storage", storage, "--log", "warn"]);
     let mut server = start();
-    let epic = epic(&mut server, "Epic");
-    let story = story(&mut server, &epic, "Story");
+    let epic = create_epic(&mut server, "Epic");
+    let story = create_story(&mut server, &epic, "Story");
     assert!(server.end().1.success());
     let answers: Vec<(String, String)> = std::thread::scope(|scope| {
         let story = &story;
@@ -88,46 +88,46 @@ fn several_processes(storage: &str, processes: usize, each: usize) {
             .map(|process| {
                 let mut server = start();
                 scope.spawn(move || {
-                    for number in 0..each {
-                        let item = requirement(story, &format!("{process}.{number}"));
+                    for number in 0..per_process {
+                        let item = requirement_arguments(story, &format!("{process}.{number}"));
                         server.send(call(number, "create_requirement", root, item).to_string());
                     }
                     let (answers, _) = server.end();
-                    assert_eq!(answers.len(), each);
-                    let named = |answer: &Value| {
+                    assert_eq!(answers.len(), per_process);
+                    let reference_and_title = |answer: &Value| {
                         let record = data(answer);
                         ["reference_id", "title"].map(|key| record[key].as_str().unwrap().into())
                     };
-                    answers.iter().map(named).map(|[a, b]| (a, b)).collect::<Vec<_>>()
+                    answers.iter().map(reference_and_title).map(|[a, b]| (a, b)).collect::<Vec<_>>()
                 })
             })
             .collect();
         writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
     });
-    let total = processes * each;
-    let told: BTreeMap<String, String> = answers.iter().cloned().collect();
-    assert_eq!((answers.len(), told.len()), (total, total), "a reference was given twice");
+    let total = processes * per_process;
+    let created: BTreeMap<String, String> = answers.iter().cloned().collect();
+    assert_eq!((answers.len(), created.len()), (total, total), "a reference was assigned twice");
     let expected: BTreeSet<String> = (1..=total).map(|n| format!("REQ-{n:03}")).collect();
-    assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), expected, "a number was left out");
-    assert_eq!(requirements(&mut start()), told);
-    let (code, said) = run(root, &format!("check --storage {storage}"));
-    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
+    assert_eq!(created.keys().cloned().collect::<BTreeSet<_>>(), expected, "a number is missing");
+    assert_eq!(requirement_titles(&mut start()), created);
+    let (code, output) = run(root, &format!("check --storage {storage}"));
+    assert_eq!((code, output.as_str()), (0, "Nothing to fix.\n"));
 }
 
 #[test]
 fn references_concurrent_processes_are_unique() {
-    for (storage, processes, each) in [("fs", 3, 20), ("sqlite", 3, 20), ("sled", 1, 60)] {
-        several_processes(storage, processes, each);
+    for (storage, processes, per_process) in [("fs", 3, 20), ("sqlite", 3, 20), ("sled", 1, 60)] {
+        check_concurrent_processes(storage, processes, per_process);
     }
 }
 
-/// A server on a small backlog, made by it.
-fn small(root: &Path) -> Server {
+/// Starts a server and creates one item of each kind.
+fn start_small_backlog(root: &Path) -> Server {
     let mut server = Server::start(root);
-    let epic = epic(&mut server, "Epic");
-    let story = story(&mut server, &epic, "Story");
-    made(&mut server, "create_requirement", requirement(&story, "Requirement"));
-    made(
+    let epic = create_epic(&mut server, "Epic");
+    let story = create_story(&mut server, &epic, "Story");
+    create_item(&mut server, "create_requirement", requirement_arguments(&story, "Requirement"));
+    create_item(
         &mut server,
         "create_acceptance_criteria",
         json!({ "user_story": story, "description": "GIVEN x" }),
@@ -135,17 +135,17 @@ fn small(root: &Path) -> Server {
     server
 }
 
-/// Asserts that a request is refused without an internal error and changes nothing, and that the
-/// next one is answered.
+/// Asserts that a request is refused without an internal error, changes no file, and that the next
+/// request succeeds.
 fn check_refused(server: &mut Server, root: &Path, request: &Value) -> Value {
-    let before = tree(root);
+    let before = read_tree(root);
     let answer = server.ask(request);
-    let shown = answer.to_string().chars().take(500).collect::<String>();
+    let excerpt = answer.to_string().chars().take(500).collect::<String>();
     let refused = answer["result"]["isError"] == true || answer["error"].is_object();
-    assert!(refused, "{request} was answered: {shown}");
-    assert_ne!(answer["error"]["code"], -32603, "{request}: {shown}");
-    assert!(!shown.contains("correlation"), "{request}: {shown}");
-    assert_eq!(tree(root), before, "{request} changed a file");
+    assert!(refused, "{request} succeeded: {excerpt}");
+    assert_ne!(answer["error"]["code"], -32603, "{request}: {excerpt}");
+    assert!(!excerpt.contains("correlation"), "{request}: {excerpt}");
+    assert_eq!(read_tree(root), before, "{request} changed a file");
     let next = server.call("list_epics", json!({}));
     assert_eq!(data(&next)["total"], 1);
     answer
@@ -156,27 +156,28 @@ fn check_refused(server: &mut Server, root: &Path, request: &Value) -> Value {
 fn references_hostile_input_is_refused_by_every_tool() {
     let project = project();
     let root = project.path();
-    let mut server = small(root);
-    // Between bars.
+    let mut server = start_small_backlog(root);
+    // Separated by bars.
     let hostile = "US-1 OR 1=1|US-\u{661}|US-1\n| US-1|us-1|US-|047|USER-047||\0|US-1\0|US--1|US-+1|\
                    US-1.0|US-1e3|../US-1|/etc/passwd|US-\u{ff11}";
-    let title = |key: &str, hostile: &str| json!({ "title": "x", "priority": 1, key: hostile });
+    let with_title =
+        |key: &str, hostile: &str| json!({ "title": "x", "priority": 1, key: hostile });
     for reference in hostile.split('|') {
         for (tool, arguments) in [
             ("get_user_story_requirements", json!({ "user_story": reference })),
             ("get_item", json!({ "reference": reference })),
             ("delete_item", json!({ "reference": reference, "cascade": true })),
             ("update_user_story", json!({ "user_story": reference, "title": "x" })),
-            ("create_user_story", title("epic", reference)),
-            ("create_requirement", requirement(reference, "x")),
+            ("create_user_story", with_title("epic", reference)),
+            ("create_requirement", requirement_arguments(reference, "x")),
             ("create_acceptance_criteria", json!({ "user_story": reference, "description": "x" })),
             ("epic_hierarchy", json!({ "epic": reference })),
         ] {
             let request = call(1, tool, root, arguments);
             let answer = check_refused(&mut server, root, &request);
             if tool == "get_user_story_requirements" && reference.starts_with("US") {
-                let said = text(&answer);
-                assert!(said.contains("Invalid user story reference ID format"), "{said}");
+                let message = text(&answer);
+                assert!(message.contains("Invalid user story reference ID format"), "{message}");
             }
         }
     }
@@ -184,11 +185,14 @@ fn references_hostile_input_is_refused_by_every_tool() {
         let arguments = json!({ "user_story": reference });
         let request = call(1, "get_user_story_requirements", root, arguments);
         let answer = check_refused(&mut server, root, &request);
-        let said = text(&answer);
-        assert!(said.contains("User story not found") && said.contains(reference), "{said}");
+        let message = text(&answer);
+        assert!(
+            message.contains("User story not found") && message.contains(reference),
+            "{message}"
+        );
     }
-    let spelt = server.call("get_user_story_requirements", json!({ "user_story": "US-0001" }));
-    assert_eq!(data(&spelt)["user_story"], "US-001", "leading zeros are one story");
+    let padded = server.call("get_user_story_requirements", json!({ "user_story": "US-0001" }));
+    assert_eq!(data(&padded)["user_story"], "US-001", "leading zeros do not matter");
 }
 
 // Catalogue 40, 46; S5: 6.1, 6.4, 6.7
@@ -197,9 +201,9 @@ fn resource_uris_hostile_input_opens_no_file() {
     let project = project();
     let root = project.path();
     std::fs::write(root.join("secret.md"), "---\nid: secret\n---\n").unwrap();
-    let mut server = small(root);
+    let mut server = start_small_backlog(root);
     let codes = |uri: &str| if uri.contains("EP-002") { -32002 } else { -32602 };
-    // Between blanks; an empty one too.
+    // Separated by blanks, with one empty URI.
     let hostile = "epic://../1 epic://1/hierarchy/.. EPIC://1 epic://1?x epic://1#f epic:// \
                    epic://user@1 file:///etc/passwd http://127.0.0.1/ epic://EP-001/../EP-001 \
                    epic://EP-001?x epic://EP-001#f epic://x@EP-001 epic://EP-001/  \0 \
@@ -230,27 +234,27 @@ fn resource_uris_hostile_input_opens_no_file() {
 fn search_hostile_queries_are_plain_words_or_refused() {
     let project = project();
     let root = project.path();
-    let mut server = small(root);
-    let before = tree(root);
-    let long = "word ".repeat(20_000);
-    // Between commas.
+    let mut server = start_small_backlog(root);
+    let before = read_tree(root);
+    let long_query = "word ".repeat(20_000);
+    // Separated by commas.
     let hostile = "\",*,NEAR(,a OR,%_,the of and,' OR 1=1 --,title:,(,\\,[a TO,\u{202e}\u{200b},\0,\
                    a\0b,^~!,, ";
-    for query in hostile.split(',').chain([long.as_str()]) {
+    for query in hostile.split(',').chain([long_query.as_str()]) {
         for tool in ["search_global", "search_requirements", "ixchel_search"] {
             let answer = server.call(tool, json!({ "query": query }));
             let refused = answer["result"]["isError"] == true;
-            let shown = answer.to_string().chars().take(500).collect::<String>();
-            assert!(answer["error"].is_null(), "{tool} {shown}");
-            let is_none = query.trim().is_empty() || query.contains('\0');
-            assert_eq!(refused, is_none || query.len() > 10_000, "{tool} {shown}");
-            let lower = shown.to_lowercase();
+            let excerpt = answer.to_string().chars().take(500).collect::<String>();
+            assert!(answer["error"].is_null(), "{tool} {excerpt}");
+            let is_unusable = query.trim().is_empty() || query.contains('\0');
+            assert_eq!(refused, is_unusable || query.len() > 10_000, "{tool} {excerpt}");
+            let lower = excerpt.to_lowercase();
             assert!(
                 !["syntax", "sql", "fts", "parse"].iter().any(|w| lower.contains(w)),
-                "{shown}"
+                "{excerpt}"
             );
             if refused {
-                assert!(lower.contains("query"), "{shown}");
+                assert!(lower.contains("query"), "{excerpt}");
             }
         }
     }
@@ -260,7 +264,7 @@ fn search_hostile_queries_are_plain_words_or_refused() {
             check_refused(&mut server, root, &request);
         }
     }
-    assert_eq!(tree(root), before, "a question changed a file");
+    assert_eq!(read_tree(root), before, "a search changed a file");
 }
 
 // Catalogue 46
@@ -268,16 +272,16 @@ fn search_hostile_queries_are_plain_words_or_refused() {
 fn hierarchy_cycles_and_self_links_are_reported() {
     let project = project();
     let root = project.path();
-    let mut server = small(root);
+    let mut server = start_small_backlog(root);
     let folder = root.join(".reqlore/backlog/requirements");
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-    let head = "---\nuser_story: US-001\ntitle: x\n";
-    write("REQ-011.md", &format!("{head}depends_on: [REQ-012]\n---\n"));
-    write("REQ-012.md", &format!("{head}depends_on: [REQ-011, REQ-012]\n---\n"));
-    write("REQ-014.md", &format!("{head}reference_id: REQ-099\n---\n"));
+    let front_matter = "---\nuser_story: US-001\ntitle: x\n";
+    write("REQ-011.md", &format!("{front_matter}depends_on: [REQ-012]\n---\n"));
+    write("REQ-012.md", &format!("{front_matter}depends_on: [REQ-011, REQ-012]\n---\n"));
+    write("REQ-014.md", &format!("{front_matter}reference_id: REQ-099\n---\n"));
     for reference in ["REQ-011", "REQ-012", "REQ-014"] {
-        let found = server.data("get_item", json!({ "reference": reference }));
-        assert_eq!(found["item"]["reference_id"], reference, "the name of the file counts");
+        let answer = server.data("get_item", json!({ "reference": reference }));
+        assert_eq!(answer["item"]["reference_id"], reference, "the file name sets the reference");
     }
     let ixchel = root.join(".ixchel/decisions");
     std::fs::create_dir_all(&ixchel).unwrap();
@@ -285,6 +289,6 @@ fn hierarchy_cycles_and_self_links_are_reported() {
     std::fs::write(ixchel.join("dec-000001.md"), body).unwrap();
     let context = server.data("ixchel_context", json!({ "id": "dec-000001" }));
     assert_eq!(context["items"].as_array().unwrap().len(), 2, "{context}");
-    let (code, said) = run(root, "check");
-    assert!(code == 1 && said.contains("REQ-012.md"), "{said}");
+    let (code, output) = run(root, "check");
+    assert!(code == 1 && output.contains("REQ-012.md"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! The real binary at the other end of real pipes.
+//! A client that talks to the real binary over pipes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_reqlore");
 pub(crate) const DIRECTORY: &str = "docs/development/requirements";
 
-/// The binary, without the variables of this process that it would read.
+/// A command for the binary with a clean environment.
 pub(crate) fn reqlore() -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -22,7 +22,7 @@ pub(crate) fn reqlore() -> Command {
     command
 }
 
-/// A server on a project of its own.
+/// A running server and the pipes to it.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) input: Option<ChildStdin>,
@@ -46,14 +46,14 @@ impl Server {
         Self::start_as(command, root)
     }
 
-    /// With variables of its environment.
+    /// Starts a server with additional environment variables.
     pub(crate) fn start_in(root: &Path, variables: &[(&str, &Path)]) -> Self {
         let mut command = reqlore();
         command.arg("--root").arg(root).envs(variables.iter().copied());
         Self::start_as(command, root)
     }
 
-    /// A server started by this command, for a project at `root`.
+    /// Starts a server with this command, for a project at `root`.
     pub(crate) fn start_as(mut command: Command, root: &Path) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -69,7 +69,7 @@ impl Server {
         input.flush().unwrap();
     }
 
-    /// The next line as it came; empty at the end.
+    /// Reads the next line unchanged. Empty at the end of output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
@@ -95,7 +95,7 @@ impl Server {
         self.ask(&request)
     }
 
-    /// The data of a tool's answer, which must not be an error.
+    /// Calls a tool, asserts success and returns its structured content.
     #[track_caller]
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
         let mut answer = self.call(tool, arguments);
@@ -103,7 +103,7 @@ impl Server {
         answer["result"]["structuredContent"].take()
     }
 
-    /// Ends the input, and gives what was still answered and how the process ended.
+    /// Closes the input. Returns the remaining messages and the exit status.
     pub(crate) fn end(mut self) -> (Vec<Value>, ExitStatus) {
         self.input = None;
         let mut rest = String::new();
@@ -120,7 +120,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A server that a failed test left behind.
+        // A failed test may leave its server running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -132,7 +132,7 @@ pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Valu
     request
 }
 
-/// A `tools/call`, with the arguments that every tool on sections requires.
+/// A `tools/call` request. Adds the arguments that every section tool requires.
 pub(crate) fn call(id: impl Into<Value>, tool: &str, root: &Path, mut arguments: Value) -> Value {
     if tool.starts_with("reqlix_") {
         let all = arguments.as_object_mut().unwrap();
@@ -153,7 +153,7 @@ pub(crate) fn set(index: impl std::fmt::Display, text: &str) -> Value {
     json!({ "section": "general", "index": index.to_string(), "text": text })
 }
 
-/// A file of the project's requirements directory; `None` when it is not there.
-pub(crate) fn file(root: &Path, name: &str) -> Option<String> {
+/// The text of a file in the requirements directory, or `None` if it does not exist.
+pub(crate) fn section_file(root: &Path, name: &str) -> Option<String> {
     std::fs::read_to_string(root.join(DIRECTORY).join(name)).ok()
 }

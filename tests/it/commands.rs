@@ -1,4 +1,4 @@
-//! Commands other than `serve`: check, demo, completions, configuration, exit codes.
+//! Commands other than `serve`: check, demo, completions, configuration and exit codes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -28,7 +28,6 @@ fn write(root: &Path, name: &str, body: impl AsRef<[u8]>) {
     std::fs::write(root.join(DIRECTORY).join(name), body).unwrap();
 }
 
-// Rulings 2: what `check` reports
 #[test]
 fn check_problem_names_document_line_fix_and_exits_1() {
     let project = project();
@@ -37,8 +36,8 @@ fn check_problem_names_document_line_fix_and_exits_1() {
     write(root, "good.md", "# Good\n\n**1.** fine\n");
     write(root, "order.md", "**2.** b\n\n**1.** a\n\n**12345678901.** too long\n\n```\n");
     write(root, "bytes.md", b"one\ntwo \xff\n");
-    let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(root));
-    assert_eq!(code, 1, "{found}");
+    let (code, findings, _) = output(reqlore().arg("check").arg("--root").arg(root));
+    assert_eq!(code, 1, "{findings}");
     for line in [
         "section bytes: line 2 is not UTF-8 text; save the file as UTF-8",
         "section order:3: index 1 comes after 2",
@@ -46,26 +45,27 @@ fn check_problem_names_document_line_fix_and_exits_1() {
         "section order:7: this code fence or comment is never closed",
         "AGENTS.md: the list under \"## Sections\" is outdated",
     ] {
-        assert!(found.contains(line), "{line} is missing in:\n{found}");
+        assert!(findings.contains(line), "{line} is missing in:\n{findings}");
     }
-    assert!(!found.contains("good"), "{found}");
+    assert!(!findings.contains("good"), "{findings}");
     let (code, json, _) = output(reqlore().args(["check", "--json", "--root"]).arg(root));
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((code, json["findings"].as_array().unwrap().len()), (1, found.lines().count()));
+    assert_eq!((code, json["findings"].as_array().unwrap().len()), (1, findings.lines().count()));
 
-    let sound = crate::client::project();
+    let valid_project = crate::client::project();
     for _ in 0..2 {
-        let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(sound.path()));
-        assert_eq!((code, found.as_str()), (0, "Nothing to fix.\n"));
-        Server::start(sound.path()).call("reqlix_set_requirements", set(1, "fine"));
+        let (code, findings, _) =
+            output(reqlore().arg("check").arg("--root").arg(valid_project.path()));
+        assert_eq!((code, findings.as_str()), (0, "Nothing to fix.\n"));
+        Server::start(valid_project.path()).call("reqlix_set_requirements", set(1, "fine"));
     }
 }
 
 #[test]
 fn startup_unselected_database_is_reported() {
     let project = project();
-    let run = |words: &[&str]| {
-        output(reqlore().args(words).current_dir(project.path()).env_remove("REQLORE_STORAGE"))
+    let run = |arguments: &[&str]| {
+        output(reqlore().args(arguments).current_dir(project.path()).env_remove("REQLORE_STORAGE"))
     };
     let files = ["user", "list"];
     assert_eq!(run(&files).2, "");
@@ -79,7 +79,6 @@ fn startup_unselected_database_is_reported() {
     }
 }
 
-// Rulings 1: writing says why, to the log
 #[test]
 fn write_operation_description_is_logged() {
     let project = project();
@@ -93,7 +92,6 @@ fn write_operation_description_is_logged() {
     assert!(log.contains("the customer asked for it") && log.contains("section general"), "{log}");
 }
 
-// Rulings 7: the local user is called as Git calls them
 #[test]
 #[expect(clippy::disallowed_methods, reason = "finds git")]
 fn local_user_name_comes_from_git_then_login() {
@@ -122,17 +120,17 @@ fn local_user_name_comes_from_git_then_login() {
 #[test]
 fn demo_shows_one_session_and_keeps_its_files() {
     let scratch = project();
-    let (code, shown, errors) = output(reqlore().arg("demo").env("TMPDIR", scratch.path()));
-    assert_eq!((code, errors.as_str()), (0, ""), "{shown}");
+    let (code, output_text, errors) = output(reqlore().arg("demo").env("TMPDIR", scratch.path()));
+    assert_eq!((code, errors.as_str()), (0, ""), "{output_text}");
     for part in [
         "← Created epic EP-001: Checkout",
         "dec-4f1a20 (decision, accepted)",
         "← **1.** No step requires an account.",
         "\"mcpServers\"",
     ] {
-        assert!(shown.contains(part), "{part} is missing in:\n{shown}");
+        assert!(output_text.contains(part), "{part} is missing in:\n{output_text}");
     }
-    assert!(!shown.contains('✗') && shown.lines().count() <= 45, "{shown}");
+    assert!(!output_text.contains('✗') && output_text.lines().count() <= 45, "{output_text}");
     let folder = std::fs::read_dir(scratch.path()).unwrap().next().unwrap().unwrap().path();
     assert!(folder.join(DIRECTORY).join("checkout.md").is_file());
 }
@@ -146,7 +144,7 @@ fn config_sources_flag_environment_file_default_in_order() {
     command.current_dir(project.path()).args(["--print-config", "--log", "error"]);
     command.env("REQLORE_LOG", "debug").env("REQLORE_SECTIONS_WRAP_COLUMNS", "0");
     command.env("REQLIX_REQ_REL_PATH", "");
-    let (code, shown, _) = output(&mut command);
+    let (code, settings, _) = output(&mut command);
     assert_eq!(code, 0);
     for (setting, source) in [
         ("log = \"error\"", "flag --log"),
@@ -156,12 +154,12 @@ fn config_sources_flag_environment_file_default_in_order() {
         ("transport = \"stdio\"", "default"),
         ("sections.directory = \"\"", "default"),
     ] {
-        let line = shown.lines().find(|line| line.starts_with(setting));
-        assert!(line.is_some_and(|line| line.contains(source)), "{setting} in:\n{shown}");
+        let line = settings.lines().find(|line| line.starts_with(setting));
+        assert!(line.is_some_and(|line| line.contains(source)), "{setting} in:\n{settings}");
     }
 }
 
-/// Arguments, a variable, exit code, and a part of the message.
+/// Arguments, an environment variable, the exit code and a part of the message.
 type Case = (&'static [&'static str], Option<(&'static str, &'static str)>, i32, &'static str);
 
 const CASES: [Case; 21] = [
@@ -221,8 +219,8 @@ fn config_invalid_setting_is_named_in_the_error() {
     for (arguments, variable, expected, message) in CASES {
         let mut command = reqlore();
         command.current_dir(root).args(arguments).envs(variable);
-        let (code, shown, errors) = output(&mut command);
-        assert_eq!((code, shown.as_str()), (expected, ""), "{arguments:?} {errors}");
+        let (code, stdout, errors) = output(&mut command);
+        assert_eq!((code, stdout.as_str()), (expected, ""), "{arguments:?} {errors}");
         assert!(errors.contains(message), "{message} is missing in: {errors}");
     }
     let (code, _, errors) = output(reqlore().arg("--no-such-flag"));
@@ -234,7 +232,7 @@ fn config_invalid_setting_is_named_in_the_error() {
 fn http_project_config_cannot_set_access_or_audit() {
     let project = project();
     let root = project.path();
-    for (setting, told) in [
+    for (setting, message) in [
         ("audit = \"off\"", "audit: \"off\" (file"),
         ("audit_keep_days = 1", "audit_keep_days: \"1\" (file"),
         ("log = \"off\"", "log: \"off\" (file"),
@@ -249,32 +247,32 @@ fn http_project_config_cannot_set_access_or_audit() {
         ("[projects.etc]\nroot = \"/etc\"", "projects (file"),
     ] {
         std::fs::write(root.join("reqlore.toml"), format!("{setting}\n")).unwrap();
-        let at = |arguments: &[&str]| {
+        let print_config = |arguments: &[&str]| {
             let mut command = reqlore();
             output(command.current_dir(root).args(arguments).args(["--print-config"]))
         };
-        let (code, _, errors) = at(&["--transport", "http"]);
+        let (code, _, errors) = print_config(&["--transport", "http"]);
         assert_eq!(code, 2, "{setting}: {errors}");
         assert!(errors.contains("by a project's own file over http"), "{setting}: {errors}");
-        assert!(errors.contains(told), "{told} is missing in: {errors}");
-        let (code, _, errors) = at(&["--transport", "http", "--config", "reqlore.toml"]);
+        assert!(errors.contains(message), "{message} is missing in: {errors}");
+        let (code, _, errors) = print_config(&["--transport", "http", "--config", "reqlore.toml"]);
         assert_eq!(code, 0, "{setting} is the operator's: {errors}");
-        let (code, _, errors) = at(&[]);
+        let (code, _, errors) = print_config(&[]);
         assert_eq!(code, 0, "{setting} is harmless on stdio: {errors}");
     }
-    let other = "read_only = true\ntoolsets = \"backlog\"\n";
-    std::fs::write(root.join("reqlore.toml"), other).unwrap();
+    let allowed = "read_only = true\ntoolsets = \"backlog\"\n";
+    std::fs::write(root.join("reqlore.toml"), allowed).unwrap();
     let mut command = reqlore();
     command.current_dir(root).args(["--transport", "http", "--print-config"]);
-    assert_eq!(output(&mut command).0, 0, "what only narrows is the project's to say");
+    assert_eq!(output(&mut command).0, 0, "a project may restrict itself");
 }
 
 /// Generates docs/configuration.md (`UPDATE_EXPECT=1`).
 #[test]
 fn configuration_page_is_the_output_of_print_config() {
-    let (_, shown, _) = output(reqlore().current_dir("/").arg("--print-config"));
+    let (_, settings, _) = output(reqlore().current_dir("/").arg("--print-config"));
     let file = expect_file![repository().join("docs/configuration.md")];
-    let before = "\
+    let introduction = "\
 # Configuration
 
 Values are taken in this order: flags, environment variables, the configuration file, defaults. The file is `reqlore.toml`
@@ -294,7 +292,7 @@ This is the output of `--print-config` with the defaults:
 
 ```toml
 ";
-    file.assert_eq(&format!("{before}{}\n```\n", shown.trim_end()));
+    file.assert_eq(&format!("{introduction}{}\n```\n", settings.trim_end()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Data written by released versions opens without loss and gives the same answers.
+//! Data written by released versions opens without loss and returns the same answers.
 //!
-//! `tests/fixtures/0.1.0/make.py` wrote it with the released binary and recorded that binary's
-//! answers.
+//! `tests/fixtures/0.1.0/make.py` wrote the fixtures and the expected answers with the released
+//! binary.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,31 +16,31 @@ use crate::client::{Server, project, reqlore};
 use crate::http::{self, STORAGES};
 use crate::repository;
 
-fn fixture(name: &str) -> PathBuf {
+fn fixture_path(name: &str) -> PathBuf {
     repository().join("tests/fixtures/0.1.0").join(name)
 }
 
-fn answers(storage: &str) -> Value {
-    let text = fs::read_to_string(fixture("answers.json")).unwrap();
+fn recorded_answers(storage: &str) -> Value {
+    let text = fs::read_to_string(fixture_path("answers.json")).unwrap();
     serde_json::from_str::<Value>(&text).unwrap()[storage].take()
 }
 
-/// A project as 0.1.0 left it.
+/// A project written by version 0.1.0.
 fn unpack(storage: &str) -> TempDir {
     let project = project();
-    let archive = File::open(fixture(&format!("{storage}.zip"))).unwrap();
+    let archive = File::open(fixture_path(&format!("{storage}.zip"))).unwrap();
     zip::ZipArchive::new(archive).unwrap().extract(project.path()).unwrap();
-    adopt(&project.path().join(".reqlore/local"));
+    renew_identities(&project.path().join(".reqlore/local"));
     project
 }
 
-/// Files of 0.1.0's local state directory hold their own inode and time of creation, so that none
-/// that came with a clone is trusted. Unpacked ones get their new identity.
-fn adopt(dir: &Path) {
+/// Local state files contain their own inode and creation time, so copies are not trusted. This
+/// function writes the identity of the unpacked files into them.
+fn renew_identities(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            adopt(&path);
+            renew_identities(&path);
             continue;
         }
         let file = File::options().read(true).write(true).open(&path).unwrap();
@@ -49,11 +49,11 @@ fn adopt(dir: &Path) {
         let start = String::from_utf8_lossy(&start[..length]).into_owned();
         let is_sealed = start.starts_with("{\"format\":\"reqlore ");
         let marker = if is_sealed { "\"file\":\"" } else { "reqlore marks " };
-        let Some(at) = start.find(marker) else { continue };
+        let Some(position) = start.find(marker) else { continue };
         let metadata = file.metadata().unwrap();
         let created = metadata.created().unwrap().duration_since(UNIX_EPOCH).unwrap();
         let identity = format!("{:016x}-{:032x}", metadata.ino(), created.as_nanos());
-        file.write_all_at(identity.as_bytes(), (at + marker.len()) as u64).unwrap();
+        file.write_all_at(identity.as_bytes(), (position + marker.len()) as u64).unwrap();
     }
 }
 
@@ -78,7 +78,7 @@ fn check_answers(root: &Path, storage: &str, expected: &Value) {
     }
     assert!(server.end().1.success());
     assert_eq!(run(root, storage, &["user", "list"]), expected["users"], "{storage}");
-    // The newest row's number and hash, which seals all rows before it.
+    // The newest row's hash covers all rows before it.
     let newest = |text: &str| text.lines().nth(1).unwrap().to_owned();
     let verified = run(root, storage, &["audit", "verify"]);
     assert_eq!(newest(&verified), newest(expected["verify"].as_str().unwrap()), "{storage}");
@@ -87,17 +87,19 @@ fn check_answers(root: &Path, storage: &str, expected: &Value) {
     assert_eq!(listed, expected["audit"], "{storage}");
 }
 
-/// The tokens are good for a year from the day of the fixture; after that they are known as
-/// expired.
+/// The fixture's tokens are valid for one year; afterwards the server must report them as expired.
 fn check_tokens(root: &Path, storage: &str, expected: &Value) {
-    let new = run(root, storage, &["token", "create", "--user", "ann"]);
+    let new_token = run(root, storage, &["token", "create", "--user", "ann"]);
     let server = http::Server::start(command(root, storage));
     let call = |token: &str| server.client(token).call("list_epics", json!({}));
-    let old = call(expected["token"].as_str().unwrap());
-    assert!(old.status == 200 || old.body.contains("expired"), "{storage}: {old:?}");
+    let old_answer = call(expected["token"].as_str().unwrap());
+    assert!(
+        old_answer.status == 200 || old_answer.body.contains("expired"),
+        "{storage}: {old_answer:?}"
+    );
     assert_eq!(call(expected["revoked"].as_str().unwrap()).status, 401, "{storage}");
     let epic = json!({ "title": "New", "priority": 1 });
-    let created = server.client(new.trim_end()).data("create_epic", epic);
+    let created = server.client(new_token.trim_end()).data("create_epic", epic);
     assert_eq!(created["reference_id"], "EP-003", "{storage}");
     server.end();
     run(root, storage, &["audit", "verify"]);
@@ -107,7 +109,7 @@ fn check_tokens(root: &Path, storage: &str, expected: &Value) {
 fn storages_written_by_0_1_0_return_the_same_answers() {
     for storage in STORAGES {
         let project = unpack(storage);
-        let expected = answers(storage);
+        let expected = recorded_answers(storage);
         check_answers(project.path(), storage, &expected);
         check_tokens(project.path(), storage, &expected);
     }
@@ -117,9 +119,9 @@ fn storages_written_by_0_1_0_return_the_same_answers() {
 fn dump_written_by_0_1_0_restores_into_every_storage() {
     for storage in STORAGES {
         let project = project();
-        let dump = fixture("project.dump");
+        let dump = fixture_path("project.dump");
         run(project.path(), storage, &["restore", dump.to_str().unwrap()]);
-        let expected = answers("fs");
+        let expected = recorded_answers("fs");
         check_answers(project.path(), storage, &expected);
         check_tokens(project.path(), storage, &expected);
     }

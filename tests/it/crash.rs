@@ -1,8 +1,7 @@
-//! kill -9 at random moments under concurrent writers, on each storage: everything that was
-//! acknowledged is there, whole and exactly once.
+//! After kill -9 under concurrent writers, every acknowledged write is stored completely and once.
 //!
-//! A test takes two seconds, or `REQLORE_CRASH_SECONDS`. It prints its seed; the same seed
-//! (`REQLORE_CRASH_SEED`) kills after the same numbers of answers.
+//! A test runs for two seconds or `REQLORE_CRASH_SECONDS`. It prints its seed. With the same
+//! `REQLORE_CRASH_SEED` it kills servers after the same number of answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,8 +11,8 @@ use std::time::{Duration, Instant};
 use reqlore_domain::audit_log::UNCONFIRMED;
 use serde_json::{Value, json};
 
-use crate::backlog::{data, epic, requirement, story};
-use crate::client::{Server, call, file, project, text};
+use crate::backlog::{create_epic, create_story, data, requirement_arguments};
+use crate::client::{Server, call, project, section_file, text};
 use crate::copy_and_backup::run;
 use crate::http::{self, Client, POST, Place};
 
@@ -38,32 +37,32 @@ tests! {
     http_writes_survive_kill_9_with_their_audit_rows_on_sled: check_http("sled");
 }
 
-/// Plays rounds until the time is over; returns their number.
-fn play(mut round: impl FnMut(usize, &mut Random)) -> usize {
-    let mut random = Random(variable("REQLORE_CRASH_SEED").unwrap_or(0x5EED) | 1);
+/// Runs rounds until the time is over, at least four. Returns their number.
+fn run_rounds(mut round: impl FnMut(usize, &mut SeededRandom)) -> usize {
+    let mut random = SeededRandom(env_number("REQLORE_CRASH_SEED").unwrap_or(0x5EED) | 1);
     println!("seed {}", random.0);
-    let seconds = variable("REQLORE_CRASH_SECONDS").unwrap_or(2);
-    let until = Instant::now() + Duration::from_secs(seconds);
+    let seconds = env_number("REQLORE_CRASH_SECONDS").unwrap_or(2);
+    let deadline = Instant::now() + Duration::from_secs(seconds);
     let mut rounds = 0;
-    while rounds < 4 || Instant::now() < until {
+    while rounds < 4 || Instant::now() < deadline {
         rounds += 1;
         round(rounds, &mut random);
     }
     rounds
 }
 
-/// Starts the servers that may have this storage open at once, and runs a writer with each.
-fn write_with_all<T: Send>(
+/// Starts as many servers as the storage allows at once, and runs one writer with each.
+fn run_writers<T: Send>(
     storage: &str,
     root: &Path,
-    random: &mut Random,
-    write: impl Fn(usize, Server, Random) -> T + Sync,
+    random: &mut SeededRandom,
+    write: impl Fn(usize, Server, SeededRandom) -> T + Sync,
 ) -> Vec<T> {
     let processes = if storage == "sled" { 1 } else { 3 };
     std::thread::scope(|scope| {
         let mut writers = Vec::new();
         for writer in 0..processes {
-            let (server, random) = (start(storage, root), Random(random.next() | 1));
+            let (server, random) = (start_server(storage, root), SeededRandom(random.next() | 1));
             let write = &write;
             writers.push(scope.spawn(move || write(writer, server, random)));
         }
@@ -71,24 +70,24 @@ fn write_with_all<T: Send>(
     })
 }
 
-fn start(storage: &str, root: &Path) -> Server {
+fn start_server(storage: &str, root: &Path) -> Server {
     Server::start_with(root, &["--storage", storage, "--log", "error"])
 }
 
-fn kill(mut server: Server) {
+fn kill_server(mut server: Server) {
     server.child.kill().unwrap();
     server.child.wait().unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "the environment sets the length of the tests")]
-fn variable(name: &str) -> Option<u64> {
+fn env_number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// xorshift64: numbers that a seed reproduces.
-struct Random(u64);
+/// Reproducible random numbers (xorshift64).
+struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -99,50 +98,50 @@ impl Random {
 
 const IN_FLIGHT: usize = 4;
 
-/// Of a requirement: the last acknowledged text, and later ones that were not acknowledged.
+/// The last acknowledged text of a requirement and later unacknowledged ones.
 #[derive(Default)]
 struct ExpectedTexts {
     acknowledged: Option<String>,
-    maybe: Vec<String>,
+    unacknowledged: Vec<String>,
 }
 
 /// By index.
-type Texts = BTreeMap<String, ExpectedTexts>;
+type TextsByIndex = BTreeMap<String, ExpectedTexts>;
 
-/// Several servers set requirements of one section; each writer has indices of its own.
+/// Several servers set requirements of one section. Each writer uses its own indices.
 fn check_requirements(storage: &str) {
     let project = project();
     let root = project.path();
-    let mut texts = Texts::new();
+    let mut texts = TextsByIndex::new();
     let mut acknowledged = 0;
-    let rounds = play(|round, random| {
-        let written = write_with_all(storage, root, random, |writer, server, random| {
+    let rounds = run_rounds(|round, random| {
+        let written = run_writers(storage, root, random, |writer, server, random| {
             set_until_killed(server, root, writer, round, random)
         });
         for (index, written) in written.into_iter().flatten() {
-            let known = texts.entry(index).or_default();
+            let expected = texts.entry(index).or_default();
             acknowledged += usize::from(written.acknowledged.is_some());
             if written.acknowledged.is_some() {
-                *known = written;
+                *expected = written;
             } else {
-                known.maybe.extend(written.maybe);
+                expected.unacknowledged.extend(written.unacknowledged);
             }
         }
         check_texts(storage, root, &mut texts);
     });
     println!("{storage}: {rounds} rounds, {acknowledged} acknowledged texts, none lost");
-    assert!(acknowledged > rounds, "the writers hardly wrote");
+    assert!(acknowledged > rounds, "too few writes for a meaningful test");
 }
 
-/// Writes with several calls in flight, and kills its server at a random moment.
+/// Writes with several calls in flight and kills the server at a random moment.
 fn set_until_killed(
     mut server: Server,
     root: &Path,
     writer: usize,
     round: usize,
-    mut random: Random,
-) -> Texts {
-    let mut texts = Texts::new();
+    mut random: SeededRandom,
+) -> TextsByIndex {
+    let mut texts = TextsByIndex::new();
     let lifetime = 1 + random.next() % 30;
     let mut waiting: Vec<(String, String)> = Vec::new();
     for number in 0..lifetime + IN_FLIGHT as u64 {
@@ -151,7 +150,7 @@ fn set_until_killed(
         let text = format!("round {round} write {number} {filler}");
         let arguments = json!({ "section": "general", "index": index, "text": text });
         server.send(call(number, "reqlix_set_requirements", root, arguments).to_string());
-        texts.entry(index.clone()).or_default().maybe.push(text.clone());
+        texts.entry(index.clone()).or_default().unacknowledged.push(text.clone());
         waiting.push((index, text));
         if waiting.len() > IN_FLIGHT && number < lifetime {
             let answer = server.answer();
@@ -162,48 +161,51 @@ fn set_until_killed(
             let begin = format!("**{index}.** round {round}");
             assert!(self::text(&answer).starts_with(&begin), "{answer}");
             let expected = texts.get_mut(&index).unwrap();
-            let at = expected.maybe.iter().position(|maybe| *maybe == text).unwrap();
-            // Writes of one process are in order: earlier ones are overwritten.
-            expected.maybe.drain(..=at);
+            let position = expected.unacknowledged.iter().position(|maybe| *maybe == text).unwrap();
+            // One process applies writes in order, so earlier texts are overwritten.
+            expected.unacknowledged.drain(..=position);
             expected.acknowledged = Some(text);
         }
     }
-    kill(server);
+    kill_server(server);
     texts
 }
 
-/// A new server reads everything; afterwards the stored texts are the acknowledged ones.
-fn check_texts(storage: &str, root: &Path, texts: &mut Texts) {
-    let mut server = start(storage, root);
+/// Compares the stored texts with the expected ones. The stored texts become the expected ones.
+fn check_texts(storage: &str, root: &Path, texts: &mut TextsByIndex) {
+    let mut server = start_server(storage, root);
     let answer = server.call("reqlix_get_requirements", json!({ "section": "general" }));
     let parts: Vec<&str> =
         text(&answer).split("**").filter(|part| !part.trim().is_empty()).collect();
     let mut stored: BTreeMap<String, String> = BTreeMap::new();
     for part in parts.chunks(2) {
-        let [index, body] = part else { panic!("torn: {part:?}") };
+        let [index, body] = part else { panic!("partial write: {part:?}") };
         let body = body.trim().replace('\n', " ");
-        let twice = stored.insert(index.trim_end_matches('.').to_owned(), body);
-        assert_eq!(twice, None, "{index} is there twice");
+        let previous = stored.insert(index.trim_end_matches('.').to_owned(), body);
+        assert_eq!(previous, None, "{index} is stored twice");
     }
     for (index, expected) in texts.iter_mut() {
-        let found = stored.remove(index);
-        let is_known = found == expected.acknowledged
-            || found.as_ref().is_some_and(|text| expected.maybe.contains(text));
-        assert!(is_known, "{index}: {found:?}, acknowledged {:?}", expected.acknowledged);
-        *expected = ExpectedTexts { acknowledged: found, maybe: Vec::new() };
+        let stored_text = stored.remove(index);
+        let is_expected = stored_text == expected.acknowledged
+            || stored_text.as_ref().is_some_and(|text| expected.unacknowledged.contains(text));
+        assert!(is_expected, "{index}: {stored_text:?}, acknowledged {:?}", expected.acknowledged);
+        *expected = ExpectedTexts { acknowledged: stored_text, unacknowledged: Vec::new() };
     }
     assert_eq!(stored, BTreeMap::new(), "texts that no writer sent");
-    let agents = file(root, "AGENTS.md");
-    assert!(agents.is_none_or(|agents| agents.starts_with("# Requirements")), "a torn list");
+    let agents = section_file(root, "AGENTS.md");
+    assert!(
+        agents.is_none_or(|agents| agents.starts_with("# Requirements")),
+        "a partially written list"
+    );
 }
 
-/// The folder of tombstones, on files.
-const DELETED: &str = ".reqlore/backlog/deleted";
-/// A server is killed after this many polls of that folder at the latest.
+/// The folder of tombstones in the file storage.
+const TOMBSTONE_FOLDER: &str = ".reqlore/backlog/deleted";
+/// Maximum polls of the tombstone folder before the server is killed.
 const MAX_POLLS: u64 = 2000;
 
-/// A story with its acknowledged requirements: titles by reference.
-struct Story {
+/// A story and its acknowledged requirements, as titles by reference.
+struct StoryRecord {
     reference: String,
     requirements: BTreeMap<String, String>,
     is_asked: bool,
@@ -211,48 +213,50 @@ struct Story {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum ItemState {
     Live(String),
     Deleted,
     Missing,
 }
 
-/// Several servers create stories with requirements and delete some, each with everything below it.
+/// Several servers create stories with requirements and delete some of them in cascade.
 fn check_items(storage: &str) {
     let project = project();
     let root = project.path();
-    let mut server = start(storage, root);
-    let epic = epic(&mut server, "Epic");
+    let mut server = start_server(storage, root);
+    let epic = create_epic(&mut server, "Epic");
     assert!(server.end().1.success());
-    let mut stories: Vec<Story> = Vec::new();
-    let mut undone = 0;
-    let rounds = play(|_, random| {
-        let written = write_with_all(storage, root, random, |_, server, random| {
-            grow_until_killed(server, root, &epic, random)
+    let mut stories: Vec<StoryRecord> = Vec::new();
+    let mut unapplied = 0;
+    let rounds = run_rounds(|_, random| {
+        let written = run_writers(storage, root, random, |_, server, random| {
+            change_items_until_killed(server, root, &epic, random)
         });
         stories.extend(written.into_iter().flatten());
-        undone += check_stories(storage, root, &mut stories);
+        unapplied += check_stories(storage, root, &mut stories);
     });
-    let kept: usize = stories.iter().map(|story| story.requirements.len()).sum();
-    println!("{storage}: {rounds} rounds, {kept} requirements, {undone} deletions not done");
+    let requirement_count: usize = stories.iter().map(|story| story.requirements.len()).sum();
+    println!(
+        "{storage}: {rounds} rounds, {requirement_count} requirements, {unapplied} deletions not applied"
+    );
     let distinct: BTreeSet<&String> = stories.iter().flat_map(|s| s.requirements.keys()).collect();
-    assert_eq!(distinct.len(), kept, "a reference was given twice");
-    assert!(kept > rounds, "the writers hardly wrote");
+    assert_eq!(distinct.len(), requirement_count, "a reference was assigned twice");
+    assert!(requirement_count > rounds, "too few writes for a meaningful test");
 }
 
-/// Kills its server at a random moment, while it creates or while it deletes.
-fn grow_until_killed(
+/// Kills the server at a random moment while it creates or deletes.
+fn change_items_until_killed(
     mut server: Server,
     root: &Path,
     epic: &str,
-    mut random: Random,
-) -> Vec<Story> {
+    mut random: SeededRandom,
+) -> Vec<StoryRecord> {
     let mut stories = Vec::new();
     let lifetime = random.next() % 3;
     let is_last_deleted = random.next().is_multiple_of(2);
     for number in 0..=lifetime {
-        let reference = story(&mut server, epic, "Story");
-        let mut grown = Story {
+        let reference = create_story(&mut server, epic, "Story");
+        let mut created = StoryRecord {
             reference: reference.clone(),
             requirements: BTreeMap::new(),
             is_asked: false,
@@ -260,135 +264,143 @@ fn grow_until_killed(
         };
         let count = 2 + random.next() % 6;
         let is_last = number == lifetime;
-        let is_whole = !is_last || is_last_deleted;
-        let read = if is_whole { count } else { random.next() % (count + 1) };
-        for one in 0..count {
-            let title = format!("{reference} {one}");
-            let item = requirement(&reference, &title);
-            server.send(call(one, "create_requirement", root, item).to_string());
+        let is_complete = !is_last || is_last_deleted;
+        let answers_to_read = if is_complete { count } else { random.next() % (count + 1) };
+        for number in 0..count {
+            let title = format!("{reference} {number}");
+            let item = requirement_arguments(&reference, &title);
+            server.send(call(number, "create_requirement", root, item).to_string());
         }
-        for _ in 0..read {
+        for _ in 0..answers_to_read {
             let answer = server.answer();
             let record = data(&answer);
             let [reference, title] =
                 ["reference_id", "title"].map(|key| record[key].as_str().unwrap().to_owned());
-            let twice = grown.requirements.insert(reference, title);
-            assert_eq!(twice, None, "given twice: {answer}");
+            let previous = created.requirements.insert(reference, title);
+            assert_eq!(previous, None, "assigned twice: {answer}");
         }
-        if is_whole && (is_last || !random.next().is_multiple_of(3)) {
-            let gone = json!({ "reference": reference, "cascade": true });
-            server.send(call(99, "delete_item", root, gone).to_string());
-            grown.is_asked = true;
+        if is_complete && (is_last || !random.next().is_multiple_of(3)) {
+            let arguments = json!({ "reference": reference, "cascade": true });
+            server.send(call(99, "delete_item", root, arguments).to_string());
+            created.is_asked = true;
             if is_last {
-                wait_for_deletion(root, &grown, &mut random);
+                wait_for_deletion(root, &created, &mut random);
             } else {
                 data(&server.answer());
-                grown.is_deleted = true;
+                created.is_deleted = true;
             }
         }
-        stories.push(grown);
+        stories.push(created);
     }
-    kill(server);
+    kill_server(server);
     stories
 }
 
-/// Waits until the deletion may have begun and may be done. On files it is mostly seen to begin.
-fn wait_for_deletion(root: &Path, story: &Story, random: &mut Random) {
-    let is_seen = root.join(DELETED).is_dir() && !random.next().is_multiple_of(4);
-    let polls = if is_seen { MAX_POLLS } else { random.next() % MAX_POLLS };
-    let all = story.requirements.keys().chain([&story.reference]);
-    let names: Vec<String> = all.map(|reference| format!("{reference}-")).collect();
+/// Waits a random time for the deletion. In the file storage it mostly waits for a tombstone.
+fn wait_for_deletion(root: &Path, story: &StoryRecord, random: &mut SeededRandom) {
+    let waits_for_tombstone =
+        root.join(TOMBSTONE_FOLDER).is_dir() && !random.next().is_multiple_of(4);
+    let polls = if waits_for_tombstone { MAX_POLLS } else { random.next() % MAX_POLLS };
+    let references = story.requirements.keys().chain([&story.reference]);
+    let names: Vec<String> = references.map(|reference| format!("{reference}-")).collect();
     for _ in 0..polls {
-        let entries = std::fs::read_dir(root.join(DELETED)).into_iter().flatten().flatten();
-        let mut found = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        if is_seen && found.any(|file| names.iter().any(|name| file.starts_with(name))) {
+        let entries =
+            std::fs::read_dir(root.join(TOMBSTONE_FOLDER)).into_iter().flatten().flatten();
+        let mut files = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        if waits_for_tombstone && files.any(|file| names.iter().any(|name| file.starts_with(name)))
+        {
             return;
         }
     }
 }
 
-fn state(server: &mut Server, reference: &str) -> State {
+fn item_state(server: &mut Server, reference: &str) -> ItemState {
     let answer = server.call("get_item", json!({ "reference": reference }));
     if answer["result"]["isError"] == false {
         let record = data(&answer);
         assert_eq!(record["fault"], Value::Null, "{answer}");
-        return State::Live(record["item"]["title"].as_str().unwrap().to_owned());
+        return ItemState::Live(record["item"]["title"].as_str().unwrap().to_owned());
     }
-    let said = text(&answer);
+    let message = text(&answer);
     match () {
-        () if said.contains("it was deleted on ") => State::Deleted,
-        () if said.contains("not found") => State::Missing,
-        () => panic!("{said}"),
+        () if message.contains("it was deleted on ") => ItemState::Deleted,
+        () if message.contains("not found") => ItemState::Missing,
+        () => panic!("{message}"),
     }
 }
 
-/// The number of unacknowledged deletions that were not done.
-fn check_stories(storage: &str, root: &Path, stories: &mut [Story]) -> usize {
-    let mut server = start(storage, root);
-    let mut undone = 0;
+/// Checks every story. Returns the number of unacknowledged deletions that were not applied.
+fn check_stories(storage: &str, root: &Path, stories: &mut [StoryRecord]) -> usize {
+    let mut server = start_server(storage, root);
+    let mut unapplied = 0;
     for story in stories {
-        let found = state(&mut server, &story.reference);
-        let is_gone = found == State::Deleted;
+        let state = item_state(&mut server, &story.reference);
+        let is_deleted_now = state == ItemState::Deleted;
         assert!(
-            is_gone || found == State::Live("Story".to_owned()),
-            "{}: {found:?}",
+            is_deleted_now || state == ItemState::Live("Story".to_owned()),
+            "{}: {state:?}",
             story.reference
         );
-        assert!(!story.is_deleted || is_gone, "{} came back", story.reference);
-        assert!(story.is_asked || !is_gone, "{} was deleted without a request", story.reference);
-        undone += usize::from(story.is_asked && !is_gone);
-        story.is_deleted = is_gone;
+        assert!(!story.is_deleted || is_deleted_now, "{} came back", story.reference);
+        assert!(
+            story.is_asked || !is_deleted_now,
+            "{} was deleted without a request",
+            story.reference
+        );
+        unapplied += usize::from(story.is_asked && !is_deleted_now);
+        story.is_deleted = is_deleted_now;
         for (reference, title) in &story.requirements {
-            let expected = if is_gone { State::Deleted } else { State::Live(title.clone()) };
-            let found = state(&mut server, reference);
-            assert_eq!(found, expected, "{reference} of {}", story.reference);
+            let expected =
+                if is_deleted_now { ItemState::Deleted } else { ItemState::Live(title.clone()) };
+            let state = item_state(&mut server, reference);
+            assert_eq!(state, expected, "{reference} of {}", story.reference);
         }
-        story.is_asked = is_gone;
+        story.is_asked = is_deleted_now;
     }
     assert!(server.end().1.success());
-    // It reports a requirement below a story that is gone.
-    let (code, said) = run(root, &format!("check --storage {storage}"));
-    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
-    undone
+    // `check` would report a requirement whose story is deleted.
+    let (code, output) = run(root, &format!("check --storage {storage}"));
+    assert_eq!((code, output.as_str()), (0, "Nothing to fix.\n"));
+    unapplied
 }
 
-/// The writes of all clients over HTTP, each under its own request ID.
+/// All writes over HTTP, each with its own request ID.
 #[derive(Default)]
-struct Book {
+struct WriteLog {
     /// Titles by request ID.
     sent: BTreeMap<String, String>,
     /// References by request ID.
     acknowledged: BTreeMap<String, String>,
 }
 
-/// Several clients of one HTTP server create epics. The audit has exactly one row for each change.
+/// Several clients of one HTTP server create epics. The audit log has exactly one row per change.
 fn check_http(storage: &'static str) {
-    let place = Place::new(storage);
-    let token = place.administrator();
-    let mut book = Book::default();
-    let rounds = play(|round, random| {
-        let server = place.serve();
-        create_until_killed(server, &token, round, 1 + random.next() % 60, &mut book);
-        check_audit(&place, &token, &book);
+    let team = Place::new(storage);
+    let token = team.administrator();
+    let mut log = WriteLog::default();
+    let rounds = run_rounds(|round, random| {
+        let server = team.serve();
+        create_until_killed(server, &token, round, 1 + random.next() % 60, &mut log);
+        check_audit(&team, &token, &log);
     });
-    let (sent, acknowledged) = (book.sent.len(), book.acknowledged.len());
+    let (sent, acknowledged) = (log.sent.len(), log.acknowledged.len());
     println!("{storage}: {rounds} rounds, {acknowledged} of {sent} writes acknowledged, none lost");
-    assert!(acknowledged > rounds, "the writers hardly wrote");
+    assert!(acknowledged > rounds, "too few writes for a meaningful test");
 }
 
-/// Sent by a writer to the keeper of the book.
-enum Event {
+/// Reported by a writer to the thread that owns the write log.
+enum WriteEvent {
     Sent { name: String, title: String },
     Acknowledged { name: String, reference: String },
 }
 
-/// Kills the server after this many answers.
+/// Kills the server after `lifetime` answers.
 fn create_until_killed(
     server: http::Server,
     token: &str,
     round: usize,
     lifetime: u64,
-    book: &mut Book,
+    log: &mut WriteLog,
 ) {
     let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -400,9 +412,9 @@ fn create_until_killed(
         let (mut server, mut answered) = (Some(server), 0);
         for event in events {
             match event {
-                Event::Sent { name, title } => drop(book.sent.insert(name, title)),
-                Event::Acknowledged { name, reference } => {
-                    book.acknowledged.insert(name, reference);
+                WriteEvent::Sent { name, title } => drop(log.sent.insert(name, title)),
+                WriteEvent::Acknowledged { name, reference } => {
+                    log.acknowledged.insert(name, reference);
                     answered += 1;
                 }
             }
@@ -413,59 +425,59 @@ fn create_until_killed(
     });
 }
 
-/// Creates epics until the server is gone.
-fn create_epics(mut client: Client, writer: &str, events: &mpsc::Sender<Event>) {
+/// Creates epics until the connection fails.
+fn create_epics(mut client: Client, writer: &str, events: &mpsc::Sender<WriteEvent>) {
     for number in 0.. {
         let name = format!("{writer}-{number}");
         let title = format!("epic {name}");
         let arguments = json!({ "title": title, "priority": 1 });
         let call = call(1, "create_epic", Path::new(""), arguments);
-        events.send(Event::Sent { name: name.clone(), title }).unwrap();
-        let named = [("X-Request-Id", name.clone())];
-        let sent = client.send_with(POST, &named, &call.to_string());
-        let Ok(answer) = sent.and_then(|()| client.receive()) else { return };
+        events.send(WriteEvent::Sent { name: name.clone(), title }).unwrap();
+        let headers = [("X-Request-Id", name.clone())];
+        let result = client.send_with(POST, &headers, &call.to_string());
+        let Ok(answer) = result.and_then(|()| client.receive()) else { return };
         let json = answer.json();
         let reference = json["result"]["structuredContent"]["reference_id"].as_str();
         let reference = reference.unwrap_or_else(|| panic!("{answer:?}")).to_owned();
-        events.send(Event::Acknowledged { name, reference }).unwrap();
+        events.send(WriteEvent::Acknowledged { name, reference }).unwrap();
     }
 }
 
-/// Compares the documents and the audit with the book. An unacknowledged write may be there.
-fn check_audit(place: &Place, token: &str, book: &Book) {
-    let server = place.serve();
-    let stored = stored(&mut server.client(token));
+/// Compares documents and audit log with the write log. Unacknowledged writes may be stored.
+fn check_audit(team: &Place, token: &str, log: &WriteLog) {
+    let server = team.serve();
+    let stored = stored_titles(&mut server.client(token));
     server.end();
-    for (name, reference) in &book.acknowledged {
+    for (name, reference) in &log.acknowledged {
         let title = stored.get(reference);
-        assert_eq!(title, book.sent.get(name), "{name} was acknowledged as {reference}");
+        assert_eq!(title, log.sent.get(name), "{name} was acknowledged as {reference}");
     }
     let titles: BTreeSet<&String> = stored.values().collect();
-    assert_eq!(titles.len(), stored.len(), "a title is there twice: {stored:?}");
-    let there: BTreeSet<&str> =
-        book.sent.iter().filter(|(_, title)| titles.contains(title)).map(|(n, _)| &**n).collect();
-    assert_eq!(there.len(), titles.len(), "not every one was sent: {titles:?}");
-    let verified = place.json("audit verify --json");
+    assert_eq!(titles.len(), stored.len(), "a title is stored twice: {stored:?}");
+    let stored_requests: BTreeSet<&str> =
+        log.sent.iter().filter(|(_, title)| titles.contains(title)).map(|(n, _)| &**n).collect();
+    assert_eq!(stored_requests.len(), titles.len(), "a stored title was never sent: {titles:?}");
+    let verified = team.json("audit verify --json");
     assert_eq!(verified["whole"], true, "{verified}");
-    let rows = place.rows();
-    let withdrawn: BTreeSet<u64> = rows
+    let rows = team.rows();
+    let unconfirmed: BTreeSet<u64> = rows
         .iter()
         .filter(|row| row["action"] == UNCONFIRMED)
         .map(|row| row["reason"].as_str().unwrap().parse().unwrap())
         .collect();
     let changes = rows.iter().filter(|row| {
         let is_change = row["action"] == "create_epic" && row["result"] == "ok";
-        is_change && !withdrawn.contains(&row["number"].as_u64().unwrap())
+        is_change && !unconfirmed.contains(&row["number"].as_u64().unwrap())
     });
     let mut audited: Vec<&str> =
         changes.map(|row| row["correlation_id"].as_str().unwrap()).collect();
     audited.sort_unstable();
-    let there: Vec<&str> = there.into_iter().collect();
-    assert_eq!(audited, there, "the audit has a row for each change");
+    let stored_requests: Vec<&str> = stored_requests.into_iter().collect();
+    assert_eq!(audited, stored_requests, "each change has one audit row");
 }
 
 /// The titles of all epics, by reference.
-fn stored(client: &mut Client) -> BTreeMap<String, String> {
+fn stored_titles(client: &mut Client) -> BTreeMap<String, String> {
     let mut stored = BTreeMap::new();
     let mut cursor = Value::Null;
     loop {
@@ -475,9 +487,9 @@ fn stored(client: &mut Client) -> BTreeMap<String, String> {
         }
         let mut page = client.data("list_epics", arguments);
         for epic in page["epics"].as_array().unwrap() {
-            let word = |key: &str| epic[key].as_str().unwrap().to_owned();
-            let twice = stored.insert(word("reference_id"), word("title"));
-            assert_eq!(twice, None, "a reference was given twice");
+            let field = |key: &str| epic[key].as_str().unwrap().to_owned();
+            let previous = stored.insert(field("reference_id"), field("title"));
+            assert_eq!(previous, None, "a reference was assigned twice");
         }
         cursor = page["next_cursor"].take();
         if cursor.is_null() {

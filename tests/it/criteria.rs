@@ -1,16 +1,15 @@
-//! Every criterion of the specifications that is served here is named by a test that proves it.
+//! Every criterion of the implemented specifications is named by a test.
 //!
-//! A test names its criteria in a comment right above its attribute, `// S1: S.3.3, R.2`; a
-//! transcript in a note that begins with `S1`; a check of the npm packages like a test. The
-//! headings T.3, G.3, S.3 and D.3 of S1 only introduce the criteria below them; those of S3 are
-//! counted from 1 within their requirement.
+//! Tests and npm checks name criteria in a comment above the function, `// S1: S.3.3, R.2`.
+//! Transcripts name them in a note that begins with `S1`. The headings T.3, G.3, S.3 and D.3 of S1
+//! are not criteria. The criteria of S3 are numbered from 1 within their requirement.
 
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::path::PathBuf;
 
 use crate::repository;
-use crate::tidy::sources;
+use crate::tidy::rust_sources;
 
 const CRITERIA: [(&str, &str); 5] = [
     (
@@ -52,23 +51,23 @@ fn criteria(specification: &str) -> BTreeSet<String> {
 #[test]
 fn criteria_each_has_a_test() {
     for (specification, _) in CRITERIA {
-        let covered = covered(specification);
+        let covered = covered_criteria(specification);
         let missing: Vec<_> = criteria(specification).difference(&covered).cloned().collect();
         assert!(missing.is_empty(), "no test names {missing:?} of {specification}");
     }
 }
 
-fn covered(specification: &str) -> BTreeSet<String> {
+fn covered_criteria(specification: &str) -> BTreeSet<String> {
     let mut covered = BTreeSet::new();
-    for (path, source) in sources().into_iter().chain(checks_of_npm()) {
+    for (path, source) in rust_sources().into_iter().chain(npm_checks()) {
         let lines: Vec<&str> = source.lines().map(str::trim).collect();
-        for (at, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             if let Some(ids) = line.strip_prefix(&format!("// {specification}: ")) {
-                // A test may name criteria of several specifications, a line for each.
-                let below = lines[at..].iter().find(|line| !line.starts_with("// "));
-                let is_test = below.is_some_and(|line| is_test(line));
-                assert!(is_test, "{path}: {ids} stands above no test");
-                covered.extend(named(specification, &path, ids));
+                // A test may name criteria of several specifications, one per line.
+                let next_code = lines[index..].iter().find(|line| !line.starts_with("// "));
+                let is_test = next_code.is_some_and(|line| is_test(line));
+                assert!(is_test, "{path}: {ids} is not above a test");
+                covered.extend(parse_ids(specification, &path, ids));
             }
         }
     }
@@ -77,15 +76,15 @@ fn covered(specification: &str) -> BTreeSet<String> {
         for line in read_to_string(&path).unwrap().lines() {
             if let Some(note) = line.strip_prefix(&format!("{{\"note\":\"{specification} ")) {
                 let ids = note.split(':').next().unwrap_or_default();
-                covered.extend(named(specification, &path.to_string_lossy(), ids));
+                covered.extend(parse_ids(specification, &path.to_string_lossy(), ids));
             }
         }
     }
     covered
 }
 
-/// The files of the check that installs the npm packages and uses them.
-fn checks_of_npm() -> Vec<(String, String)> {
+/// The scripts of the npm check, with their text.
+fn npm_checks() -> Vec<(String, String)> {
     let files = std::fs::read_dir(repository().join("tests/npm")).unwrap();
     let paths = files.map(|entry| entry.unwrap().path());
     let scripts = paths.filter(|path| path.extension().is_some_and(|end| end == "mjs"));
@@ -97,18 +96,18 @@ fn is_test(line: &str) -> bool {
     ["#[test]", "#[tokio::test", "async function"].iter().any(|begin| line.starts_with(begin))
 }
 
-/// The criteria in a list such as `S.3.3, R.2; catalogue 26`.
-fn named(specification: &str, place: &str, ids: &str) -> BTreeSet<String> {
-    let all = criteria(specification);
+/// Parses the criteria of a list such as `S.3.3, R.2; catalogue 26`.
+fn parse_ids(specification: &str, path: &str, ids: &str) -> BTreeSet<String> {
+    let known_criteria = criteria(specification);
     let words = ids.split([',', ';', ' ']).filter(|word| word.contains('.'));
-    let found: BTreeSet<String> = words.map(|word| word.trim().to_owned()).collect();
-    let unknown: Vec<_> = found.difference(&all).collect();
-    assert!(unknown.is_empty(), "{place} names {unknown:?}, which is no criterion");
-    found
+    let named: BTreeSet<String> = words.map(|word| word.trim().to_owned()).collect();
+    let unknown: Vec<_> = named.difference(&known_criteria).collect();
+    assert!(unknown.is_empty(), "{path}: {unknown:?} are not criteria");
+    named
 }
 
-/// The text of a specification, where it lies next to the repository.
-fn specification(file: &str) -> Option<String> {
+/// The text of a specification, if it is available next to the repository.
+fn read_specification(file: &str) -> Option<String> {
     let source = read_to_string(repository().join("../shared/spec").join(file)).ok();
     if source.is_none() {
         println!("the specification is not next to the repository; nothing to compare with");
@@ -119,27 +118,27 @@ fn specification(file: &str) -> Option<String> {
 #[test]
 fn criteria_list_matches_the_specifications() {
     for (name, file, criteria_of) in [
-        ("S1", "1-requirement-sections.md", sections as fn(&str) -> BTreeSet<String>),
-        ("S2", "2-user-story-requirements.md", numbered),
-        ("S3", "3-docsets.md", counted),
-        ("S4", "4-knowledge-graph.md", rows),
-        ("S5", "5-json-rpc-api.md", numbered),
+        ("S1", "1-requirement-sections.md", section_criteria as fn(&str) -> BTreeSet<String>),
+        ("S2", "2-user-story-requirements.md", numbered_criteria),
+        ("S3", "3-docsets.md", counted_criteria),
+        ("S4", "4-knowledge-graph.md", table_criteria),
+        ("S5", "5-json-rpc-api.md", numbered_criteria),
     ] {
-        let Some(source) = specification(file) else { return };
+        let Some(source) = read_specification(file) else { return };
         assert_eq!(criteria_of(&source), criteria(name), "{name}");
     }
 }
 
-fn sections(source: &str) -> BTreeSet<String> {
+fn section_criteria(source: &str) -> BTreeSet<String> {
     let section = reqlore_domain::sections::Section::of(source);
     let headings = ["T.3", "G.3", "S.3", "D.3"];
     let ids = section.requirements().iter().map(|requirement| requirement.index.to_owned());
     ids.filter(|id| !headings.contains(&id.as_str())).collect()
 }
 
-/// The items below each heading, counted from 1.
-fn counted(source: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// Numbers the list items below each heading from 1.
+fn counted_criteria(source: &str) -> BTreeSet<String> {
+    let mut criteria = BTreeSet::new();
     let (mut requirement, mut count) = ("", 0);
     let (_, document) = source.split_once("# Requirements Document").unwrap();
     for line in document.lines() {
@@ -148,22 +147,22 @@ fn counted(source: &str) -> BTreeSet<String> {
             count = 0;
         } else if line.starts_with("- ") {
             count += 1;
-            found.insert(format!("{requirement}.{count}"));
+            criteria.insert(format!("{requirement}.{count}"));
         }
     }
-    found
+    criteria
 }
 
-/// The rows of a table that begin with a criterion.
-fn rows(source: &str) -> BTreeSet<String> {
+/// The criteria in the first column of the tables.
+fn table_criteria(source: &str) -> BTreeSet<String> {
     let rows = source.lines().filter_map(|line| line.strip_prefix("| AC-"));
     let ids = rows.filter_map(|row| row.split_whitespace().next());
     ids.map(|id| format!("AC-{id}")).collect()
 }
 
 /// The numbered criteria of a specification: `### Requirement 6`, below it `4. WHEN …`.
-fn numbered(source: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+fn numbered_criteria(source: &str) -> BTreeSet<String> {
+    let mut criteria = BTreeSet::new();
     let mut requirement = "";
     for line in source.lines() {
         if let Some(heading) = line.strip_prefix("### Requirement ") {
@@ -171,8 +170,8 @@ fn numbered(source: &str) -> BTreeSet<String> {
         } else if let Some((number, _)) = line.split_once(". ")
             && number.parse::<u32>().is_ok()
         {
-            found.insert(format!("{requirement}.{number}"));
+            criteria.insert(format!("{requirement}.{number}"));
         }
     }
-    found
+    criteria
 }

@@ -1,4 +1,4 @@
-//! Docsets through the real binary on real files.
+//! Docset tools of the real binary on real files.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::client::{Server, project, text};
 use crate::copy_and_backup::run;
 
-fn configure(root: &Path, config: &str) {
+fn write_config(root: &Path, config: &str) {
     std::fs::create_dir_all(root.join(".knowledge")).unwrap();
     std::fs::write(root.join(".knowledge/config.yaml"), config).unwrap();
 }
 
-fn search(docset: &str) -> Value {
+fn search_arguments(docset: &str) -> Value {
     json!({ "docset": docset, "keywords": ["hooks"], "generalized_keywords": [] })
 }
 
@@ -22,17 +22,17 @@ fn docset_config_is_found_in_parent_folders() {
     let outer = project();
     let inner = outer.path().join("packages/app");
     std::fs::create_dir_all(&inner).unwrap();
-    configure(outer.path(), "docsets: {outer: {version: 1}}");
+    write_config(outer.path(), "docsets: {outer: {version: 1}}");
     std::fs::create_dir_all(outer.path().join(".knowledge/docs/outer-1")).unwrap();
     let mut server = Server::start(&inner);
-    let answer = server.call("search_docs", search("outer"));
+    let answer = server.call("search_docs", search_arguments("outer"));
     let root = outer.path().canonicalize().unwrap();
     let path = format!("{}/.knowledge/docs/outer-1/", root.to_str().unwrap());
     let expected = format!("Search for 'hooks' in folder {path}.");
     assert!(text(&answer).starts_with(&expected), "{answer}");
     assert_eq!(answer["result"]["structuredContent"]["exists"], true);
-    // A nearer configuration takes over.
-    configure(&inner, "docsets: {inner: }");
+    // The nearest configuration takes precedence.
+    write_config(&inner, "docsets: {inner: }");
     let answer = server.call("list_docsets", json!({}));
     assert!(text(&answer).contains("inner") && !text(&answer).contains("outer"), "{answer}");
 }
@@ -41,13 +41,13 @@ fn docset_config_is_found_in_parent_folders() {
 #[test]
 fn docset_config_missing_explains_how_to_create_it() {
     let home = project();
-    configure(home.path(), "docsets: {global: }");
+    write_config(home.path(), "docsets: {global: }");
     let project = project();
     let mut server = Server::start(project.path());
     let answer = server.call("list_docsets", json!({}));
     assert_eq!(answer["result"]["isError"], true);
     assert!(text(&answer).contains("Create ") && text(&answer).contains("docsets:\n  react:"));
-    configure(project.path(), "docsets: {react: }");
+    write_config(project.path(), "docsets: {react: }");
     let answer = server.call("list_docsets", json!({}));
     assert_eq!(answer["result"]["structuredContent"]["docsets"][0]["name"], "react", "{answer}");
 }
@@ -72,13 +72,13 @@ fn docset_tools_unknown_tool_and_message_are_errors() {
 #[test]
 fn check_docset_config_names_line_and_missing_folders() {
     let project = project();
-    let found = || run(project.path(), "check");
-    configure(project.path(), "docsets:\n  a b:\n");
-    let (code, shown) = found();
+    let check = || run(project.path(), "check");
+    write_config(project.path(), "docsets:\n  a b:\n");
+    let (code, output) = check();
     assert_eq!(code, 1);
-    assert!(shown.starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""), "{shown}");
-    configure(project.path(), "docsets:\n  a:\n");
-    assert!(found().1.contains(".knowledge/config.yaml:2: docset a: the folder "), "{}", found().1);
+    assert!(output.starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""), "{output}");
+    write_config(project.path(), "docsets:\n  a:\n");
+    assert!(check().1.contains(".knowledge/config.yaml:2: the folder "), "{}", check().1);
     std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
-    assert_eq!(found(), (0, "Nothing to fix.\n".to_owned()));
+    assert_eq!(check(), (0, "Nothing to fix.\n".to_owned()));
 }

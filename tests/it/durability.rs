@@ -1,8 +1,7 @@
-//! Synced before the answer: what the kernel is asked for, and in which order.
+//! Writes are synced before the answer, in the required order of system calls.
 //!
-//! Killing a process proves nothing about `fsync`: what was not synced survives it all the same.
-//! So the calls themselves are watched, with strace. Where it is missing the test says so;
-//! `.ci/check` installs it and sets `REQLORE_STRACE`, and then a missing one is a failure.
+//! A killed process loses no unsynced data, so kill tests cannot check `fsync`. These tests trace
+//! system calls with strace. If it is missing they skip, or fail when `REQLORE_STRACE` is set.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,13 +10,13 @@ use serde_json::json;
 
 use crate::client::{BINARY, call, project, set};
 
-/// The system calls of a server for these requests, in order: `sync NAME`, `rename`, `mkdir NAME`,
-/// `answer`.
-fn trace(root: &Path, storage: &str, requests: &[String]) -> Option<Vec<String>> {
-    let found = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
-    if !found.is_ok_and(|status| status.success()) {
+/// The system calls of a server that handles these requests, in order: `sync NAME`, `rename`,
+/// `mkdir NAME` and `answer`. `None` if strace is missing.
+fn trace_system_calls(root: &Path, storage: &str, requests: &[String]) -> Option<Vec<String>> {
+    let version = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
         assert!(!is_required(), "strace is missing");
-        println!("strace is missing; nothing was proved");
+        println!("strace is missing; nothing was tested");
         return None;
     }
     let (input, log) = (root.join("input"), root.join("trace"));
@@ -34,23 +33,24 @@ fn trace(root: &Path, storage: &str, requests: &[String]) -> Option<Vec<String>>
         .status();
     assert!(status.unwrap().success());
     let log = std::fs::read_to_string(log).unwrap();
-    Some(log.lines().filter_map(event).collect())
+    Some(log.lines().filter_map(parse_event).collect())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the gate says what must be there")]
+#[expect(clippy::disallowed_methods, reason = "CI requires strace")]
 fn is_required() -> bool {
     std::env::var_os("REQLORE_STRACE").is_some()
 }
 
-/// One line of the log: process, then the call as it began.
-fn event(line: &str) -> Option<String> {
+/// Parses one line of the trace: the process ID and the start of the call.
+fn parse_event(line: &str) -> Option<String> {
     let call = line.split_once(' ')?.1.trim_start();
-    let name = || call.split_once('>').and_then(|(path, _)| path.rsplit_once('/')).map(|(_, n)| n);
-    let kind = |name: &str| {
-        if name.starts_with(".reqlore-") { "TEMP".to_owned() } else { name.to_owned() }
+    let file_name =
+        || call.split_once('>').and_then(|(path, _)| path.rsplit_once('/')).map(|(_, n)| n);
+    let normalized = |file_name: &str| {
+        if file_name.starts_with(".reqlore-") { "TEMP".to_owned() } else { file_name.to_owned() }
     };
     if call.starts_with("fsync(") || call.starts_with("fdatasync(") {
-        return Some(format!("sync {}", kind(name()?)));
+        return Some(format!("sync {}", normalized(file_name()?)));
     }
     if call.starts_with("renameat2(") {
         return Some("rename".to_owned());
@@ -67,20 +67,22 @@ fn files_write_syncs_file_and_folder_before_answer() {
     let project = project();
     let root = project.path();
     let write = |id, text| call(id, "reqlix_set_requirements", root, set(1, text)).to_string();
-    let gone = json!({ "section": "general", "index": "1" });
-    let delete = call(3, "reqlix_delete_requirements", root, gone).to_string();
-    let Some(events) = trace(root, "fs", &[write(1, "one"), write(2, "two"), delete]) else {
+    let arguments = json!({ "section": "general", "index": "1" });
+    let delete = call(3, "reqlix_delete_requirements", root, arguments).to_string();
+    let Some(events) = trace_system_calls(root, "fs", &[write(1, "one"), write(2, "two"), delete])
+    else {
         return;
     };
     let folder = root.file_name().unwrap().to_string_lossy().into_owned();
-    let both = ["sync TEMP", "sync TEMP", "rename", "rename", "sync requirements", "answer"];
+    let two_files = ["sync TEMP", "sync TEMP", "rename", "rename", "sync requirements", "answer"];
     let root = format!("sync {folder}");
-    let (parent, up) = (["mkdir docs", &root], ["mkdir development", "sync docs"]);
-    let created = [parent.as_slice(), &up, &["mkdir requirements", "sync development"]].concat();
+    let (parent, grandparent) = (["mkdir docs", &root], ["mkdir development", "sync docs"]);
+    let created =
+        [parent.as_slice(), &grandparent, &["mkdir requirements", "sync development"]].concat();
     let replaced = ["sync TEMP", "rename", "sync requirements", "answer"];
-    // The section goes and the list changes: one file is staged, two names move.
+    // The section file is removed and the list changes: one file is staged, two names move.
     let deleted = ["sync TEMP", "rename", "rename", "sync requirements", "answer"];
-    let expected = [created, both.to_vec(), replaced.to_vec(), deleted.to_vec()].concat();
+    let expected = [created, two_files.to_vec(), replaced.to_vec(), deleted.to_vec()].concat();
     assert_eq!(events, expected);
 }
 
@@ -93,7 +95,9 @@ fn databases_write_syncs_before_answer() {
             let text = format!("text {id}");
             call(id, "reqlix_set_requirements", project.path(), set(id, &text)).to_string()
         };
-        let Some(events) = trace(project.path(), storage, &[write(1), write(2), write(3)]) else {
+        let Some(events) =
+            trace_system_calls(project.path(), storage, &[write(1), write(2), write(3)])
+        else {
             return;
         };
         let sync = format!("sync {file}");
@@ -104,7 +108,7 @@ fn databases_write_syncs_before_answer() {
     }
 }
 
-// Reliability 5.3: what was not made durable when it was created is lost with everything in it
+// Reliability 5.3: an unsynced folder entry loses the new file with all its content
 #[test]
 fn databases_new_file_is_synced_before_first_answer() {
     for (storage, wanted) in
@@ -112,7 +116,7 @@ fn databases_new_file_is_synced_before_first_answer() {
     {
         let project = project();
         let hello = call(1, "reqlix_get_instructions", project.path(), json!({})).to_string();
-        let Some(events) = trace(project.path(), storage, &[hello]) else { return };
+        let Some(events) = trace_system_calls(project.path(), storage, &[hello]) else { return };
         let first = events.iter().position(|event| event == "answer").unwrap();
         for sync in wanted {
             assert!(events[..first].iter().any(|event| event == sync), "{sync} in {events:?}");

@@ -1,4 +1,4 @@
-//! The real server behind a real socket, its project and team, and a client of HTTP/1.1.
+//! A real HTTP server with its project and team, and a minimal HTTP/1.1 client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,11 +14,11 @@ use crate::client::reqlore;
 
 pub(crate) const STORAGES: [&str; 3] = ["fs", "sqlite", "sled"];
 /// Time limit for one answer.
-const ANSWER_TIME: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const UNLIMITED: &str = "[http.limits]\nrequests_per_second = 0\nfailed_logins_per_minute = 0\n\
                          look_ups_per_second = 0\n";
 
-/// A project on a storage, the project `shop` next to it, and a team.
+/// A default project on one storage, a second project `shop`, and the users of both.
 pub(crate) struct Place {
     scratch: TempDir,
     pub(crate) storage: &'static str,
@@ -39,7 +39,7 @@ impl Place {
         self.scratch.path().join("root")
     }
 
-    /// The folder of both projects and all their data.
+    /// The folder that contains both projects and all their data.
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()
     }
@@ -49,16 +49,16 @@ impl Place {
         command.arg("--root").arg(self.root()).args(["--storage", self.storage]);
         // `ixchel_sync` needs the cache after a restart.
         command.env("REQLORE_CACHE", self.folder().join("cache"));
-        // Over HTTP only a file named by the operator is read.
+        // Over HTTP the server reads only a file that the operator names.
         command.arg("--config").arg(self.root().join("reqlore.toml"));
         command
     }
 
-    /// The output of a command that must succeed.
+    /// Runs a command that must succeed. Returns its standard output.
     pub(crate) fn run(&self, line: &str) -> String {
         let output = self.command().args(line.split(' ')).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {said}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {errors}");
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -70,13 +70,13 @@ impl Place {
         self.run(&format!("user add {name} --role {role}"));
     }
 
-    /// A new token of this user.
+    /// Creates a token for this user.
     pub(crate) fn token(&self, user: &str, options: &str) -> String {
         let line = format!("token create --user {user} {options}");
         self.run(line.trim_end()).trim_end().to_owned()
     }
 
-    /// The token of a new administrator.
+    /// Creates the administrator `ada` and returns a token.
     pub(crate) fn administrator(&self) -> String {
         self.user("ada", "administrator");
         self.token("ada", "")
@@ -86,14 +86,14 @@ impl Place {
         Server::start(self.command())
     }
 
-    /// The rows of the audit, the oldest first.
+    /// All audit rows, oldest first.
     pub(crate) fn rows(&self) -> Vec<Value> {
         let listed = self.json("audit list --last 100000 --json");
         listed["rows"].as_array().unwrap().clone()
     }
 }
 
-/// The id within a token.
+/// The public ID of a token.
 pub(crate) fn id(token: &str) -> &str {
     token.split('_').nth(2).unwrap()
 }
@@ -101,42 +101,44 @@ pub(crate) fn id(token: &str) -> &str {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    said: Arc<Mutex<String>>,
-    listener: Option<std::thread::JoinHandle<()>>,
+    log: Arc<Mutex<String>>,
+    log_reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts this command as a server at a free port.
+    /// Starts this command as a server on a free port.
     pub(crate) fn start(mut command: Command) -> Self {
         command.args(["--listen", "127.0.0.1:0"]);
         Self::start_at(command)
     }
 
-    /// The same at the address of the command.
+    /// Starts this command as a server on the address that the command sets.
     pub(crate) fn start_at(mut command: Command) -> Self {
         command.args(["--transport", "http"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut start = String::new();
         let address = loop {
-            let from = start.len();
+            let line_start = start.len();
             let read = lines.read_line(&mut start).unwrap();
             assert!(read > 0, "the server did not start: {start}");
-            let told = start[from..].split_once(" at http://");
-            if let Some((address, _)) = told.and_then(|(_, told)| told.split_once('/')) {
+            let address_and_rest = start[line_start..].split_once(" at http://");
+            if let Some((address, _)) =
+                address_and_rest.and_then(|(_, address_and_rest)| address_and_rest.split_once('/'))
+            {
                 break address.parse().unwrap();
             }
         };
-        let said = Arc::new(Mutex::new(start));
+        let log = Arc::new(Mutex::new(start));
         let listener = std::thread::spawn({
-            let said = Arc::clone(&said);
+            let log = Arc::clone(&log);
             move || {
                 for line in lines.lines().map_while(Result::ok) {
-                    said.lock().unwrap().extend([&*line, "\n"]);
+                    log.lock().unwrap().extend([&*line, "\n"]);
                 }
             }
         });
-        Self { child, address, said, listener: Some(listener) }
+        Self { child, address, log, log_reader: Some(listener) }
     }
 
     pub(crate) fn client(&self, token: &str) -> Client {
@@ -152,22 +154,22 @@ impl Server {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end. Returns everything it printed.
+    /// Waits for the exit. Returns the status and all output.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
-        let mut all = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut all).unwrap();
+        let mut output = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         let status = self.child.wait().unwrap();
-        self.listener.take().unwrap().join().unwrap();
-        all += &self.said.lock().unwrap();
-        (status, all)
+        self.log_reader.take().unwrap().join().unwrap();
+        output += &self.log.lock().unwrap();
+        (status, output)
     }
 
-    /// Asks it to end, which must succeed. Returns everything it printed.
+    /// Sends SIGTERM and asserts a successful exit. Returns all output.
     pub(crate) fn end(self) -> String {
         self.signal(rustix::process::Signal::TERM);
-        let (status, said) = self.wait();
-        assert!(status.success(), "{status}: {said}");
-        said
+        let (status, output) = self.wait();
+        assert!(status.success(), "{status}: {output}");
+        output
     }
 
     pub(crate) fn kill(mut self) {
@@ -178,7 +180,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A server that a failed test left behind.
+        // A failed test may leave its server running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -194,16 +196,16 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
-    /// The code of the JSON-RPC error, if it is one.
+    /// The code of a JSON-RPC error; `None` for a result.
     pub(crate) fn code(&self) -> Option<i64> {
         self.json()["error"]["code"].as_i64()
     }
 }
 
-/// A client with a token, which reuses its connection.
+/// A client with a token. It reuses its connection.
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     /// Sent with each request.
@@ -222,8 +224,8 @@ impl Client {
         self
     }
 
-    /// As MCP clients ask: errors that a model can correct are results.
-    pub(crate) fn of_mcp(self) -> Self {
+    /// Sends the headers of an MCP client, so that tool errors are returned as results.
+    pub(crate) fn into_mcp_client(self) -> Self {
         self.with("Accept", "application/json, text/event-stream")
     }
 
@@ -235,12 +237,13 @@ impl Client {
     pub(crate) fn send_with(
         &mut self,
         line: &str,
-        further: &[(&str, String)],
+        extra_headers: &[(&str, String)],
         body: &str,
     ) -> std::io::Result<()> {
         let mut request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n");
-        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value));
-        for (name, value) in own.chain(further.iter().map(|(name, value)| (*name, value))) {
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in headers.chain(extra_headers.iter().map(|(name, value)| (*name, value)))
+        {
             request.extend([name, ": ", value, "\r\n"]);
         }
         if !body.is_empty() {
@@ -250,17 +253,17 @@ impl Client {
         request.extend(["\r\n", body]);
         if self.stream.is_none() {
             let stream = TcpStream::connect(self.address)?;
-            stream.set_read_timeout(Some(ANSWER_TIME))?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
             stream.set_nodelay(true)?;
             self.stream = Some(BufReader::new(stream));
         }
         self.stream.as_mut().unwrap().get_mut().write_all(request.as_bytes())
     }
 
-    /// The next answer. After an error the connection is gone.
+    /// Reads the next answer. Drops the connection after an error.
     pub(crate) fn receive(&mut self) -> std::io::Result<Answer> {
         let not_connected = || Err(std::io::ErrorKind::NotConnected.into());
-        let answer = self.stream.as_mut().map_or_else(not_connected, answer);
+        let answer = self.stream.as_mut().map_or_else(not_connected, read_answer);
         let closes = |answer: &Answer| answer.head.contains("connection: close");
         if answer.as_ref().map_or(true, closes) {
             self.stream = None;
@@ -269,16 +272,16 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, line: &str, body: &str) -> Answer {
-        // A server closes idle connections.
-        let again = self.stream.is_some();
-        let answered = self.send(line, body).and_then(|()| self.receive());
-        match answered {
-            Err(_) if again => {
+        // The server may have closed the idle connection; retry once.
+        let is_reused = self.stream.is_some();
+        let result = self.send(line, body).and_then(|()| self.receive());
+        match result {
+            Err(_) if is_reused => {
                 self.stream = None;
                 self.send(line, body).unwrap();
                 self.receive().unwrap()
             }
-            answered => answered.unwrap(),
+            result => result.unwrap(),
         }
     }
 
@@ -302,7 +305,7 @@ impl Client {
         self.request("tools/call", params)
     }
 
-    /// The data of a call that must succeed.
+    /// Calls a tool that must succeed. Returns its structured content.
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.call(tool, arguments);
         let mut json = answer.json();
@@ -313,7 +316,7 @@ impl Client {
 
 pub(crate) const POST: &str = "POST /api/v1/mcp";
 
-fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
+fn read_answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if stream.read_line(&mut head)? == 0 {
@@ -329,11 +332,11 @@ fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
     Ok(Answer { status, head, body })
 }
 
-/// Asks until it is true, for a few seconds.
-pub(crate) fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(5);
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}: not within seconds");
+/// Polls a condition for at most five seconds.
+pub(crate) fn wait_until(condition: &str, mut is_met: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !is_met() {
+        assert!(Instant::now() < deadline, "{condition}: not within 5 seconds");
         std::thread::yield_now();
     }
 }

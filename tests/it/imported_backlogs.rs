@@ -1,4 +1,4 @@
-//! A real backlog of another project, where it is at hand: loaded with the example and read whole.
+//! The example script imports a real backlog of another project, if available.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,32 +6,32 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::backlog::{data, requirements};
+use crate::backlog::{data, requirement_titles};
 use crate::client::{BINARY, Server, project};
 use crate::copy_and_backup::run;
 use crate::repository;
 
-fn ask(server: &mut Server, method: &str, params: &Value) -> Value {
+fn request_result(server: &mut Server, method: &str, params: &Value) -> Value {
     let answer = server.request(method, params.clone());
     assert!(answer["result"].is_object(), "{method} {params}: {answer}");
     answer["result"].clone()
 }
 
-/// All pages of a list.
-fn pages(server: &mut Server, tool: &str, list: &str) -> Vec<Value> {
-    let (mut found, mut arguments) = (Vec::new(), json!({ "limit": 20 }));
+/// Reads all pages of a list.
+fn list_all(server: &mut Server, tool: &str, list: &str) -> Vec<Value> {
+    let (mut items, mut arguments) = (Vec::new(), json!({ "limit": 20 }));
     loop {
         let answer = server.call(tool, arguments.clone());
         let page = data(&answer);
-        found.extend(page[list].as_array().unwrap().iter().cloned());
+        items.extend(page[list].as_array().unwrap().iter().cloned());
         match &page["next_cursor"] {
-            Value::Null => return found,
+            Value::Null => return items,
             cursor => arguments["cursor"] = cursor.clone(),
         }
     }
 }
 
-fn load(file: &Path, root: &Path) -> bool {
+fn load_backlog(file: &Path, root: &Path) -> bool {
     let script = repository().join("tests/examples/load_backlog.py");
     let output = Command::new("python3")
         .arg(script)
@@ -42,31 +42,32 @@ fn load(file: &Path, root: &Path) -> bool {
         .env("GIT_AUTHOR_NAME", "tester")
         .output();
     let Ok(output) = output else {
-        println!("python3 is missing; nothing was proved");
+        println!("python3 is missing; nothing was tested");
         return false;
     };
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(output.status.success(), "{said}");
-    println!("{}", said.trim());
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{printed}");
+    println!("{}", printed.trim());
     true
 }
 
-/// Asserts that the counts of each epic are those of the file; returns the number of requirements.
+/// Asserts that each epic has the counts of the file. Returns the number of requirements.
 fn check_hierarchies(server: &mut Server, source: &[Value]) -> usize {
-    let mut all = 0;
-    for epic in pages(server, "list_epics", "epics") {
-        let given = source.iter().find(|given| given["title"] == epic["title"]).unwrap();
-        let stories = given["user_stories"].as_array().map_or(&[][..], Vec::as_slice);
-        let mut below = 0;
+    let mut total = 0;
+    for epic in list_all(server, "list_epics", "epics") {
+        let source_epic =
+            source.iter().find(|source_epic| source_epic["title"] == epic["title"]).unwrap();
+        let stories = source_epic["user_stories"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut requirement_count = 0;
         for story in stories {
-            below += story["requirements"].as_array().map_or(0, Vec::len);
+            requirement_count += story["requirements"].as_array().map_or(0, Vec::len);
         }
         let tree = server.data("epic_hierarchy", json!({ "epic": epic["reference_id"] }));
         let counts = [&tree["counts"]["user_stories"], &tree["counts"]["requirements"]];
-        assert_eq!(counts, [&json!(stories.len()), &json!(below)], "{epic}");
-        all += below;
+        assert_eq!(counts, [&json!(stories.len()), &json!(requirement_count)], "{epic}");
+        total += requirement_count;
     }
-    all
+    total
 }
 
 // S5: 6.1, 6.2, 6.3, 8.2, 8.4, 8.5
@@ -80,22 +81,22 @@ fn public_backlogs_are_imported_and_read_completely() {
     let source: Vec<Value> = serde_json::from_slice(&source).unwrap();
     let project = project();
     let root = project.path();
-    if !load(&file, root) {
+    if !load_backlog(&file, root) {
         return;
     }
     let mut server = Server::start(root);
     assert_eq!(data(&server.call("list_epics", json!({})))["total"], source.len());
     assert_eq!(source.len(), 36);
     let count = check_hierarchies(&mut server, &source);
-    assert_eq!(requirements(&mut server).len(), count);
+    assert_eq!(requirement_titles(&mut server).len(), count);
     let mut uris = BTreeSet::new();
     let mut params = json!({});
     loop {
-        let page = ask(&mut server, "resources/list", &params);
+        let page = request_result(&mut server, "resources/list", &params);
         for resource in page["resources"].as_array().unwrap() {
             let uri = resource["uri"].as_str().unwrap();
             assert!(uris.insert(uri.to_owned()), "{uri} is listed twice");
-            let answer = ask(&mut server, "resources/read", &json!({ "uri": uri }));
+            let answer = request_result(&mut server, "resources/read", &json!({ "uri": uri }));
             let content = &answer["contents"][0];
             assert_eq!(content["uri"], uri);
             let parsed = serde_json::from_str::<Value>(content["text"].as_str().unwrap());
@@ -108,6 +109,6 @@ fn public_backlogs_are_imported_and_read_completely() {
     }
     assert!(uris.len() >= 994, "only {} resources", uris.len());
     assert!(server.end().1.success());
-    let (code, said) = run(root, "check");
-    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
+    let (code, output) = run(root, "check");
+    assert_eq!((code, output.as_str()), (0, "Nothing to fix.\n"));
 }

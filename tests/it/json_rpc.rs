@@ -1,11 +1,11 @@
-//! Plain JSON-RPC over HTTP: a token, one body, no handshake, and an error code for each failure.
+//! Plain JSON-RPC over HTTP: one request body, no handshake, and an error code for each failure.
 
 use serde_json::json;
 
 use crate::http::{Client, Place, STORAGES};
 
-/// An epic, a story and a requirement.
-fn furnish(client: &mut Client) {
+/// Creates an epic, a story and a requirement.
+fn create_items(client: &mut Client) {
     client.data("create_epic", json!({ "title": "Pay", "description": "by card", "priority": 1 }));
     client.data("create_user_story", json!({ "epic": "EP-001", "title": "Card", "priority": 2 }));
     let requirement = json!({
@@ -19,12 +19,12 @@ fn furnish(client: &mut Client) {
 #[test]
 fn json_rpc_each_method_is_answered_and_audited() {
     for storage in STORAGES {
-        let place = Place::new(storage);
-        place.user("ann", "user");
-        let token = place.token("ann", "");
-        let server = place.serve();
+        let team = Place::new(storage);
+        team.user("ann", "user");
+        let token = team.token("ann", "");
+        let server = team.serve();
         let mut client = server.client(&token);
-        furnish(&mut client);
+        create_items(&mut client);
         let item = &client.data("get_item", json!({ "reference": "EP-001" }))["item"];
         assert_eq!(item["creator_username"], "ann", "{item}");
         for (uri, word) in [
@@ -44,23 +44,23 @@ fn json_rpc_each_method_is_answered_and_audited() {
         let answer = client.request("prompts/get", prompt);
         assert!(answer.body.contains("by card"), "{answer:?}");
         let story = json!({ "user_story": "US-001" });
-        let found = client.data("get_user_story_requirements", story);
-        assert_eq!(found["requirements"][0]["reference_id"], "REQ-001", "{found}");
+        let answer = client.data("get_user_story_requirements", story);
+        assert_eq!(answer["requirements"][0]["reference_id"], "REQ-001", "{answer}");
         server.end();
-        let rows = place.rows();
-        let mine = rows.iter().filter(|row| row["user"] == "ann");
-        assert_eq!(mine.filter(|row| row["result"] == "ok").count(), 10, "{rows:?}");
+        let rows = team.rows();
+        let own_rows = rows.iter().filter(|row| row["user"] == "ann");
+        assert_eq!(own_rows.filter(|row| row["result"] == "ok").count(), 10, "{rows:?}");
     }
 }
 
 // S5: 1.10, 3.6, 3.7, 3.8, 5.4, 5.5, 5.6, 6.4, 7.1, 7.2, 7.8, 8.1, 8.6, 8.7
 #[test]
 fn json_rpc_each_error_has_a_code_and_names_the_fix() {
-    let place = Place::new("sqlite");
-    let token = place.administrator();
-    let server = place.serve();
+    let team = Place::new("sqlite");
+    let token = team.administrator();
+    let server = team.serve();
     let mut client = server.client(&token);
-    furnish(&mut client);
+    create_items(&mut client);
     let stale = json!({ "epic": "EP-001", "title": "x", "if_version": "0123456789abcdef" });
     let missing = json!({ "name": "decompose_epic", "arguments": { "epic": "EP-404" } });
     for (answer, code, words) in [
@@ -90,23 +90,23 @@ fn json_rpc_each_error_has_a_code_and_names_the_fix() {
 // S5: 4.8, 5.1, 5.2, 5.9
 #[test]
 fn json_rpc_failure_is_logged_with_cause_and_request_id() {
-    let place = Place::new("sqlite");
-    let token = place.administrator();
-    let server = place.serve();
+    let team = Place::new("sqlite");
+    let token = team.administrator();
+    let server = team.serve();
     let mut client = server.client(&token).with("X-Request-Id", "broken-1");
     client.data("create_epic", json!({ "title": "x", "priority": 1 }));
-    std::fs::remove_dir_all(place.root().join(".reqlore/local")).unwrap();
+    std::fs::remove_dir_all(team.root().join(".reqlore/local")).unwrap();
     let answer = client.call("create_epic", json!({ "title": "y", "priority": 1 }));
     assert_eq!((answer.status, answer.code()), (503, Some(-32016)), "{answer:?}");
     assert!(answer.head.contains("retry-after: "), "{answer:?}");
     assert_eq!(answer.json()["error"]["data"]["correlation_id"], "broken-1", "{answer:?}");
-    let mut stranger = server.client("reqlore_pat_x").with("X-Request-Id", "stranger-1");
-    assert_eq!(stranger.call("list_epics", json!({})).status, 401);
+    let mut unknown_client = server.client("reqlore_pat_x").with("X-Request-Id", "stranger-1");
+    assert_eq!(unknown_client.call("list_epics", json!({})).status, 401);
     server.signal(rustix::process::Signal::TERM);
-    let said = server.wait().1;
+    let log = server.wait().1;
     let line = |words: &[&str]| {
-        let found = said.lines().find(|line| words.iter().all(|word| line.contains(word)));
-        found.unwrap_or_else(|| panic!("{words:?}: {said}"))
+        let log_line = log.lines().find(|line| words.iter().all(|word| line.contains(word)));
+        log_line.unwrap_or_else(|| panic!("{words:?}: {log}"))
     };
     let refused = line(&["stranger-1", "WARN", "login rejected", "127.0.0.1"]);
     assert!(refused.starts_with("20") && refused.contains("Z "), "{refused}");

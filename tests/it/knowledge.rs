@@ -1,4 +1,4 @@
-//! The knowledge graph through the real binary on real files.
+//! Knowledge graph tools of the real binary on real files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,21 +10,21 @@ use tempfile::TempDir;
 
 use crate::client::{BINARY, Server, project, reqlore, request, text};
 
-fn write(path: &Path, text: &str) {
+fn write_file(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-/// An entity's file that says where it is.
-fn entity(root: &Path, id: &str, tag: &str) {
+/// Writes an entity whose tag names its repository.
+fn write_entity(root: &Path, id: &str, tag: &str) {
     let path = root.join(format!(".ixchel/decisions/{id}.md"));
-    write(&path, &format!("---\nid: {id}\ntags: [{tag}]\n---\n# About {tag}\n"));
+    write_file(&path, &format!("---\nid: {id}\ntags: [{tag}]\n---\n# About {tag}\n"));
 }
 
 #[track_caller]
-fn tags(server: &mut Server, arguments: Value) -> Vec<String> {
-    let found = server.data("ixchel_tags", arguments);
-    let tags = found["tags"].as_array().unwrap().iter();
+fn list_tags(server: &mut Server, arguments: Value) -> Vec<String> {
+    let answer = server.data("ixchel_tags", arguments);
+    let tags = answer["tags"].as_array().unwrap().iter();
     tags.map(|tag| tag["tag"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -53,14 +53,14 @@ fn knowledge_tools_are_listed_and_notifications_ignored() {
 // S4: AC-003.1
 #[test]
 fn project_root_any_path_inside_selects_the_repository() {
-    let (own, other) = (project(), project());
-    entity(own.path(), "dec-0001", "own");
-    entity(other.path(), "dec-0002", "other");
+    let (default_project, other) = (project(), project());
+    write_entity(default_project.path(), "dec-0001", "own");
+    write_entity(other.path(), "dec-0002", "other");
     let nested = other.path().join("packages/app/src");
-    write(&nested.join("main.rs"), "fn main() {}\n");
+    write_file(&nested.join("main.rs"), "fn main() {}\n");
     let links = project();
     symlink(&nested, links.path().join("src")).unwrap();
-    let mut server = Server::start(own.path());
+    let mut server = Server::start(default_project.path());
     for path in [
         other.path().to_owned(),
         other.path().join("packages"),
@@ -71,15 +71,23 @@ fn project_root_any_path_inside_selects_the_repository() {
         other.path().join(".ixchel/decisions/dec-0002.md"),
         links.path().join("src"),
     ] {
-        assert_eq!(tags(&mut server, json!({ "repo": path })), ["other"], "{}", path.display());
-        let shown = server.data("ixchel_show", json!({ "repo": path, "id": "dec-0002" }));
-        assert_eq!(shown["path"], ".ixchel/decisions/dec-0002.md");
+        assert_eq!(
+            list_tags(&mut server, json!({ "repo": path })),
+            ["other"],
+            "{}",
+            path.display()
+        );
+        let entity = server.data("ixchel_show", json!({ "repo": path, "id": "dec-0002" }));
+        assert_eq!(entity["path"], ".ixchel/decisions/dec-0002.md");
     }
-    assert_eq!(tags(&mut server, json!({})), ["own"]);
-    assert_eq!(tags(&mut server, json!({ "repo": own.path().join(".ixchel") })), ["own"]);
-    // A nearer repository takes over.
-    entity(&other.path().join("packages"), "dec-0003", "near");
-    assert_eq!(tags(&mut server, json!({ "repo": nested })), ["near"]);
+    assert_eq!(list_tags(&mut server, json!({})), ["own"]);
+    assert_eq!(
+        list_tags(&mut server, json!({ "repo": default_project.path().join(".ixchel") })),
+        ["own"]
+    );
+    // The nearest repository takes precedence.
+    write_entity(&other.path().join("packages"), "dec-0003", "near");
+    assert_eq!(list_tags(&mut server, json!({ "repo": nested })), ["near"]);
     let answer = server.call("ixchel_tags", json!({ "repo": other.path().join("nowhere") }));
     assert!(text(&answer).contains("repo: "), "{answer}");
 }
@@ -88,14 +96,14 @@ fn project_root_any_path_inside_selects_the_repository() {
 #[test]
 fn project_root_without_repository_is_the_working_directory() {
     let outer = project();
-    entity(outer.path(), "dec-0001", "here");
+    write_entity(outer.path(), "dec-0001", "here");
     let inner = outer.path().join("packages/app");
     fs::create_dir_all(&inner).unwrap();
     for folder in [outer.path(), &inner] {
         let mut command = reqlore();
         command.current_dir(folder);
         let mut server = Server::start_as(command, folder);
-        assert_eq!(tags(&mut server, json!({})), ["here"], "{}", folder.display());
+        assert_eq!(list_tags(&mut server, json!({})), ["here"], "{}", folder.display());
     }
 }
 
@@ -103,7 +111,7 @@ fn project_root_without_repository_is_the_working_directory() {
 fn project_root_search_stops_at_roots_and_home() {
     let outer = project();
     let outer = outer.path().canonicalize().unwrap();
-    entity(&outer, "dec-0001", "outer");
+    write_entity(&outer, "dec-0001", "outer");
     let inner = outer.join("roots/project/src");
     fs::create_dir_all(&inner).unwrap();
     let start = |variable: &str, value: &Path| {
@@ -111,81 +119,85 @@ fn project_root_search_stops_at_roots_and_home() {
         command.env(variable, value).arg("--root").arg(&inner);
         Server::start_as(command, &inner)
     };
-    let above = outer.join("roots");
-    let mut fenced = start("REQLORE_ROOTS", &above);
-    assert_eq!(tags(&mut fenced, json!({})), [""; 0]);
-    assert_eq!(tags(&mut fenced, json!({ "repo": above.join("project") })), [""; 0]);
-    let answer = fenced.call("ixchel_tags", json!({ "repo": outer }));
+    let roots = outer.join("roots");
+    let mut restricted = start("REQLORE_ROOTS", &roots);
+    assert_eq!(list_tags(&mut restricted, json!({})), [""; 0]);
+    assert_eq!(list_tags(&mut restricted, json!({ "repo": roots.join("project") })), [""; 0]);
+    let answer = restricted.call("ixchel_tags", json!({ "repo": outer }));
     assert_eq!(answer["result"]["isError"], true, "{answer}");
-    // A link inside leads nowhere else either.
+    // A symbolic link does not extend the permitted roots.
     symlink(&outer, inner.join("up")).unwrap();
-    let answer = fenced.call("ixchel_tags", json!({ "repo": inner.join("up") }));
+    let answer = restricted.call("ixchel_tags", json!({ "repo": inner.join("up") }));
     assert_eq!(answer["result"]["isError"], true, "{answer}");
-    entity(&above, "dec-0002", "roots");
-    assert_eq!(tags(&mut fenced, json!({})), ["roots"]);
-    fs::remove_dir_all(above.join(".ixchel")).unwrap();
+    write_entity(&roots, "dec-0002", "roots");
+    assert_eq!(list_tags(&mut restricted, json!({})), ["roots"]);
+    fs::remove_dir_all(roots.join(".ixchel")).unwrap();
     let mut at_home = start("HOME", &outer);
-    assert_eq!(tags(&mut at_home, json!({})), [""; 0]);
-    let mut free = start("HOME", Path::new("/nonexistent"));
-    assert_eq!(tags(&mut free, json!({})), ["outer"]);
+    assert_eq!(list_tags(&mut at_home, json!({})), [""; 0]);
+    let mut unrestricted = start("HOME", Path::new("/nonexistent"));
+    assert_eq!(list_tags(&mut unrestricted, json!({})), ["outer"]);
 }
 
 #[test]
 fn knowledge_broken_file_is_a_warning_with_its_line() {
     let project = project();
-    entity(project.path(), "dec-0001", "one");
+    write_entity(project.path(), "dec-0001", "one");
     let mut server = Server::start(project.path());
     assert_eq!(server.data("ixchel_sync", json!({}))["warnings"], json!([]));
     let broken = "---\nid: dec-0002\ntags: [a, b\ntitle: x\n---\nA broken brontosaurus.\n";
-    write(&project.path().join(".ixchel/decisions/dec-0002.md"), broken);
-    write(&project.path().join(".ixchel/decisions/folder.md/dec-0003.md"), "# Three\n");
+    write_file(&project.path().join(".ixchel/decisions/dec-0002.md"), broken);
+    write_file(&project.path().join(".ixchel/decisions/folder.md/dec-0003.md"), "# Three\n");
     fs::write(project.path().join(".ixchel/not-text.md"), b"\xff\xfe").unwrap();
     symlink("/etc/passwd", project.path().join(".ixchel/link.md")).unwrap();
     let synced = server.data("ixchel_sync", json!({}));
     assert_eq!((&synced["scanned"], &synced["added"]), (&json!(5), &json!(4)), "{synced}");
     let warnings = synced["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 3, "{synced}");
-    let line = ".ixchel/decisions/dec-0002.md:";
-    let told = warnings.iter().find_map(|told| told.as_str().unwrap().strip_prefix(line));
-    let line: usize = told.unwrap().split(':').next().unwrap().parse().unwrap();
+    let location = ".ixchel/decisions/dec-0002.md:";
+    let warning =
+        warnings.iter().find_map(|warning| warning.as_str().unwrap().strip_prefix(location));
+    let line: usize = warning.unwrap().split(':').next().unwrap().parse().unwrap();
     assert!((3..=4).contains(&line), "{synced}");
     assert!(!synced.to_string().contains("root:"), "a link is not followed");
-    assert_eq!(tags(&mut server, json!({})), ["one"]);
+    assert_eq!(list_tags(&mut server, json!({})), ["one"]);
     assert_eq!(server.data("ixchel_show", json!({ "id": "dec-0002" }))["raw"], broken);
-    let found = server.data("ixchel_search", json!({ "query": "brontosaurus" }));
-    assert_eq!(found["hits"][0]["id"], "dec-0002", "{found}");
+    let answer = server.data("ixchel_search", json!({ "query": "brontosaurus" }));
+    assert_eq!(answer["hits"][0]["id"], "dec-0002", "{answer}");
 }
 
-/// More folders on one level than a process may have files open.
+/// The tree has more folders on one level than the process may open files.
 #[test]
 fn knowledge_wide_tree_uses_few_file_handles() {
     let project = project();
-    for at in 0..200 {
-        write(&project.path().join(format!(".ixchel/f{at}/n.md")), "---\ntags: [wide]\n---\n");
+    for number in 0..200 {
+        write_file(
+            &project.path().join(format!(".ixchel/f{number}/n.md")),
+            "---\ntags: [wide]\n---\n",
+        );
     }
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\" --root \"$1\"", BINARY]).arg(project.path());
     command.env_clear().env("HOME", "/nonexistent").env("PATH", "/usr/bin:/bin");
     command.env("REQLORE_CACHE", "off");
     let mut server = Server::start_as(command, project.path());
-    let found = server.data("ixchel_tags", json!({}));
-    assert_eq!(found["tags"], json!([{ "tag": "wide", "count": 200 }]));
-    write(&project.path().join(".ixchel/f7/n.md"), "---\ntags: [new]\n---\n");
-    assert_eq!(tags(&mut server, json!({})), ["new", "wide"]);
+    let answer = server.data("ixchel_tags", json!({}));
+    assert_eq!(answer["tags"], json!([{ "tag": "wide", "count": 200 }]));
+    write_file(&project.path().join(".ixchel/f7/n.md"), "---\ntags: [new]\n---\n");
+    assert_eq!(list_tags(&mut server, json!({})), ["new", "wide"]);
 }
 
-/// A project whose index takes some time.
+/// A project that takes long enough to index to be cancelled, and its number of entities.
 fn large_project() -> (TempDir, u32) {
     let (project, count) = (project(), 4_000);
     let words = "an apple and a plum, a pear and a quince, a cherry and a grape\n".repeat(20);
-    for at in 0..count {
-        let path = project.path().join(format!(".ixchel/{}/n{at}.md", at % 10));
-        write(&path, &format!("# Number {at}\n\n{words}"));
+    for number in 0..count {
+        let path = project.path().join(format!(".ixchel/{}/n{number}.md", number % 10));
+        write_file(&path, &format!("# Number {number}\n\n{words}"));
     }
     (project, count)
 }
 
-fn sync(id: u64) -> String {
+fn sync_request(id: u64) -> String {
     let params =
         json!({ "name": "ixchel_sync", "arguments": {}, "_meta": { "progressToken": "t" } });
     request(id, "tools/call", params).to_string()
@@ -196,7 +208,7 @@ fn sync(id: u64) -> String {
 fn knowledge_sync_reports_progress_and_can_be_cancelled() {
     let (project, count) = large_project();
     let mut server = Server::start(project.path());
-    server.send(sync(1));
+    server.send(sync_request(1));
     let first = server.answer();
     assert_eq!(first["method"], "notifications/progress", "{first}");
     assert_eq!(first["params"]["progressToken"], "t");
@@ -207,28 +219,28 @@ fn knowledge_sync_reports_progress_and_can_be_cancelled() {
     });
     server.send(cancel.to_string());
     server.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
-    let mut told = Vec::new();
+    let mut progress = Vec::new();
     let mut answered = false;
     while !answered {
         let line = server.answer();
         answered = line["id"] == 2;
         assert!(answered || line["id"] == 1 || line["id"].is_null(), "{line}");
-        told.extend(number(&line, "progress"));
+        progress.extend(number(&line, "progress"));
     }
-    assert!(told.iter().all(|done| *done < f64::from(count)), "it went on to the end");
+    assert!(progress.iter().all(|done| *done < f64::from(count)), "the sync was not cancelled");
     // Only entities without an index entry are indexed.
-    server.send(sync(3));
-    let mut rest = Vec::new();
+    server.send(sync_request(3));
+    let mut totals = Vec::new();
     let answer = loop {
         let line = server.answer();
         if line["id"] == 3 {
             break line;
         }
-        rest.extend(number(&line, "total"));
+        totals.extend(number(&line, "total"));
     };
     assert_eq!(answer["result"]["structuredContent"]["scanned"], count, "{answer}");
-    let is_rest = |total: &f64| *total > 0.0 && *total < f64::from(count);
-    assert!(!rest.is_empty() && rest.iter().all(is_rest), "{rest:?}");
-    let found = server.data("ixchel_search", json!({ "query": "number 3999" }));
-    assert_eq!(found["hits"][0]["id"], "9/n3999", "{found}");
+    let is_partial = |total: &f64| *total > 0.0 && *total < f64::from(count);
+    assert!(!totals.is_empty() && totals.iter().all(is_partial), "{totals:?}");
+    let answer = server.data("ixchel_search", json!({ "query": "number 3999" }));
+    assert_eq!(answer["hits"][0]["id"], "9/n3999", "{answer}");
 }

@@ -1,4 +1,4 @@
-//! The whole product: the real binary over real pipes, and what the repository promises of itself.
+//! Integration tests: the real binary over pipes and HTTP, and rules of the repository.
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this crate is tests")]
 
@@ -43,7 +43,6 @@ mod writers;
 
 use std::path::PathBuf;
 
-/// The repository's root.
 fn repository() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }

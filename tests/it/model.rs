@@ -1,7 +1,7 @@
-//! Sentence models through the real binary: listed, installed, removed, and used for ranking.
+//! Sentence models in the real binary: listing, installation, removal and ranking.
 //!
-//! Tests that need the real all-minilm-l6-v2 (91 MB) run where `REQLORE_TEST_MODEL` names a folder
-//! with its files, as `.ci/check` does; in CI a missing one is a failure.
+//! Tests with the real all-minilm-l6-v2 (91 MB) need `REQLORE_TEST_MODEL`, a folder with its files.
+//! `.ci/check` sets it; in CI a missing model is a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use crate::client::{Server, project, reqlore};
 
 const MODEL: &str = "all-minilm-l6-v2";
-/// Far more than a debug build needs for three texts on a busy machine.
+/// A debug build on a busy machine needs far less for three texts.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A folder for caches.
-struct Cache(TempDir);
+/// A temporary cache folder for models.
+struct ModelCache(TempDir);
 
-impl Cache {
+impl ModelCache {
     fn new() -> Self {
         Self(project())
     }
@@ -29,13 +29,13 @@ impl Cache {
         self.0.path()
     }
 
-    /// The exit code and the output.
+    /// Runs `reqlore model`. Returns the exit code and all output.
     fn model(&self, arguments: &[&str]) -> (i32, String) {
         let mut command = reqlore();
         command.env("REQLORE_CACHE", self.path()).arg("model").args(arguments);
         let Output { status, stdout, stderr } = command.output().unwrap();
-        let said = [stdout, stderr].concat();
-        (status.code().unwrap(), String::from_utf8(said).unwrap())
+        let output = [stdout, stderr].concat();
+        (status.code().unwrap(), String::from_utf8(output).unwrap())
     }
 
     fn install(&self, from: &str) -> (i32, String) {
@@ -54,65 +54,65 @@ impl Cache {
     }
 }
 
-/// The folder with the real model.
-#[expect(clippy::disallowed_methods, reason = "the gate says where the model is")]
-fn real() -> Option<PathBuf> {
+/// The folder with the real model; `None` skips the test.
+#[expect(clippy::disallowed_methods, reason = "CI sets the model folder")]
+fn real_model_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let folder = set("REQLORE_TEST_MODEL").map(PathBuf::from);
     if folder.is_none() {
         assert!(set("CI").is_none(), "CI needs REQLORE_TEST_MODEL, a folder with {MODEL}");
-        println!("skipped: REQLORE_TEST_MODEL names no folder with {MODEL}");
+        println!("skipped: REQLORE_TEST_MODEL does not name a folder with {MODEL}");
     }
     folder
 }
 
 #[test]
 fn model_none_installed_list_says_so_and_remove_does_nothing() {
-    let cache = Cache::new();
+    let cache = ModelCache::new();
     cache.check_state("absent");
     let (code, listed) = cache.model(&["list"]);
     assert_eq!((code, listed.matches("not installed").count()), (0, 2), "{listed}");
-    let (code, said) = cache.model(&["remove", MODEL]);
+    let (code, output) = cache.model(&["remove", MODEL]);
     assert_eq!(code, 1);
-    assert!(said.contains("all-minilm-l6-v2 is not installed; nothing was removed"), "{said}");
-    let (code, said) = cache.model(&["install", "minilm", "--from", "."]);
+    assert!(output.contains("all-minilm-l6-v2 is not installed; nothing was removed"), "{output}");
+    let (code, output) = cache.model(&["install", "minilm", "--from", "."]);
     assert_eq!(code, 1);
-    assert!(said.contains("known are all-minilm-l6-v2, multilingual-e5-small"), "{said}");
+    assert!(output.contains("known are all-minilm-l6-v2, multilingual-e5-small"), "{output}");
 }
 
 #[test]
 fn model_install_wrong_file_is_refused() {
-    let (cache, given) = (Cache::new(), project());
-    fs::write(given.path().join("tokenizer.json"), "{}").unwrap();
-    let (code, said) = cache.install(given.path().to_str().unwrap());
+    let (cache, source) = (ModelCache::new(), project());
+    fs::write(source.path().join("tokenizer.json"), "{}").unwrap();
+    let (code, output) = cache.install(source.path().to_str().unwrap());
     assert_eq!(code, 1);
-    assert!(said.contains("tokenizer.json: wrong SHA-256"), "{said}");
-    assert!(said.contains("nothing was installed; try another source"), "{said}");
+    assert!(output.contains("tokenizer.json is not the file that is known"), "{output}");
+    assert!(output.contains("nothing was installed; try another source"), "{output}");
     cache.check_state("absent");
 }
 
 #[test]
 fn model_not_installed_is_refused_at_startup() {
-    let (cache, root) = (Cache::new(), project());
+    let (cache, root) = (ModelCache::new(), project());
     for name in [MODEL, "word2vec"] {
         let mut command = reqlore();
         command.env("REQLORE_CACHE", cache.path()).env("REQLORE_SEARCH_MODEL", name);
         let output = command.arg("--root").arg(root.path()).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
-        assert!(said.contains(&format!("search.model: \"{name}\" is not installed")), "{said}");
-        assert!(said.contains(&format!("`reqlore model install {name}`")), "{said}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{errors}");
+        assert!(errors.contains(&format!("search.model: \"{name}\" is not installed")), "{errors}");
+        assert!(errors.contains(&format!("`reqlore model install {name}`")), "{errors}");
     }
 }
 
-/// The text that is found shares no word with the query.
+/// The expected hit shares no word with the query, so only embeddings can find it.
 #[test]
 fn model_installed_ranks_once_all_texts_are_embedded() {
-    let Some(real) = real() else { return };
-    let (cache, root) = (Cache::new(), project());
-    let (code, said) = cache.install(real.to_str().unwrap());
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("Servers use it after a restart"), "{said}");
+    let Some(real) = real_model_folder() else { return };
+    let (cache, root) = (ModelCache::new(), project());
+    let (code, output) = cache.install(real.to_str().unwrap());
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("Servers use it after a restart"), "{output}");
     cache.check_state("installed");
     let folder = root.path().join(".ixchel/decisions");
     fs::create_dir_all(&folder).unwrap();
@@ -132,20 +132,20 @@ fn model_installed_ranks_once_all_texts_are_embedded() {
         answer["result"]["structuredContent"].clone()
     };
     let clock = Instant::now();
-    let mut found = ask();
-    while found["pending"] != 0 {
-        assert!(clock.elapsed() < TIMEOUT, "not read: {found}");
-        // Each call delays the embedding.
+    let mut hit = ask();
+    while hit["pending"] != 0 {
+        assert!(clock.elapsed() < TIMEOUT, "not read: {hit}");
+        // Each call delays the background embedding.
         std::thread::sleep(Duration::from_millis(20));
-        found = ask();
+        hit = ask();
     }
-    // The last text may have been embedded after this query was ranked.
-    let found = if found["signals"][1] == "meaning:all-minilm-l6-v2" { found } else { ask() };
-    assert_eq!(found["signals"], json!(["words", "meaning:all-minilm-l6-v2"]), "{found}");
-    assert_eq!(found["hits"][0]["id"], "dec-000001", "{found}");
+    // The last text may have been embedded after this query was ranked, so ask again.
+    let hit = if hit["signals"][1] == "meaning:all-minilm-l6-v2" { hit } else { ask() };
+    assert_eq!(hit["signals"], json!(["words", "meaning:all-minilm-l6-v2"]), "{hit}");
+    assert_eq!(hit["hits"][0]["id"], "dec-000001", "{hit}");
     let (_, status) = server.end();
     assert!(status.success());
-    let (code, said) = cache.model(&["remove", MODEL]);
-    assert_eq!((code, said.as_str()), (0, "all-minilm-l6-v2 is removed.\n"));
+    let (code, output) = cache.model(&["remove", MODEL]);
+    assert_eq!((code, output.as_str()), (0, "all-minilm-l6-v2 is removed.\n"));
     cache.check_state("absent");
 }

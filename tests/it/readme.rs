@@ -1,8 +1,7 @@
-//! README.md and the pages of docs/: their commands run, their configurations parse, what they show
-//! is what happens, and their links lead somewhere.
+//! Tests of README.md and docs/: commands run, configurations parse, output matches, links resolve.
 //!
-//! The convention: a block marked `sh` is run, all of one page in one new project, from top to
-//! bottom. One that can't be has `<!-- not run: why -->` in the line above it.
+//! The `sh` blocks of a page run in order, in one new project. A block that cannot run has
+//! `<!-- not run: why -->` in the line above it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,29 +12,28 @@ use expect_test::expect_file;
 use crate::client::{BINARY, project};
 use crate::repository;
 
-/// Languages of blocks: what is run, what is parsed, and what is only shown.
+/// Permitted languages of code blocks.
 const LANGUAGES: [&str; 6] = ["sh", "json", "toml", "yaml", "markdown", "text"];
-/// The two commands of the README that others start by their words.
-const FIRST: [&str; 2] = ["cargo run --release -- demo\n", ".ci/check\n"];
+/// The first two commands of the README. Other tools rely on their exact text.
+const README_COMMANDS: [&str; 2] = ["cargo run --release -- demo\n", ".ci/check\n"];
 
-/// A page that people read.
-struct Page {
-    /// Beneath the repository: `docs/solo.md`.
+/// A documentation page.
+struct DocPage {
+    /// Path relative to the repository: `docs/solo.md`.
     name: String,
     text: String,
 }
 
-/// A fenced block of a page.
-struct Block {
+struct CodeBlock {
     line: usize,
     language: String,
     text: String,
-    /// Does the line above say that it is not run, and why?
+    /// True if the line above gives a reason not to run it.
     skipped: bool,
 }
 
 /// README.md, ARCHITECTURE.md, and the pages in docs/ and deploy/.
-fn pages() -> Vec<Page> {
+fn read_pages() -> Vec<DocPage> {
     let mut names = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
     for folder in ["docs", "docs/decisions", "deploy"] {
         let entries = std::fs::read_dir(repository().join(folder)).unwrap();
@@ -45,47 +43,48 @@ fn pages() -> Vec<Page> {
     }
     let read = |name: &String| std::fs::read_to_string(repository().join(name)).unwrap();
     names.sort();
-    names.iter().map(|name| Page { name: name.clone(), text: read(name) }).collect()
+    names.iter().map(|name| DocPage { name: name.clone(), text: read(name) }).collect()
 }
 
-impl Page {
-    fn blocks(&self) -> Vec<Block> {
-        let (mut blocks, mut open) = (Vec::new(), None::<Block>);
-        let mut above = "";
-        for (at, line) in self.text.lines().enumerate() {
+impl DocPage {
+    fn blocks(&self) -> Vec<CodeBlock> {
+        let (mut blocks, mut open) = (Vec::new(), None::<CodeBlock>);
+        let mut previous_line = "";
+        for (index, line) in self.text.lines().enumerate() {
             match (&mut open, line.strip_prefix("```")) {
                 (None, Some(language)) => {
-                    let skipped = above.strip_prefix("<!-- not run: ");
+                    let skipped = previous_line.strip_prefix("<!-- not run: ");
                     let skipped = skipped.is_some_and(|why| why.ends_with(" -->"));
                     let language = language.to_owned();
-                    open = Some(Block { line: at + 1, language, text: String::new(), skipped });
+                    open =
+                        Some(CodeBlock { line: index + 1, language, text: String::new(), skipped });
                 }
                 (Some(_), Some(_)) => blocks.extend(open.take()),
                 (Some(block), None) => writeln!(block.text, "{line}").unwrap(),
                 (None, None) => {}
             }
-            above = line;
+            previous_line = line;
         }
-        assert!(open.is_none(), "{} has a block that nothing closes", self.name);
+        assert!(open.is_none(), "{} has an unclosed block", self.name);
         blocks
     }
 
-    /// Everything that is run of it as one script, which says where it stopped.
+    /// All runnable blocks as one script that reports the failed command. `None` without commands.
     fn script(&self) -> Option<String> {
         let mut script = String::from("set -eu\ntrap 'echo \"$here: $BASH_COMMAND\" >&2' ERR\n");
-        let mut any = false;
+        let mut has_commands = false;
         for block in self.blocks() {
             if block.language == "sh" && !block.skipped {
                 write!(script, "here={}:{}\n{}", self.name, block.line, block.text).unwrap();
-                any = true;
+                has_commands = true;
             }
         }
-        any.then_some(script)
+        has_commands.then_some(script)
     }
 }
 
-/// Runs a page's commands in a new project, with reqlore on the PATH.
-fn run(page: &Page, script: &str) {
+/// Runs a page's commands in a new project with reqlore on the PATH.
+fn run_script(page: &DocPage, script: &str) {
     let home = project();
     let (bin, folder) = (home.path().join("bin"), home.path().join("project"));
     for folder in [&bin, &folder] {
@@ -101,37 +100,42 @@ fn run(page: &Page, script: &str) {
         bash.env(format!("GIT_{name}_EMAIL"), "ann@example.org");
     }
     let output = bash.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said = said + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{} does not work: {}\n{said}", page.name, output.status);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = printed + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{}: a command failed: {}\n{printed}",
+        page.name,
+        output.status
+    );
 }
 
 #[test]
 fn pages_shell_commands_succeed() {
-    let mut ran = 0;
-    for page in pages() {
+    let mut script_count = 0;
+    for page in read_pages() {
         if let Some(script) = page.script() {
-            run(&page, &script);
-            ran += 1;
+            run_script(&page, &script);
+            script_count += 1;
         }
     }
-    assert!(ran > 2, "only {ran} pages have anything to run");
+    assert!(script_count > 2, "only {script_count} pages have commands");
 }
 
 #[test]
 fn pages_code_blocks_have_a_language_and_parse() {
-    for page in pages() {
-        for Block { line, language, text, skipped } in page.blocks() {
-            let place = format!("{}:{line}", page.name);
-            assert!(LANGUAGES.contains(&language.as_str()), "{place}: a block of {language:?}");
-            assert!(!skipped || language == "sh", "{place}: nothing runs a block of {language}");
+    for page in read_pages() {
+        for CodeBlock { line, language, text, skipped } in page.blocks() {
+            let location = format!("{}:{line}", page.name);
+            assert!(LANGUAGES.contains(&language.as_str()), "{location}: a block of {language:?}");
+            assert!(!skipped || language == "sh", "{location}: a block of {language} never runs");
             if language == "json" {
                 let parsed = serde_json::from_str::<serde_json::Value>(&text);
-                assert!(parsed.is_ok(), "{place}: {parsed:?}");
+                assert!(parsed.is_ok(), "{location}: {parsed:?}");
             }
             if language == "toml" {
                 let parsed = text.parse::<toml::Table>();
-                assert!(parsed.is_ok(), "{place}: {parsed:?}");
+                assert!(parsed.is_ok(), "{location}: {parsed:?}");
             }
         }
     }
@@ -139,13 +143,13 @@ fn pages_code_blocks_have_a_language_and_parse() {
 
 #[test]
 fn readme_begins_with_the_demo_and_check_commands() {
-    let readme = pages().into_iter().find(|page| page.name == "README.md").unwrap();
+    let readme = read_pages().into_iter().find(|page| page.name == "README.md").unwrap();
     let blocks = readme.blocks();
     let shell = blocks.iter().filter(|block| block.language == "sh").map(|block| &block.text);
-    assert_eq!(shell.take(2).collect::<Vec<_>>(), FIRST);
+    assert_eq!(shell.take(2).collect::<Vec<_>>(), README_COMMANDS);
 }
 
-/// The README shows the session of `reqlore demo`. `UPDATE_EXPECT=1` writes it.
+/// Generates the session in the README (`UPDATE_EXPECT=1`).
 #[test]
 fn readme_session_is_the_output_of_the_demo() {
     const BEGIN: &str = "<!-- output of `reqlore demo` -->\n```text\n";
@@ -160,42 +164,43 @@ fn readme_session_is_the_output_of_the_demo() {
     let output = String::from_utf8(output.stdout).unwrap();
     let (_, session) = output.split_once("\n\n").unwrap();
     let (session, _) = session.split_once("\nTo connect your assistants").unwrap();
-    let mut shown = String::new();
+    let mut masked_session = String::new();
     for line in session.lines() {
         match line.rsplit_once('-') {
             // File names of items end in random digits.
             Some((name, _)) if line.starts_with("  .reqlore/") => {
-                writeln!(shown, "{name}-\u{2026}.md").unwrap();
+                writeln!(masked_session, "{name}-\u{2026}.md").unwrap();
             }
-            _ => writeln!(shown, "{line}").unwrap(),
+            _ => writeln!(masked_session, "{line}").unwrap(),
         }
     }
-    expect_file![path].assert_eq(&format!("{before}{BEGIN}{shown}```\n{after}"));
+    expect_file![path].assert_eq(&format!("{before}{BEGIN}{masked_session}```\n{after}"));
 }
 
 #[test]
 fn pages_links_have_targets() {
-    for page in pages() {
+    for page in read_pages() {
         let folder: PathBuf = repository().join(&page.name).parent().unwrap().into();
         let targets = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
             let (file, section) = target.split_once('#').unwrap_or((target, ""));
             let path =
                 if file.is_empty() { repository().join(&page.name) } else { folder.join(file) };
-            let found = path.symlink_metadata();
-            assert!(found.is_ok(), "{}: {target} leads nowhere", page.name);
+            let metadata = path.symlink_metadata();
+            assert!(metadata.is_ok(), "{}: {target} does not exist", page.name);
             if !section.is_empty() {
                 let text = std::fs::read_to_string(&path).unwrap();
-                let there = text.lines().any(|line| anchor(line).as_deref() == Some(section));
-                assert!(there, "{}: {target} names no heading", page.name);
+                let has_heading =
+                    text.lines().any(|line| heading_anchor(line).as_deref() == Some(section));
+                assert!(has_heading, "{}: {target} is not a heading", page.name);
             }
         }
     }
 }
 
-/// The anchor of a heading.
-fn anchor(line: &str) -> Option<String> {
+/// The anchor of a heading; `None` for other lines.
+fn heading_anchor(line: &str) -> Option<String> {
     let heading = line.starts_with('#').then(|| line.trim_start_matches('#').trim())?;
-    let kept = heading.to_lowercase().replace(' ', "-");
-    Some(kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect())
+    let slug = heading.to_lowercase().replace(' ', "-");
+    Some(slug.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect())
 }

@@ -1,7 +1,7 @@
-//! Rights of each role, scope and project for every tool, also on a read-only server.
+//! Access to every tool for each role, token scope and project, also on a read-only server.
 //!
-//! The tools are those that an administrator sees, so a new tool fails until [`arguments`] knows
-//! it.
+//! The tools are those listed for an administrator, so a new tool needs an entry in
+//! [`tool_arguments`].
 
 use std::collections::BTreeSet;
 
@@ -9,60 +9,66 @@ use serde_json::{Value, json};
 
 use crate::http::{Answer, Client, Place, STORAGES, Server, id};
 
-/// A word of every document of the default project.
-const WORD: &str = "zebra";
-/// For every caller; with write access it imports files into a database.
-const SYNC: &str = "ixchel_sync";
+/// A word in every document of the default project.
+const MARKER_WORD: &str = "zebra";
+/// Permitted for every caller. With write access it imports files into a database.
+const SYNC_TOOL: &str = "ixchel_sync";
 
-struct Member {
+struct TeamMember {
     name: String,
     token: String,
     writes: bool,
 }
 
-fn members(place: &Place) -> Vec<Member> {
+fn create_members(team: &Place) -> Vec<TeamMember> {
     let mut members = Vec::new();
     for role in ["administrator", "user", "commenter"] {
         for scope in ["write", "read"] {
             let name = format!("{role}-{scope}");
-            place.user(&name, role);
-            let token = place.token(&name, &format!("--scope {scope}"));
-            members.push(Member { name, token, writes: role != "commenter" && scope == "write" });
+            team.user(&name, role);
+            let token = team.token(&name, &format!("--scope {scope}"));
+            members.push(TeamMember {
+                name,
+                token,
+                writes: role != "commenter" && scope == "write",
+            });
         }
     }
     members
 }
 
-/// One of everything in the default project.
-fn furnish(client: &mut Client, root: &str) {
-    let epic = json!({ "title": WORD, "description": WORD, "priority": 1 });
+/// Creates one item of each kind in the default project.
+fn create_items(client: &mut Client, root: &str) {
+    let epic = json!({ "title": MARKER_WORD, "description": MARKER_WORD, "priority": 1 });
     client.data("create_epic", epic);
-    let story = json!({ "epic": "EP-001", "title": WORD, "description": WORD, "priority": 1 });
+    let story = json!({ "epic": "EP-001", "title": MARKER_WORD, "description": MARKER_WORD, "priority": 1 });
     client.data("create_user_story", story);
     for _ in 0..2 {
-        client.data("create_requirement", arguments("create_requirement", root));
+        client.data("create_requirement", tool_arguments("create_requirement", root));
     }
-    client.data("create_acceptance_criteria", arguments("create_acceptance_criteria", root));
-    client.data("create_relationship", arguments("create_relationship", root));
-    client.data("reqlix_set_requirements", arguments("reqlix_set_requirements", root));
+    client.data("create_acceptance_criteria", tool_arguments("create_acceptance_criteria", root));
+    client.data("create_relationship", tool_arguments("create_relationship", root));
+    client.data("reqlix_set_requirements", tool_arguments("reqlix_set_requirements", root));
 }
 
-/// Arguments for each tool on the items of [`furnish`], in the project of this name.
-fn arguments(tool: &str, project: &str) -> Value {
-    let sections = |further: Value| {
-        let mut all = json!({ "project_root": project, "operation_description": "testing" });
-        all.as_object_mut().unwrap().extend(further.as_object().unwrap().clone());
-        all
+/// Arguments for each tool that refer to the items of [`create_items`], in this project.
+fn tool_arguments(tool: &str, project: &str) -> Value {
+    let sections = |own_arguments: Value| {
+        let mut arguments = json!({ "project_root": project, "operation_description": "testing" });
+        arguments.as_object_mut().unwrap().extend(own_arguments.as_object().unwrap().clone());
+        arguments
     };
     let pair = json!({ "source": "REQ-001", "target": "REQ-002", "type": "depends_on" });
     match tool {
         "create_epic" => json!({ "title": "new", "priority": 1 }),
         "create_user_story" => json!({ "epic": "EP-001", "title": "new", "priority": 1 }),
         "create_requirement" => json!({
-            "user_story": "US-001", "title": WORD, "description": WORD, "priority": 1,
+            "user_story": "US-001", "title": MARKER_WORD, "description": MARKER_WORD, "priority": 1,
             "type": "Functional"
         }),
-        "create_acceptance_criteria" => json!({ "user_story": "US-001", "description": WORD }),
+        "create_acceptance_criteria" => {
+            json!({ "user_story": "US-001", "description": MARKER_WORD })
+        }
         "create_relationship" | "delete_relationship" => pair,
         "update_epic" => json!({ "epic": "EP-001", "title": "changed" }),
         "update_user_story" => json!({ "user_story": "US-001", "title": "changed" }),
@@ -74,8 +80,8 @@ fn arguments(tool: &str, project: &str) -> Value {
         "get_item" => json!({ "reference": "EP-001" }),
         "epic_hierarchy" => json!({ "epic": "EP-001" }),
         "get_user_story_requirements" => json!({ "user_story": "US-001" }),
-        "search_global" | "search_requirements" => json!({ "query": WORD }),
-        "ixchel_search" => json!({ "query": WORD, "repo": project }),
+        "search_global" | "search_requirements" => json!({ "query": MARKER_WORD }),
+        "ixchel_search" => json!({ "query": MARKER_WORD, "repo": project }),
         "ixchel_show" | "ixchel_graph" | "ixchel_context" => {
             json!({ "id": "EP-001", "repo": project })
         }
@@ -85,121 +91,135 @@ fn arguments(tool: &str, project: &str) -> Value {
         "reqlix_get_instructions" => sections(json!({})),
         "reqlix_get_requirements" => sections(json!({ "section": "general" })),
         "reqlix_set_requirements" => {
-            sections(json!({ "section": "general", "index": "1", "text": WORD }))
+            sections(json!({ "section": "general", "index": "1", "text": MARKER_WORD }))
         }
         "reqlix_delete_requirements" => sections(json!({ "section": "general", "index": "1" })),
-        _ => panic!("{tool}: with what is it called?"),
+        _ => panic!("{tool}: add example arguments for this tool"),
     }
 }
 
-/// The names of the tools that a client is listed, and those of them that change something.
-fn listed(client: &mut Client) -> (BTreeSet<String>, BTreeSet<String>) {
+/// The names of all tools listed for a client and of those that write.
+fn listed_tools(client: &mut Client) -> (BTreeSet<String>, BTreeSet<String>) {
     let answer = client.request("tools/list", json!({})).json();
     let tools = answer["result"]["tools"].as_array().unwrap().clone();
-    let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
-    let writes =
-        |tool: &&Value| tool["annotations"]["readOnlyHint"] == false && tool["name"] != SYNC;
-    let writes = tools.iter().filter(writes);
-    (tools.iter().map(name).collect(), writes.map(name).collect())
+    let tool_name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
+    let is_writing =
+        |tool: &&Value| tool["annotations"]["readOnlyHint"] == false && tool["name"] != SYNC_TOOL;
+    let writing_tools = tools.iter().filter(is_writing);
+    (tools.iter().map(tool_name).collect(), writing_tools.map(tool_name).collect())
 }
 
-/// All stored documents, as lines. No server may run meanwhile.
-fn documents(place: &Place) -> Vec<String> {
-    let file = place.folder().join("before.dump");
+/// All stored documents as lines of a dump. No server may be running.
+fn stored_documents(team: &Place) -> Vec<String> {
+    let file = team.folder().join("before.dump");
     let _ = std::fs::remove_file(&file);
-    place.run(&format!("backup {}", file.display()));
+    team.run(&format!("backup {}", file.display()));
     let dump = std::fs::read_to_string(file).unwrap();
-    let is_kept = |line: &&str| line.starts_with("{\"project\"") || line.starts_with("{\"mark\"");
-    dump.lines().filter(is_kept).map(str::to_owned).collect()
+    let is_content =
+        |line: &&str| line.starts_with("{\"project\"") || line.starts_with("{\"mark\"");
+    dump.lines().filter(is_content).map(str::to_owned).collect()
 }
 
-/// A place with a furnished project, its team, and the tools that read and that write.
-fn furnished(storage: &'static str) -> (Place, Vec<Member>, [BTreeSet<String>; 2]) {
-    let place = Place::new(storage);
-    let members = members(&place);
-    let server = place.serve();
+/// A team with items in its project, its members, and the names of reading and writing tools.
+fn create_team(storage: &'static str) -> (Place, Vec<TeamMember>, [BTreeSet<String>; 2]) {
+    let team = Place::new(storage);
+    let members = create_members(&team);
+    let server = team.serve();
     let mut administrator = server.client(&members[0].token);
-    furnish(&mut administrator, place.root().to_str().unwrap());
-    let (all, writing) = listed(&mut administrator);
+    create_items(&mut administrator, team.root().to_str().unwrap());
+    let (all, writing) = listed_tools(&mut administrator);
     server.end();
-    let entities = place.root().join(".ixchel");
+    let entities = team.root().join(".ixchel");
     std::fs::create_dir(&entities).unwrap();
     std::fs::write(entities.join("dec-000001.md"), "---\ntitle: later\n---\n").unwrap();
     assert!(writing.len() > 10 && all.len() > writing.len() + 10);
     let reading = all.difference(&writing).cloned().collect();
-    (place, members, [reading, writing])
+    (team, members, [reading, writing])
 }
 
 fn is_forbidden(answer: &Answer) -> bool {
-    let is = answer.status == 403;
-    assert_eq!(is, answer.code() == Some(-32011), "{answer:?}");
-    is
+    let is_status_403 = answer.status == 403;
+    assert_eq!(is_status_403, answer.code() == Some(-32011), "{answer:?}");
+    is_status_403
 }
 
-/// Each member tries each forbidden tool, in both dialects.
-fn trespass(server: &Server, place: &Place, trespassers: &[&Member], writing: &BTreeSet<String>) {
-    let root = place.root();
-    for member in trespassers {
-        let mut plain = server.client(&member.token);
-        let mut of_mcp = server.client(&member.token).of_mcp();
-        let (seen, changing) = listed(&mut plain);
-        plain.call(SYNC, json!({}));
-        assert!(changing.is_empty() && seen.is_disjoint(writing), "{}: {seen:?}", member.name);
+/// Each member without write access calls each writing tool, over JSON-RPC and MCP.
+fn check_writes_forbidden(
+    server: &Server,
+    team: &Place,
+    restricted: &[&TeamMember],
+    writing: &BTreeSet<String>,
+) {
+    let root = team.root();
+    for member in restricted {
+        let mut json_rpc_client = server.client(&member.token);
+        let mut mcp_client = server.client(&member.token).into_mcp_client();
+        let (listed, listed_writing) = listed_tools(&mut json_rpc_client);
+        json_rpc_client.call(SYNC_TOOL, json!({}));
+        assert!(
+            listed_writing.is_empty() && listed.is_disjoint(writing),
+            "{}: {listed:?}",
+            member.name
+        );
         for tool in writing {
-            for client in [&mut plain, &mut of_mcp] {
-                let answer = client.call(tool, arguments(tool, root.to_str().unwrap()));
+            for client in [&mut json_rpc_client, &mut mcp_client] {
+                let answer = client.call(tool, tool_arguments(tool, root.to_str().unwrap()));
                 assert!(is_forbidden(&answer), "{} {tool}: {answer:?}", member.name);
             }
         }
     }
 }
 
-/// Each attempt is an audit row of its member.
-fn assert_on_record(place: &Place, trespassers: &[&Member], writing: &BTreeSet<String>) {
-    let rows = place.rows();
-    for Member { name, token, .. } in trespassers {
+/// Each refused attempt has an audit row with its user and token.
+fn check_attempts_audited(team: &Place, restricted: &[&TeamMember], writing: &BTreeSet<String>) {
+    let rows = team.rows();
+    for TeamMember { name, token, .. } in restricted {
         for tool in writing {
-            let is_it = |row: &&Value| {
+            let is_attempt = |row: &&Value| {
                 row["user"] == **name && row["token"] == id(token) && row["action"] == **tool
             };
             let results: Vec<&Value> =
-                rows.iter().filter(is_it).map(|row| &row["result"]).collect();
-            // Earlier rows may be of a server where they may write.
+                rows.iter().filter(is_attempt).map(|row| &row["result"]).collect();
+            // Earlier rows may come from a server where the member could write.
             assert!(results.ends_with(&[&json!("forbidden"); 2]), "{name} {tool}: {results:?}");
         }
     }
 }
 
-/// Members who may not write change nothing, and all others use what they see.
+/// Members without write access change nothing. Every member can call the tools listed for them.
 fn check_rights(storage: &'static str, is_read_only: bool) {
-    let (place, members, [reading, writing]) = furnished(storage);
+    let (team, members, [reading, writing]) = create_team(storage);
     let serve = || {
-        let mut command = place.command();
+        let mut command = team.command();
         command.args(is_read_only.then_some("--read-only"));
         Server::start(command)
     };
-    let trespassers: Vec<&Member> =
+    let restricted: Vec<&TeamMember> =
         members.iter().filter(|member| is_read_only || !member.writes).collect();
-    assert_eq!(trespassers.len(), if is_read_only { 6 } else { 4 });
-    let before = documents(&place);
+    assert_eq!(restricted.len(), if is_read_only { 6 } else { 4 });
+    let before = stored_documents(&team);
     let server = serve();
-    trespass(&server, &place, &trespassers, &writing);
+    check_writes_forbidden(&server, &team, &restricted, &writing);
     server.end();
-    assert_eq!(documents(&place), before, "{storage}");
-    assert_on_record(&place, &trespassers, &writing);
+    assert_eq!(stored_documents(&team), before, "{storage}");
+    check_attempts_audited(&team, &restricted, &writing);
     let server = serve();
-    let all: BTreeSet<String> = reading.union(&writing).cloned().collect();
-    for Member { name, token, writes } in &members {
+    let all_tools: BTreeSet<String> = reading.union(&writing).cloned().collect();
+    for TeamMember { name, token, writes } in &members {
         let mut client = server.client(token);
-        let may = if *writes && !is_read_only { &all } else { &reading };
-        assert_eq!(listed(&mut client).0, *may, "{name}");
-        for tool in may {
-            let answer = client.call(tool, arguments(tool, place.root().to_str().unwrap()));
+        let allowed = if *writes && !is_read_only { &all_tools } else { &reading };
+        assert_eq!(listed_tools(&mut client).0, *allowed, "{name}");
+        for tool in allowed {
+            let answer = client.call(tool, tool_arguments(tool, team.root().to_str().unwrap()));
             assert!(!is_forbidden(&answer), "{name} {tool}: {answer:?}");
         }
     }
     server.end();
-    assert_eq!(documents(&place) == before, is_read_only, "members who may write did");
+    assert_eq!(
+        stored_documents(&team) == before,
+        is_read_only,
+        "only members with write access changed documents"
+    );
 }
 
 // S5: 4.3, 4.4, 4.5, 7.9
@@ -220,60 +240,67 @@ fn read_only_server_refuses_writes_of_members() {
 #[test]
 fn token_for_one_project_cannot_read_another() {
     for storage in STORAGES {
-        let (place, members, [reading, _]) = furnished(storage);
-        place.user("shopkeeper", "administrator");
-        let token = place.token("shopkeeper", "--projects shop");
-        let root = place.root();
+        let (team, members, [reading, _]) = create_team(storage);
+        team.user("shopkeeper", "administrator");
+        let token = team.token("shopkeeper", "--projects shop");
+        let root = team.root();
         let root = root.to_str().unwrap();
-        let server = place.serve();
-        let mut theirs = server.client(&members[0].token);
-        let mut ours = server.client(&token);
+        let server = team.serve();
+        let mut other_client = server.client(&members[0].token);
+        let mut shop_client = server.client(&token);
         for tool in &reading {
             for project in ["shop", "default", root, "unknown"] {
-                let answer = ours.call(tool, arguments(tool, project));
-                let named = arguments(tool, project)["query"] == WORD;
+                let answer = shop_client.call(tool, tool_arguments(tool, project));
+                let repeats_query = tool_arguments(tool, project)["query"] == MARKER_WORD;
                 let body = answer.body.to_lowercase();
-                let found = body.matches(WORD).count() > usize::from(named) * 2;
-                assert!(!found, "{tool} of {project} on {storage}: {answer:?}");
+                let is_leaked = body.matches(MARKER_WORD).count() > usize::from(repeats_query) * 2;
+                assert!(!is_leaked, "{tool} of {project} on {storage}: {answer:?}");
             }
-            let seen = theirs.call(tool, arguments(tool, "default")).body;
-            let tells = ["get_item", "epic_hierarchy", "search_global", "reqlix_get_requirements"];
-            assert!(seen.contains(WORD) || !tells.contains(&&**tool), "{tool}: {seen}");
+            let body = other_client.call(tool, tool_arguments(tool, "default")).body;
+            let content_tools =
+                ["get_item", "epic_hierarchy", "search_global", "reqlix_get_requirements"];
+            assert!(
+                body.contains(MARKER_WORD) || !content_tools.contains(&&**tool),
+                "{tool}: {body}"
+            );
         }
         let prompt = json!({ "name": "decompose_epic", "arguments": { "epic": "EP-001" } });
         for (method, params) in
             [("resources/read", json!({ "uri": "epic://EP-001" })), ("prompts/get", prompt)]
         {
-            let seen = theirs.request(method, params.clone());
-            assert!(seen.body.contains(WORD), "{method}: {seen:?}");
-            let hidden = ours.request(method, params);
-            assert!(hidden.code().is_some() && !hidden.body.contains(WORD), "{hidden:?}");
+            let readable = other_client.request(method, params.clone());
+            assert!(readable.body.contains(MARKER_WORD), "{method}: {readable:?}");
+            let hidden = shop_client.request(method, params);
+            assert!(hidden.code().is_some() && !hidden.body.contains(MARKER_WORD), "{hidden:?}");
         }
         let refusals = ["default", "unknown"].map(|project| {
             let mut client = server.client(&token).with("Reqlore-Project", project);
-            let named = client.call("get_item", json!({ "reference": "EP-001" }));
-            assert_eq!((named.status, named.code()), (404, Some(-32002)));
-            let sections = "reqlix_get_requirements";
-            let section = ours.call(sections, arguments(sections, project));
-            [named, section].map(|answer| {
+            let by_header = client.call("get_item", json!({ "reference": "EP-001" }));
+            assert_eq!((by_header.status, by_header.code()), (404, Some(-32002)));
+            let tool = "reqlix_get_requirements";
+            let by_argument = shop_client.call(tool, tool_arguments(tool, project));
+            [by_header, by_argument].map(|answer| {
                 let mut json: Value =
                     serde_json::from_str(&answer.body.replace(project, "…")).unwrap();
                 json["error"]["data"].as_object_mut().map(|data| data.remove("correlation_id"));
                 json
             })
         });
-        assert_eq!(refusals[0], refusals[1], "another's project and an unknown one look alike");
+        assert_eq!(
+            refusals[0], refusals[1],
+            "a forbidden project and an unknown one get the same error"
+        );
     }
 }
 
 // S5: 4.3, 6.8, 8.8
 #[test]
 fn token_without_existing_projects_cannot_read() {
-    let place = Place::new("sqlite");
-    place.user("shopkeeper", "administrator");
-    let token = place.token("shopkeeper", "--projects shop");
-    std::fs::write(place.root().join("reqlore.toml"), "").unwrap();
-    let server = place.serve();
+    let team = Place::new("sqlite");
+    team.user("shopkeeper", "administrator");
+    let token = team.token("shopkeeper", "--projects shop");
+    std::fs::write(team.root().join("reqlore.toml"), "").unwrap();
+    let server = team.serve();
     let mut client = server.client(&token);
     for (method, params) in [
         ("resources/read", json!({ "uri": "epic://EP-001" })),

@@ -1,5 +1,4 @@
-//! The published schema and the decoder are one definition: what the schema refuses, the tool
-//! refuses, and every answer is what the output schema says.
+//! Tools refuse what their input schemas forbid and return data that matches their output schemas.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,7 +15,7 @@ fn caller() -> Arc<Caller> {
     Arc::new(Caller::local("tester", Access::Write))
 }
 
-fn call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
+fn tool_call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
     ToolCall {
         caller: caller(),
         idempotency_key: None,
@@ -27,8 +26,8 @@ fn call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
     }
 }
 
-/// One of each kind, so that answers are not empty.
-const BACKLOG: [(&str, &str); 5] = [
+/// One item of each kind, so that answers are not empty.
+const SAMPLE_ITEMS: [(&str, &str); 5] = [
     ("epics/EP-001", "---\ntitle: Accounts\n---\n\nPeople have accounts.\n"),
     ("stories/US-001", "---\ntitle: Log in\nepic: EP-001\nassignee: bob\ntags: [a]\n---\n"),
     (
@@ -41,26 +40,34 @@ const BACKLOG: [(&str, &str); 5] = [
 
 fn application() -> Application {
     let store = MemoryStore::default();
-    run(crate::transcripts::commit(&store, ".ixchel/dec-000001.md", "---\ntitle: Lock\n---\n"));
+    block_on(crate::transcripts::commit_document(
+        &store,
+        ".ixchel/dec-000001.md",
+        "---\ntitle: Lock\n---\n",
+    ));
     let docsets = "docsets:\n  react: {version: 18.2}\n  vue:\n";
-    run(crate::transcripts::commit(&store, ".knowledge/config.yaml", docsets));
-    for (path, text) in BACKLOG {
-        run(crate::transcripts::commit(&store, &format!(".reqlore/backlog/{path}.md"), text));
+    block_on(crate::transcripts::commit_document(&store, ".knowledge/config.yaml", docsets));
+    for (path, text) in SAMPLE_ITEMS {
+        block_on(crate::transcripts::commit_document(
+            &store,
+            &format!(".reqlore/backlog/{path}.md"),
+            text,
+        ));
     }
     Application::new(ApplicationPorts {
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects::default()),
-        ..crate::transcripts::in_memory(Arc::new(MemoryIndex::default()))
+        ..crate::transcripts::memory_ports(Arc::new(MemoryIndex::default()))
     })
 }
 
-/// Valid and nearly valid arguments of the backlog.
+/// Valid and nearly valid values for backlog arguments.
 const WORDS: &str = "EP-001|EP-2|US-1|US-001|REQ-001|REQ-002|AC-001|REQ-|us-1|US-1\n|US-\u{661}|\
     EP-99999999999999999999|US-0|Draft|Done|Active|In Progress|draft|Functional|Business Rule|\
     depends_on|blocks|requirement|knowledge|lock|accounts words";
 
-/// Values around every limit, and of every type.
-fn value() -> impl Strategy<Value = Value> {
+/// Values of every type, also just below and above each limit.
+fn any_value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         Just(String::new()),
         Just(" \n".to_owned()),
@@ -94,9 +101,9 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Arguments that fit each tool that has them.
-fn good() -> Map<String, Value> {
-    let good = json!({
+/// A valid value for each argument of any tool.
+fn valid_arguments() -> Map<String, Value> {
+    let arguments = json!({
         "project_root": "/project", "operation_description": "x", "section": "general",
         "index": "1", "text": "text",
         "docset": "react", "keywords": ["hooks"], "generalized_keywords": [],
@@ -106,16 +113,16 @@ fn good() -> Map<String, Value> {
         "reference": "REQ-001", "source": "REQ-002", "target": "REQ-001", "query": "lock",
         "limit": 10, "id": "dec-000001", "entity_types": ["requirement", "epic"]
     });
-    good.as_object().unwrap().clone()
+    arguments.as_object().unwrap().clone()
 }
 
-/// Arguments that mostly fit, so that single misfits show.
-fn arguments() -> impl Strategy<Value = Map<String, Value>> {
-    let mut names: Vec<String> = good().keys().cloned().collect();
+/// Mostly valid arguments, so that a single violation decides the outcome.
+fn mostly_valid_arguments() -> impl Strategy<Value = Map<String, Value>> {
+    let mut names: Vec<String> = valid_arguments().keys().cloned().collect();
     names.extend(["if_version", "cascade", "cursor", "other"].map(str::to_owned));
-    let change = (prop::sample::select(names), prop::option::of(value()));
+    let change = (prop::sample::select(names), prop::option::of(any_value()));
     prop::collection::vec(change, 0..9).prop_map(|changes| {
-        let mut arguments = good();
+        let mut arguments = valid_arguments();
         for (name, value) in changes {
             match value {
                 Some(value) => arguments.insert(name, value),
@@ -126,7 +133,7 @@ fn arguments() -> impl Strategy<Value = Map<String, Value>> {
     })
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
@@ -153,25 +160,25 @@ proptest! {
 
     // S1: P.1, P.2
     #[test]
-    fn schemas_and_tools_refuse_the_same_arguments(all in arguments()) {
+    fn schemas_and_tools_refuse_the_same_arguments(all in mostly_valid_arguments()) {
         let application = application();
         for ToolValidators { spec, input, output } in VALIDATORS.iter() {
-            let taken = spec.input_schema["properties"].as_object().unwrap();
+            let properties = spec.input_schema["properties"].as_object().unwrap();
             let mut arguments = all.clone();
-            arguments.retain(|name, _| taken.contains_key(name) || name == "other");
-            // One name, two meanings.
+            arguments.retain(|name, _| properties.contains_key(name) || name == "other");
+            // `type` means the relationship type in these tools.
             if spec.name.ends_with("_relationship") && arguments.get("type") == Some(&json!("Functional"))
             {
                 arguments.insert("type".to_owned(), json!("depends_on"));
             }
-            let fits = input.is_valid(&Value::Object(arguments.clone()));
-            match run(application.call(call(spec.name, arguments.clone()))) {
+            let is_valid = input.is_valid(&Value::Object(arguments.clone()));
+            match block_on(application.call(tool_call(spec.name, arguments.clone()))) {
                 Ok(reply) => {
-                    prop_assert!(fits, "{} took {:?}", spec.name, arguments);
-                    let judged = output.validate(&reply.data);
-                    prop_assert!(judged.is_ok(), "{}: {}", spec.name, reply.data);
+                    prop_assert!(is_valid, "{} took {:?}", spec.name, arguments);
+                    let validation = output.validate(&reply.data);
+                    prop_assert!(validation.is_ok(), "{}: {}", spec.name, reply.data);
                 }
-                Err(error) if !fits => {
+                Err(error) if !is_valid => {
                     prop_assert_eq!(error.kind, ErrorKind::InvalidArgument);
                     prop_assert!(error.field.is_some(), "{}", error);
                 }
@@ -187,8 +194,8 @@ fn schemas_all_violations_are_named_in_one_error() {
     let arguments = json!({
         "section": "x".repeat(101), "index": "", "text": "y".repeat(10_001), "extra": 1, "if_version": null
     });
-    let call = call("reqlix_set_requirements", arguments.as_object().unwrap().clone());
-    let error = run(application().call(call)).unwrap_err().message;
+    let call = tool_call("reqlix_set_requirements", arguments.as_object().unwrap().clone());
+    let error = block_on(application().call(call)).unwrap_err().message;
     for part in [
         "project_root: required, and missing",
         "operation_description: required, and missing",
@@ -202,24 +209,24 @@ fn schemas_all_violations_are_named_in_one_error() {
     }
 }
 
-/// The property above proves nothing about a tool that refuses all these arguments.
+/// Without this test the property above could pass although a tool refuses all arguments.
 #[test]
 fn schemas_valid_arguments_are_accepted_by_every_tool() {
     let mut refused = Vec::new();
-    let fitting = good();
+    let valid = valid_arguments();
     for spec in application().tools(&caller()) {
-        let taken = spec.input_schema["properties"].as_object().unwrap();
-        let mut arguments = fitting.clone();
-        arguments.retain(|name, _| taken.contains_key(name));
+        let properties = spec.input_schema["properties"].as_object().unwrap();
+        let mut arguments = valid.clone();
+        arguments.retain(|name, _| properties.contains_key(name));
         if spec.name.ends_with("_relationship") {
             arguments.insert("type".to_owned(), json!("depends_on"));
         }
-        if let Err(error) = run(application().call(call(spec.name, arguments))) {
+        if let Err(error) = block_on(application().call(tool_call(spec.name, arguments))) {
             refused.push(format!("{}: {}", spec.name, error.message));
         }
     }
-    // Their targets do not exist, or other items refer to them.
-    let names: Vec<&str> = refused.iter().filter_map(|one| one.split(':').next()).collect();
+    // These targets do not exist, or other items refer to them.
+    let names: Vec<&str> = refused.iter().filter_map(|refusal| refusal.split(':').next()).collect();
     let expected = ["delete_item", "delete_relationship", "reqlix_delete_requirements"];
     assert_eq!(names, expected, "{refused:#?}");
 }

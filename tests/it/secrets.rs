@@ -1,5 +1,4 @@
-//! No secret leaks: logs, metrics, answers, audit and files are searched for every eight letters in
-//! a row of each issued secret.
+//! Logs, metrics, answers, audit rows and files contain no eight consecutive letters of any secret.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,23 +7,23 @@ use serde_json::{Value, json};
 
 use crate::http::{Answer, Client, POST, Place, STORAGES, Server, id};
 
-/// Letters of a secret that count as a leak.
-const LEAK: usize = 8;
+/// Number of consecutive letters of a secret that is a leak.
+const LEAK_LETTERS: usize = 8;
 
-/// The parts of all secrets.
-struct Secrets(HashSet<Vec<u8>>);
+/// All parts of [`LEAK_LETTERS`] letters of the secrets.
+struct SecretParts(HashSet<Vec<u8>>);
 
-impl Secrets {
+impl SecretParts {
     fn of(tokens: &[&str]) -> Self {
         let secrets = tokens.iter().map(|token| token.split('_').nth(3).unwrap().as_bytes());
-        Self(secrets.flat_map(|secret| secret.windows(LEAK).map(<[u8]>::to_vec)).collect())
+        Self(secrets.flat_map(|secret| secret.windows(LEAK_LETTERS).map(<[u8]>::to_vec)).collect())
     }
 
-    fn assert_absent(&self, place: &str, bytes: &[u8]) {
-        let found = bytes.windows(LEAK).position(|part| self.0.contains(part));
-        if let Some(at) = found {
-            let around = &bytes[at.saturating_sub(80)..(at + 40).min(bytes.len())];
-            panic!("{place} holds a part of a secret: {}", String::from_utf8_lossy(around));
+    fn assert_absent(&self, source: &str, bytes: &[u8]) {
+        let position = bytes.windows(LEAK_LETTERS).position(|part| self.0.contains(part));
+        if let Some(start) = position {
+            let excerpt = &bytes[start.saturating_sub(80)..(start + 40).min(bytes.len())];
+            panic!("{source} contains part of a secret: {}", String::from_utf8_lossy(excerpt));
         }
     }
 
@@ -41,31 +40,31 @@ impl Secrets {
     }
 }
 
-fn call(tool: &str, arguments: &Value) -> String {
+fn call_message(tool: &str, arguments: &Value) -> String {
     let params = json!({ "name": tool, "arguments": arguments });
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
 }
 
-/// Misuses a valid token and others in every place of a request. Returns all answers.
-fn session(server: &Server, token: &str, others: &[&str]) -> Vec<Answer> {
+/// Sends a valid token and invalid ones in every part of a request. Returns all answers.
+fn misuse_tokens(server: &Server, token: &str, others: &[&str]) -> Vec<Answer> {
     let mut answers = Vec::new();
-    let list = call("list_epics", &json!({}));
-    let mut good = server.client(token);
+    let list = call_message("list_epics", &json!({}));
+    let mut valid_client = server.client(token);
     let mut ask = |client: &mut Client, line: &str, body: &str| {
         answers.push(client.ask(line, body));
         answers.last().unwrap().status
     };
-    assert_eq!(ask(&mut good, POST, &list), 200);
+    assert_eq!(ask(&mut valid_client, POST, &list), 200);
     for other in others {
         assert_eq!(ask(&mut server.client(other), POST, &list), 401);
     }
-    let torn = &token[..token.len() - 1];
-    let twice = format!("{token}, Bearer {token}");
-    for wrong in [torn, &twice, &token.to_lowercase(), &format!("{token}{token}")] {
-        assert_eq!(ask(&mut server.client(wrong), POST, &list), 401);
+    let truncated = &token[..token.len() - 1];
+    let repeated = format!("{token}, Bearer {token}");
+    for wrong_token in [truncated, &repeated, &token.to_lowercase(), &format!("{token}{token}")] {
+        assert_eq!(ask(&mut server.client(wrong_token), POST, &list), 401);
     }
-    // Wrong places, with a good token and without one.
-    let named = |name: &str, value: &str| {
+    // A valid token in a wrong header or scheme.
+    let client_with = |name: &str, value: &str| {
         let mut client = server.client(token);
         client.headers = vec![(name.to_owned(), value.to_owned())];
         client
@@ -77,7 +76,7 @@ fn session(server: &Server, token: &str, others: &[&str]) -> Vec<Answer> {
         ("X-Api-Key", token.to_owned()),
         ("Proxy-Authorization", format!("Bearer {token}")),
     ] {
-        assert_eq!(ask(&mut named(name, &value), POST, &list), 401, "{name}");
+        assert_eq!(ask(&mut client_with(name, &value), POST, &list), 401, "{name}");
     }
     for (name, value, status) in [
         ("Reqlore-Project", token, 404),
@@ -95,12 +94,12 @@ fn session(server: &Server, token: &str, others: &[&str]) -> Vec<Answer> {
         format!("POST /{token}"),
         format!("GET /api/v1/mcp/{token}"),
     ] {
-        assert!([400, 404].contains(&ask(&mut good, &line, &list)), "{line}");
+        assert!([400, 404].contains(&ask(&mut valid_client, &line, &list)), "{line}");
         ask(&mut server.client(others[0]), &line, &list);
     }
-    ask(&mut good, POST, "{");
-    ask(&mut good, POST, &format!("\"{token}\""));
-    ask(&mut good, POST, &format!("{{\"{token}\":1,\"{token}\":2}}"));
+    ask(&mut valid_client, POST, "{");
+    ask(&mut valid_client, POST, &format!("\"{token}\""));
+    ask(&mut valid_client, POST, &format!("{{\"{token}\":1,\"{token}\":2}}"));
     for (method, params) in [
         (token, json!({})),
         ("prompts/get", json!({ "name": token })),
@@ -110,13 +109,13 @@ fn session(server: &Server, token: &str, others: &[&str]) -> Vec<Answer> {
         ("tools/call", json!({ "name": "list_epics", "_meta": { "token": token } })),
     ] {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        ask(&mut good, POST, &message.to_string());
+        ask(&mut valid_client, POST, &message.to_string());
     }
     answers
 }
 
-/// Sends a token in arguments that are not stored. Returns all answers.
-fn arguments_with(server: &Server, token: &str, root: &Path) -> Vec<Answer> {
+/// Sends a token in arguments that are not stored. Returns the errors and the last answer.
+fn send_in_arguments(server: &Server, token: &str, root: &Path) -> Vec<Answer> {
     let mut client = server.client(token);
     let mut answers = Vec::new();
     let sections = |mut arguments: Value| {
@@ -153,40 +152,40 @@ fn arguments_with(server: &Server, token: &str, root: &Path) -> Vec<Answer> {
 fn secrets_are_never_logged_measured_returned_or_stored() {
     for storage in STORAGES {
         for format in ["text", "json"] {
-            let place = Place::new(storage);
-            let token = place.administrator();
-            let revoked = place.token("ada", "");
-            place.run(&format!("token revoke {}", id(&revoked)));
-            let rotated = place.token("ada", "--projects shop");
-            let new = place.run(&format!("token rotate {}", id(&rotated)));
-            let stranger = Place::new("sqlite").administrator();
-            let tokens = [&*token, &revoked, &rotated, new.trim_end(), &stranger];
-            let secrets = Secrets::of(&tokens);
-            let mut command = place.command();
+            let team = Place::new(storage);
+            let token = team.administrator();
+            let revoked = team.token("ada", "");
+            team.run(&format!("token revoke {}", id(&revoked)));
+            let rotated = team.token("ada", "--projects shop");
+            let successor = team.run(&format!("token rotate {}", id(&rotated)));
+            let foreign = Place::new("sqlite").administrator();
+            let tokens = [&*token, &revoked, &rotated, successor.trim_end(), &foreign];
+            let secrets = SecretParts::of(&tokens);
+            let mut command = team.command();
             command.args(["--log", "trace,rmcp=trace"]).env("REQLORE_LOG_FORMAT", format);
             let server = Server::start(command);
-            let mut answers = session(&server, &token, &[&revoked, &rotated, &stranger]);
-            answers.extend(arguments_with(&server, &token, &place.root()));
-            let figures = server.client(&token).get("/metrics");
-            assert_eq!(figures.status, 200);
-            secrets.assert_absent("/metrics", figures.body.as_bytes());
+            let mut answers = misuse_tokens(&server, &token, &[&revoked, &rotated, &foreign]);
+            answers.extend(send_in_arguments(&server, &token, &team.root()));
+            let metrics = server.client(&token).get("/metrics");
+            assert_eq!(metrics.status, 200);
+            secrets.assert_absent("/metrics", metrics.body.as_bytes());
             for answer in &answers {
                 let text = format!("{}{}", answer.head, answer.body);
                 secrets.assert_absent(&format!("an answer on {storage}"), text.as_bytes());
             }
-            let running = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap();
-            secrets.assert_absent("cmdline", &running);
-            let said = server.end();
-            assert!(said.len() > 10_000, "trace says more: {said}");
-            secrets.assert_absent(&format!("the log as {format}"), said.as_bytes());
-            let rows = place.json("audit list --last 10000 --json").to_string();
+            let command_line = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap();
+            secrets.assert_absent("cmdline", &command_line);
+            let log = server.end();
+            assert!(log.len() > 10_000, "the trace log is too short: {log}");
+            secrets.assert_absent(&format!("the log as {format}"), log.as_bytes());
+            let rows = team.json("audit list --last 10000 --json").to_string();
             assert!(rows.contains("create_epic") && rows.contains("revoked"), "{rows}");
             secrets.assert_absent("the audit", rows.as_bytes());
             for list in ["token list --json", "user list --json", "token list", "audit list"] {
-                secrets.assert_absent(list, place.run(list).as_bytes());
+                secrets.assert_absent(list, team.run(list).as_bytes());
             }
             let mut searched = 0;
-            secrets.assert_absent_below(place.folder(), &mut searched);
+            secrets.assert_absent_below(team.folder(), &mut searched);
             assert!(searched > 2, "{searched}");
         }
     }

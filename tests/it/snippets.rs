@@ -46,10 +46,10 @@ const URL: &str = "https://reqlore.example.org/api/v1/mcp";
 /// The home folder in the examples.
 const HOME: &str = "/home/ann";
 
-/// A person with the program and a project, and nothing else.
-struct Machine(TempDir);
+/// A home folder that contains only the program and a project.
+struct UserMachine(TempDir);
 
-impl Machine {
+impl UserMachine {
     fn new() -> Self {
         let home = project();
         for folder in [".cargo/bin", "shop"] {
@@ -67,50 +67,50 @@ impl Machine {
         command.output().unwrap()
     }
 
-    /// The path, with `~` for the home folder, and the text of the one file that init wrote.
-    fn made(&self) -> (String, String) {
-        let mut found = Vec::new();
-        collect(self.0.path(), &mut found);
-        let own = |path: &PathBuf| {
+    /// The path and text of the only file that init wrote. `~` replaces the home folder.
+    fn written_file(&self) -> (String, String) {
+        let mut files = Vec::new();
+        collect_files(self.0.path(), &mut files);
+        let is_program_or_cache = |path: &PathBuf| {
             path.to_string_lossy().contains("/reqlore/") || path.ends_with("bin/reqlore")
         };
-        found.retain(|path| !own(path));
-        let [path] = &*found else { panic!("{found:?}") };
+        files.retain(|path| !is_program_or_cache(path));
+        let [path] = &*files else { panic!("{files:?}") };
         let text = std::fs::read_to_string(path).unwrap();
         let home = self.0.path().to_str().unwrap();
-        let place = path.strip_prefix(home).unwrap();
-        let place = match place.strip_prefix("shop") {
+        let path_from_home = path.strip_prefix(home).unwrap();
+        let path_from_home = match path_from_home.strip_prefix("shop") {
             Ok(inside) => inside.display().to_string(),
-            Err(_) => format!("~/{}", place.display()),
+            Err(_) => format!("~/{}", path_from_home.display()),
         };
-        (place, text.replace(home, HOME))
+        (path_from_home, text.replace(home, HOME))
     }
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { collect(&path, found) } else { found.push(path) }
+        if path.is_dir() { collect_files(&path, files) } else { files.push(path) }
     }
 }
 
-/// The change of init for one client, or the reason that there is none.
-fn part(client: &str, scope: &str, more: &[&str]) -> String {
-    let machine = Machine::new();
+/// The Markdown example for one client, or the reason why init refuses it.
+fn client_example(client: &str, scope: &str, options: &[&str]) -> String {
+    let machine = UserMachine::new();
     let arguments = ["--no-agents-md", "--client", client, "--scope", scope];
-    let output = machine.init(&[&arguments, more].concat());
+    let output = machine.init(&[&arguments, options].concat());
     if !output.status.success() {
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let reason = said.lines().find_map(|line| line.split_once(": ")).unwrap().1.to_owned();
+        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let reason = printed.lines().find_map(|line| line.split_once(": ")).unwrap().1.to_owned();
         return format!("\n{reason}.\n");
     }
-    let (place, text) = machine.made();
+    let (path, text) = machine.written_file();
     let owner = if scope == "user" { "User" } else { "Project" };
-    let language = Path::new(&place).extension().unwrap().to_str().unwrap();
-    format!("\n{owner} file `{place}`:\n\n```{language}\n{}\n```\n", text.trim_end())
+    let language = Path::new(&path).extension().unwrap().to_str().unwrap();
+    format!("\n{owner} file `{path}`:\n\n```{language}\n{}\n```\n", text.trim_end())
 }
 
-// On other systems some clients have other folders.
+// Some clients use other folders on other systems.
 #[cfg(target_os = "linux")]
 #[test]
 fn clients_page_matches_files_written_by_init() {
@@ -119,28 +119,27 @@ fn clients_page_matches_files_written_by_init() {
         let name = client.name();
         write!(page, "\n## {}\n\n`reqlore init --client {name}`\n", client.title()).unwrap();
         for scope in ["project", "user"] {
-            page += &part(name, scope, &[]);
+            page += &client_example(name, scope, &[]);
         }
     }
     page += OVER_HTTP;
     for client in Client::ALL {
         let scope = if client == Client::ClaudeDesktop { "user" } else { "project" };
-        let part = part(client.name(), scope, &["--transport", "http", "--url", URL]);
+        let part = client_example(client.name(), scope, &["--transport", "http", "--url", URL]);
         write!(page, "\n**{}**: {}", client.title(), part.trim_start()).unwrap();
     }
-    let machine = Machine::new();
+    let machine = UserMachine::new();
     assert!(machine.init(&["--client", "claude-code"]).status.success());
     let block = std::fs::read_to_string(machine.0.path().join("shop/AGENTS.md")).unwrap();
     write!(page, "{AGENTS}```markdown\n{}\n```\n", block.trim_end()).unwrap();
     expect_file![repository().join("docs/clients.md")].assert_eq(&page);
 }
 
-/// The snippet of the README is what most clients' files are made of.
 #[test]
 fn readme_snippet_matches_files_written_by_init() {
-    let machine = Machine::new();
+    let machine = UserMachine::new();
     assert!(machine.init(&["--no-agents-md", "--client", "claude-code"]).status.success());
-    let written: serde_json::Value = serde_json::from_str(&machine.made().1).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&machine.written_file().1).unwrap();
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let snippet = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let shown: serde_json::Value = serde_json::from_str(snippet).unwrap();

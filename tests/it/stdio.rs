@@ -1,11 +1,11 @@
-//! The line transport: malformed input, order, bounds, revisions, and the end.
+//! The stdio transport: malformed input, order, limits, protocol revisions and shutdown.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::client::{Server, call, file, project, set, text};
+use crate::client::{Server, call, project, section_file, set, text};
 
-const MODERN: &str = "2026-07-28";
+const LATEST_REVISION: &str = "2026-07-28";
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 fn initialize(version: &str) -> Value {
@@ -16,7 +16,7 @@ fn initialize(version: &str) -> Value {
 }
 
 /// The `_meta` that makes a request self-contained (2026-07-28).
-fn meta(version: &str) -> Value {
+fn request_meta(version: &str) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": version,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -24,7 +24,7 @@ fn meta(version: &str) -> Value {
     })
 }
 
-/// Peak memory of the server.
+/// Peak resident memory of the server in MiB.
 fn peak_mib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -44,7 +44,7 @@ fn stdio_invalid_line_gets_one_error_and_the_next_works() {
         assert!(server.answer().get("result").is_some(), "{length}");
     }
     let deep = "[".repeat(100_000);
-    let (long, longer) = (padded(LIMIT + 1), padded(100 << 20));
+    let (too_long, far_too_long) = (padded(LIMIT + 1), padded(100 << 20));
     let number =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","n":1e400}}"#;
     for (line, code) in [
@@ -55,8 +55,8 @@ fn stdio_invalid_line_gets_one_error_and_the_next_works() {
         (br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
         (br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32602),
         (number.as_bytes(), -32602),
-        (long.as_bytes(), -32600),
-        (longer.as_bytes(), -32600),
+        (too_long.as_bytes(), -32600),
+        (far_too_long.as_bytes(), -32600),
     ] {
         server.send(line);
         let answer = server.answer();
@@ -99,7 +99,7 @@ fn message_without_an_id_has_no_answer_and_no_effect() {
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/unknown","params":[1]}"#);
     server.send("");
     assert_eq!(ping(&mut server), 1);
-    assert_eq!(file(project.path(), "general.md"), None);
+    assert_eq!(section_file(project.path(), "general.md"), None);
 }
 
 // Catalogue 55
@@ -109,28 +109,28 @@ fn stdio_every_protocol_revision_works_in_one_process() {
     let mut server = Server::start(project.path());
     let before = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
     assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(29));
-    for (asked, spoken) in [
+    for (requested, negotiated) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        (MODERN, "2025-11-25"),
+        (LATEST_REVISION, "2025-11-25"),
         ("9999", "2025-11-25"),
     ] {
-        let answer = server.ask(&initialize(asked));
-        assert_eq!(answer["result"]["protocolVersion"], spoken, "{answer}");
+        let answer = server.ask(&initialize(requested));
+        assert_eq!(answer["result"]["protocolVersion"], negotiated, "{answer}");
         server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         let listed = server.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
         assert_eq!(listed["result"]["tools"], before["result"]["tools"]);
     }
-    let discover = json!({ "jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": { "_meta": meta(MODERN) } });
+    let discover = json!({ "jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": { "_meta": request_meta(LATEST_REVISION) } });
     let versions = server.ask(&discover)["result"]["supportedVersions"].clone();
-    assert!(versions.as_array().unwrap().contains(&json!(MODERN)), "{versions}");
+    assert!(versions.as_array().unwrap().contains(&json!(LATEST_REVISION)), "{versions}");
     let mut modern = call(4, "reqlix_get_instructions", project.path(), json!({}));
-    modern["params"]["_meta"] = meta(MODERN);
+    modern["params"]["_meta"] = request_meta(LATEST_REVISION);
     let answer = server.ask(&modern);
     assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
-    modern["params"]["_meta"] = meta("1999-01-01");
+    modern["params"]["_meta"] = request_meta("1999-01-01");
     assert_eq!(server.ask(&modern)["error"]["code"], -32022);
 }
 
@@ -171,8 +171,12 @@ fn sigterm_answers_accepted_requests_and_ends_with_success() {
     let (answers, status) = server.end();
     drop(input);
     assert!(status.success(), "{status}");
-    let stored = file(project.path(), "general.md").unwrap();
-    assert_eq!(stored.matches(".** text").count(), answers.len() + 1, "answered is stored");
+    let stored = section_file(project.path(), "general.md").unwrap();
+    assert_eq!(
+        stored.matches(".** text").count(),
+        answers.len() + 1,
+        "every answered write is stored"
+    );
 }
 
 #[test]
@@ -194,11 +198,11 @@ fn client_that_never_reads_cannot_keep_the_server_alive() {
     let body = format!("**1.** {}\n", "word ".repeat(800_000));
     std::fs::write(directory.join("large.md"), body).unwrap();
     let mut server = Server::start(project.path());
-    let get = || json!({ "section": "large" });
+    let arguments = || json!({ "section": "large" });
     for id in 0..60 {
-        server.send(call(id, "reqlix_get_requirements", project.path(), get()).to_string());
+        server.send(call(id, "reqlix_get_requirements", project.path(), arguments()).to_string());
     }
-    // The first answer has begun, so the server is in the middle of it.
+    // One byte was read, so the server is in the middle of the first answer.
     let mut first = [0];
     std::io::Read::read_exact(&mut server.output, &mut first).unwrap();
     server.signal(Signal::TERM);
@@ -206,7 +210,7 @@ fn client_that_never_reads_cannot_keep_the_server_alive() {
     server.child.wait().unwrap();
 }
 
-/// The output of another process, at its end.
+/// The output of a process that has ended.
 fn closed_output() -> std::process::ChildStdout {
     let child = std::process::Command::new("true").stdout(std::process::Stdio::piped()).spawn();
     child.unwrap().stdout.take().unwrap()
@@ -244,7 +248,7 @@ fn stdio_cancel_stops_waiting_requests_not_running_writes() {
     }
     server.send(lines.join("\n"));
     let (answers, _) = server.end();
-    let stored = file(project.path(), "general.md").unwrap();
+    let stored = section_file(project.path(), "general.md").unwrap();
     let answered = |id: i64| answers.iter().any(|answer| answer["id"] == id);
     for id in 1..=30 {
         assert_eq!(stored.contains(&format!("**{id}.** text")), answered(id), "{id}");

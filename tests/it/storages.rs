@@ -1,5 +1,4 @@
-//! One flag swaps the storage: what a server refuses at its start, and what it does when its
-//! database is taken away under it.
+//! Database storages: start-up, sharing between processes, damage, projects and import.
 
 use std::fs;
 
@@ -7,12 +6,12 @@ use serde_json::json;
 
 use crate::client::{Server, call, project, reqlore, set, text};
 
-fn databases() -> [(&'static str, &'static str); 2] {
+fn database_files() -> [(&'static str, &'static str); 2] {
     [("sqlite", "reqlore.db"), ("sled", "sled/db")]
 }
 
-/// A project with one requirement in a database of its usual place.
-fn with_requirement(storage: &str) -> tempfile::TempDir {
+/// A project with one requirement in the database at its default path.
+fn project_with_requirement(storage: &str) -> tempfile::TempDir {
     let project = project();
     let mut server = Server::start_with(project.path(), &["--storage", storage]);
     server.call("reqlix_set_requirements", set(1, "kept"));
@@ -22,55 +21,55 @@ fn with_requirement(storage: &str) -> tempfile::TempDir {
 
 #[test]
 fn database_default_folder_is_ignored_by_git() {
-    for (storage, file) in databases() {
-        let project = with_requirement(storage);
+    for (storage, file) in database_files() {
+        let project = project_with_requirement(storage);
         let local = project.path().join(".reqlore/local");
         assert!(local.join(file).is_file(), "{storage}");
         assert_eq!(fs::read_to_string(local.join(".gitignore")).unwrap(), "*\n");
         let names: Vec<_> = fs::read_dir(project.path()).unwrap().collect();
-        assert_eq!(names.len(), 1, "nothing else is in the project: {names:?}");
+        assert_eq!(names.len(), 1, "the project has no other files: {names:?}");
         let mut server = Server::start_with(project.path(), &["--storage", storage]);
-        let found = server.call("reqlix_get_requirements", json!({ "section": "general" }));
-        assert_eq!(text(&found), "**1.** kept\n", "{storage}");
+        let answer = server.call("reqlix_get_requirements", json!({ "section": "general" }));
+        assert_eq!(text(&answer), "**1.** kept\n", "{storage}");
     }
 }
 
 // Reliability 5.3
 #[test]
 fn sled_folder_serves_one_process() {
-    let project = with_requirement("sled");
+    let project = project_with_requirement("sled");
     let mut first = Server::start_with(project.path(), &["--storage", "sled"]);
     first.call("reqlix_get_instructions", json!({}));
     let second = reqlore().args(["--storage", "sled", "--root"]).arg(project.path()).output();
     let second = second.unwrap();
     assert_eq!((second.status.code(), second.stdout.len()), (Some(1), 0), "{second:?}");
     assert!(String::from_utf8_lossy(&second.stderr).contains("another process"), "{second:?}");
-    let found = first.call("reqlix_get_requirements", json!({ "section": "general" }));
-    assert_eq!(text(&found), "**1.** kept\n");
+    let answer = first.call("reqlix_get_requirements", json!({ "section": "general" }));
+    assert_eq!(text(&answer), "**1.** kept\n");
 }
 
 #[test]
 fn sqlite_two_servers_see_each_others_commits_at_once() {
     let project = project();
     let start = || Server::start_with(project.path(), &["--storage", "sqlite"]);
-    let (mut one, mut two) = (start(), start());
+    let (mut first, mut second) = (start(), start());
     for round in 1..=5 {
         let written = format!("round {round}");
-        one.call("reqlix_set_requirements", set(1, &written));
-        let found = two.call("reqlix_get_requirements", json!({ "section": "general" }));
-        assert_eq!(text(&found), format!("**1.** {written}\n"));
-        let hits = two.call("ixchel_search", json!({ "query": "round", "sections": true }));
+        first.call("reqlix_set_requirements", set(1, &written));
+        let answer = second.call("reqlix_get_requirements", json!({ "section": "general" }));
+        assert_eq!(text(&answer), format!("**1.** {written}\n"));
+        let hits = second.call("ixchel_search", json!({ "query": "round", "sections": true }));
         let snippet = &hits["result"]["structuredContent"]["hits"][0]["snippet"];
         assert!(snippet.as_str().unwrap().contains(&written), "{hits}");
-        std::mem::swap(&mut one, &mut two);
+        std::mem::swap(&mut first, &mut second);
     }
 }
 
-// Catalogue 130; Reliability P1: nothing is acknowledged that can't be found again
+// Catalogue 130; Reliability P1
 #[test]
 fn database_removed_while_open_refuses_writes() {
-    for (storage, file) in databases() {
-        let project = with_requirement(storage);
+    for (storage, file) in database_files() {
+        let project = project_with_requirement(storage);
         let mut server = Server::start_with(project.path(), &["--storage", storage]);
         server.call("reqlix_get_instructions", json!({}));
         fs::remove_file(project.path().join(".reqlore/local").join(file)).unwrap();
@@ -78,7 +77,7 @@ fn database_removed_while_open_refuses_writes() {
         assert_eq!(refused["result"]["isError"], true, "{storage}: {refused}");
         assert!(text(&refused).contains("while it was open"), "{storage}: {refused}");
         assert!(!text(&refused).contains(project.path().to_str().unwrap()), "{refused}");
-        // It goes on answering.
+        // The server keeps answering requests.
         let listed = server.call("list_docsets", json!({}));
         assert_eq!(listed["id"], 0, "{storage}");
     }
@@ -86,8 +85,8 @@ fn database_removed_while_open_refuses_writes() {
 
 #[test]
 fn database_truncated_is_refused_and_names_the_fix() {
-    for (storage, file) in databases() {
-        let project = with_requirement(storage);
+    for (storage, file) in database_files() {
+        let project = project_with_requirement(storage);
         let path = project.path().join(".reqlore/local").join(file);
         let length = fs::metadata(&path).unwrap().len();
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length / 2 + 7).unwrap();
@@ -99,16 +98,15 @@ fn database_truncated_is_refused_and_names_the_fix() {
         fs::write(project.path().join("call"), format!("{call}\n")).unwrap();
         command.stdin(fs::File::open(project.path().join("call")).unwrap());
         let output = command.output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        assert!(said.contains("reqlore restore"), "{storage}: {said}");
-        assert!(!said.contains("panicked"), "{storage}: {said}");
-        let kept = fs::metadata(&path).unwrap().len() >= before.len() as u64;
-        assert!(kept, "{storage}: nothing was thrown away");
+        let output_text = [output.stdout, output.stderr].concat();
+        let output_text = String::from_utf8_lossy(&output_text);
+        assert!(output_text.contains("reqlore restore"), "{storage}: {output_text}");
+        assert!(!output_text.contains("panicked"), "{storage}: {output_text}");
+        let has_same_length = fs::metadata(&path).unwrap().len() >= before.len() as u64;
+        assert!(has_same_length, "{storage}: the file was truncated");
     }
 }
 
-// Rulings 1: projects in a database
 #[test]
 fn database_keeps_configured_projects() {
     let project = project();
@@ -121,8 +119,8 @@ fn database_keeps_configured_projects() {
         let arguments = json!({ "project_root": root, "section": "a", "index": "1", "text": root });
         server.call("reqlix_set_requirements", arguments)
     };
-    for named in ["other", root.to_str().unwrap()] {
-        let written = write(named);
+    for project_name in ["other", root.to_str().unwrap()] {
+        let written = write(project_name);
         assert_eq!(written["result"]["structuredContent"]["project"], "other", "{written}");
     }
     let refused = write("/usr");
@@ -131,25 +129,24 @@ fn database_keeps_configured_projects() {
         text(&refused).contains("default (") && text(&refused).contains("other ("),
         "{refused}"
     );
-    let found = server.call("reqlix_get_requirements", json!({ "section": "a" }));
+    let answer = server.call("reqlix_get_requirements", json!({ "section": "a" }));
     assert_eq!(
-        text(&found),
+        text(&answer),
         "No requirements in this section.",
-        "the root's own has none: {found}"
+        "the default project has none: {answer}"
     );
 }
 
-// Rulings 5
 #[test]
 fn knowledge_sync_imports_the_root_into_the_database() {
-    for (storage, _) in databases() {
+    for (storage, _) in database_files() {
         let project = project();
         let folder = project.path().join(".ixchel/decisions");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("a.md"), "---\nid: dec-1d2c8f\ntitle: One\n---\n").unwrap();
         let mut server = Server::start_with(project.path(), &["--storage", storage]);
         let unknown = server.call("ixchel_show", json!({ "id": "dec-1d2c8f" }));
-        assert_eq!(unknown["result"]["isError"], true, "not taken over yet: {unknown}");
+        assert_eq!(unknown["result"]["isError"], true, "not imported yet: {unknown}");
         let sync = |server: &mut Server| {
             let counts = server.data("ixchel_sync", json!({}));
             ["scanned", "added", "modified", "deleted"].map(|key| counts[key].as_u64().unwrap())
@@ -160,8 +157,8 @@ fn knowledge_sync_imports_the_root_into_the_database() {
         assert_eq!(sync(&mut server), [2, 1, 1, 0], "{storage}");
         fs::remove_file(folder.join("b.md")).unwrap();
         assert_eq!(sync(&mut server), [1, 0, 0, 1], "{storage}");
-        let shown = server.data("ixchel_show", json!({ "id": "dec-1d2c8f" }));
-        assert_eq!(shown["title"], "Two", "{storage}");
+        let entity = server.data("ixchel_show", json!({ "id": "dec-1d2c8f" }));
+        assert_eq!(entity["title"], "Two", "{storage}");
     }
 }
 
@@ -174,19 +171,19 @@ fn docsets_import_writes_into_the_database() {
         let mut command = reqlore();
         command.args(["--storage", "sqlite", "docsets", "import"]).arg(&file);
         let output = command.arg("--root").arg(project.path()).output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(printed).unwrap())
     };
     let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
-    let none = server.call("list_docsets", json!({}));
-    assert!(text(&none).contains("reqlore docsets import FILE"), "{none}");
-    let (code, said) = import("docsets:\n  react: {version: 18.2}\n");
-    assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("1 docset, imported (version "), "{said}");
     let listed = server.call("list_docsets", json!({}));
-    assert!(text(&listed).contains("\"react\""), "a running server knows it at once: {listed}");
-    let (code, said) = import("docsets:\n  react: [\n");
-    assert_eq!(code, 1, "{said}");
-    let (_, said) = import("docsets:\n  vue:\n");
-    assert!(said.contains("replacing the previous configuration"), "{said}");
+    assert!(text(&listed).contains("reqlore docsets import FILE"), "{listed}");
+    let (code, output) = import("docsets:\n  react: {version: 18.2}\n");
+    assert_eq!(code, 0, "{output}");
+    assert!(output.starts_with("1 docset, imported (version "), "{output}");
+    let listed = server.call("list_docsets", json!({}));
+    assert!(text(&listed).contains("\"react\""), "a running server lists it: {listed}");
+    let (code, output) = import("docsets:\n  react: [\n");
+    assert_eq!(code, 1, "{output}");
+    let (_, output) = import("docsets:\n  vue:\n");
+    assert!(output.contains("replacing the previous configuration"), "{output}");
 }

@@ -1,49 +1,48 @@
-//! Subscribers are notified of edits by hand, over the real pipe, in both eras.
+//! Clients of both protocol revisions are notified of edits on disk.
 //!
-//! EP-001 is subscribed and edited, EP-002 edited alone, EP-003 subscribed alone. All notifications
-//! until the end are of the first.
+//! EP-001 is subscribed and edited, EP-002 only edited, EP-003 only subscribed. All notifications
+//! must be for EP-001.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::backlog::epic;
+use crate::backlog::create_epic;
 use crate::client::{Server, project};
 
-/// Writes an epic as an editor does.
-fn write(root: &Path, number: u32, title: &str) {
+/// Writes an epic as an editor would.
+fn write_epic(root: &Path, number: u32, title: &str) {
     let folder = root.join(".reqlore/backlog/epics");
     std::fs::create_dir_all(&folder).unwrap();
     let text = format!("---\ntitle: {title}\n---\n");
     std::fs::write(folder.join(format!("EP-{number:03}.md")), text).unwrap();
 }
 
-const UPDATED: &str = "notifications/resources/updated";
+const UPDATED_METHOD: &str = "notifications/resources/updated";
 
-/// Edits two epics, twice, and is notified of the first alone.
+/// Edits two epics twice and expects notifications for the first only.
 fn check_notified(mut server: Server, root: &Path, stream: &Value) {
     for title in ["once", "twice"] {
-        write(root, 2, title);
-        write(root, 1, title);
+        write_epic(root, 2, title);
+        write_epic(root, 1, title);
         let notified = server.answer();
         assert_eq!(
             (&notified["method"], &notified["params"]["uri"]),
-            (&json!(UPDATED), &json!("epic://EP-001"))
+            (&json!(UPDATED_METHOD), &json!("epic://EP-001"))
         );
-        let of = &notified["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        assert_eq!(of, stream, "{notified}");
+        let subscription = &notified["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+        assert_eq!(subscription, stream, "{notified}");
     }
-    let read =
-        json!({ "name": "get_item", "arguments": { "reference": "EP-001" }, "_meta": meta() });
+    let read = json!({ "name": "get_item", "arguments": { "reference": "EP-001" }, "_meta": request_meta() });
     let answer = server.ask(&request(9, "tools/call", &read));
     assert_eq!(answer["result"]["structuredContent"]["item"]["title"], "twice", "{answer}");
     let (rest, status) = server.end();
     assert!(status.success());
-    let others = rest.iter().filter(|message| message["method"] == UPDATED);
-    assert_eq!(others.count(), 0, "{rest:?}");
+    let further = rest.iter().filter(|message| message["method"] == UPDATED_METHOD);
+    assert_eq!(further.count(), 0, "{rest:?}");
 }
 
-fn meta() -> Value {
+fn request_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" },
@@ -51,17 +50,18 @@ fn meta() -> Value {
     })
 }
 
-/// A server over three epics.
-fn start(root: &Path) -> Server {
+/// Writes three epics and starts a server.
+fn start_with_epics(root: &Path) -> Server {
     for (number, title) in [(1, "one"), (2, "two"), (3, "three")] {
-        write(root, number, title);
+        write_epic(root, number, title);
     }
     Server::start(root)
 }
 
-/// Opens the stream 5 for these URIs.
+/// Subscribes to these URIs in a stream with ID 5.
 fn listen(server: &mut Server, uris: &[&str]) {
-    let params = json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": meta() });
+    let params =
+        json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": request_meta() });
     let answer = server.ask(&request(5, "subscriptions/listen", &params));
     assert_eq!(answer["method"], "notifications/subscriptions/acknowledged", "{answer}");
 }
@@ -73,7 +73,7 @@ fn request(id: u32, method: &str, params: &Value) -> Value {
 #[test]
 fn subscription_2025_file_edit_is_notified() {
     let project = project();
-    let mut server = start(project.path());
+    let mut server = start_with_epics(project.path());
     let hello = json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "c", "version": "1" }
@@ -96,7 +96,7 @@ fn subscription_2025_file_edit_is_notified() {
 #[test]
 fn subscription_2026_file_edit_is_notified() {
     let project = project();
-    let mut server = start(project.path());
+    let mut server = start_with_epics(project.path());
     listen(&mut server, &["epic://EP-001", "epic://EP-003"]);
     check_notified(server, project.path(), &json!(5));
 }
@@ -104,9 +104,9 @@ fn subscription_2026_file_edit_is_notified() {
 #[test]
 fn subscription_change_by_another_process_is_notified() {
     let project = project();
-    let mut server = start(project.path());
+    let mut server = start_with_epics(project.path());
     listen(&mut server, &["requirements://epics"]);
     let mut other = Server::start(project.path());
-    assert_eq!(epic(&mut other, "of another"), "EP-004");
+    assert_eq!(create_epic(&mut other, "of another"), "EP-004");
     assert_eq!(server.answer()["params"]["uri"], "requirements://epics");
 }

@@ -1,4 +1,4 @@
-//! Rules of the repository that no compiler checks. What Cargo and clippy can refuse stands there.
+//! Rules of the repository that neither Cargo nor clippy can check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::repository;
 
-/// Our crates that each of our crates may use. Adapters do not use each other, except: transports
-/// use the protocol, databases the shared writer, and all that writes files uses durable-fs.
-const EDGES: &[(&str, &[&str])] = &[
+/// Workspace crates that each crate may use. Adapters do not depend on each other, with exceptions:
+/// transports use the protocol, databases the group commit, and file writers durable-fs.
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
@@ -63,8 +63,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("reqlore-conformance", &[]),
 ];
 
-/// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: &[(&str, &[&str])] = &[
+/// Dependencies that only the named crates may use. Tests may use them anywhere.
+const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["reqlore-sqlite-team", "reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
@@ -103,35 +103,35 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mockall", &["reqlore-domain"]),
 ];
 
-/// Split a longer file. Merge files that are always read together.
+/// Maximum lines of a file.
 const MAX_LINES: usize = 600;
-/// rustfmt keeps code within it; this is for strings and comments. Tests may quote longer lines.
+/// Maximum characters of a line. rustfmt does not wrap strings and comments. Tests are exempt.
 const MAX_COLUMNS: usize = 100;
 
-/// Every Rust file of ours with its text.
-pub(crate) fn sources() -> Vec<(String, String)> {
-    let mut found = Vec::new();
+/// The path and text of every Rust file of the workspace.
+pub(crate) fn rust_sources() -> Vec<(String, String)> {
+    let mut files = Vec::new();
     for folder in ["domain", "application", "adapters", "app", "tests", "benches"] {
-        collect(&repository().join(folder), &mut found);
+        collect_sources(&repository().join(folder), &mut files);
     }
-    assert!(found.len() > 40, "only {} files found", found.len());
-    found
+    assert!(files.len() > 40, "only {} files found", files.len());
+    files
 }
 
-fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
+fn collect_sources(folder: &Path, files: &mut Vec<(String, String)>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            collect(&path, found);
+            collect_sources(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
-            found.push((path.display().to_string(), text));
+            files.push((path.display().to_string(), text));
         }
     }
 }
 
-fn read(path: &str) -> String {
+fn read_file(path: &str) -> String {
     std::fs::read_to_string(repository().join(path)).unwrap()
 }
 
@@ -143,39 +143,44 @@ fn crates_depend_inwards_only() {
         .output()
         .unwrap();
     let metadata: Value = serde_json::from_slice(&cargo.stdout).unwrap();
-    let allowed = EDGES.iter().copied().collect::<BTreeMap<_, _>>();
-    let mut seen = BTreeSet::new();
+    let allowed = ALLOWED_DEPENDENCIES.iter().copied().collect::<BTreeMap<_, _>>();
+    let mut names = BTreeSet::new();
     for package in metadata["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();
-        let edges = allowed.get(name).unwrap_or_else(|| panic!("{name} has no place in the house"));
-        seen.insert(name);
+        let edges =
+            allowed.get(name).unwrap_or_else(|| panic!("add {name} to ALLOWED_DEPENDENCIES"));
+        names.insert(name);
         for dependency in package["dependencies"].as_array().unwrap() {
-            let used = dependency["name"].as_str().unwrap();
+            let dependency_name = dependency["name"].as_str().unwrap();
             if dependency["kind"] == "dev" {
                 continue;
             }
-            if used.starts_with("reqlore") {
-                assert!(edges.contains(&used), "{name} must not use {used}");
+            if dependency_name.starts_with("reqlore") {
+                assert!(edges.contains(&dependency_name), "{name} must not use {dependency_name}");
             }
-            if let Some((_, owners)) = OWNERS.iter().find(|(owned, _)| *owned == used) {
-                assert!(owners.contains(&name), "{used} belongs to {owners:?}, not to {name}");
+            if let Some((_, owners)) =
+                TECHNOLOGY_OWNERS.iter().find(|(technology, _)| *technology == dependency_name)
+            {
+                assert!(
+                    owners.contains(&name),
+                    "{dependency_name} belongs to {owners:?}, not to {name}"
+                );
             }
         }
     }
-    assert_eq!(seen, allowed.keys().copied().collect(), "a crate is gone");
+    assert_eq!(
+        names,
+        allowed.keys().copied().collect(),
+        "ALLOWED_DEPENDENCIES lists a crate that does not exist"
+    );
 }
 
 #[test]
 fn files_are_short_and_have_a_module_comment() {
-    let mut problems = Vec::new();
-    for (path, text) in sources() {
+    for (path, text) in rust_sources() {
         let lines = text.lines().count();
-        if lines > MAX_LINES {
-            problems.push(format!("{path} has {lines} lines; the limit is {MAX_LINES}"));
-        }
-        if !text.starts_with("//! ") {
-            problems.push(format!("{path} does not begin with a //! sentence"));
-        }
+        assert!(lines <= MAX_LINES, "{path} has {lines} lines; the limit is {MAX_LINES}");
+        assert!(text.starts_with("//! "), "{path} does not begin with a //! sentence");
         let product = text.split("#[cfg(test)]").next().unwrap_or_default();
         for line in product.lines().filter(|_| !path.contains("tests")) {
             if line.chars().count() > MAX_COLUMNS {
@@ -189,19 +194,19 @@ fn files_are_short_and_have_a_module_comment() {
 #[test]
 fn sources_have_no_todo_or_debug_macros() {
     let words = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!("));
-    let marks =
+    let markers =
         ["FIX", "XX"].map(|word| format!("{word}{}", if word == "FIX" { "ME" } else { "X" }));
     let ignored = format!("#[{}", "ignore");
-    for (path, text) in sources() {
-        for word in words.iter().chain(&marks).chain([&ignored]) {
-            assert!(!text.contains(word.as_str()), "{path} holds {word}");
+    for (path, text) in rust_sources() {
+        for word in words.iter().chain(&markers).chain([&ignored]) {
+            assert!(!text.contains(word.as_str()), "{path} contains {word}");
         }
     }
 }
 
 #[test]
 fn test_files_are_all_compiled() {
-    let main = read("tests/it/main.rs");
+    let main = read_file("tests/it/main.rs");
     for entry in std::fs::read_dir(repository().join("tests/it")).unwrap() {
         let name = entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
         let listed = main.contains(&format!("mod {name};"));
@@ -209,19 +214,19 @@ fn test_files_are_all_compiled() {
     }
 }
 
-/// A rule of a port without a case is a wish.
 #[test]
 fn storage_port_rules_name_existing_contract_cases() {
-    let suite = read("tests/contract/src/lib.rs");
+    let suite = read_file("tests/contract/src/lib.rs");
     let listed = suite.split("cases! {").nth(1).unwrap().split("};").next().unwrap();
     let listed: BTreeSet<&str> = listed.split([' ', '\n', ';', ':']).collect();
-    let ports = ["documents", "archive"].map(|port| read(&format!("domain/src/ports/{port}.rs")));
+    let ports =
+        ["documents", "archive"].map(|port| read_file(&format!("domain/src/ports/{port}.rs")));
     let ports = ports.concat();
     let rules = ports.split("(`").skip(1).filter_map(|rest| rest.split_once("`)"));
     let rules: Vec<&str> = rules.map(|(name, _)| name).filter(|name| name.contains('_')).collect();
     assert!(rules.len() > 10, "{rules:?}");
     for rule in rules {
-        assert!(listed.contains(rule), "the contract has no case {rule}");
+        assert!(listed.contains(rule), "the contract suite has no case {rule}");
     }
 }
 
@@ -243,7 +248,7 @@ fn pages_about_the_code_name_existing_paths() {
     ];
     let mut missing = Vec::new();
     for page in PAGES_WITH_PATHS {
-        let text = read(page);
+        let text = read_file(page);
         for span in text.split('`').skip(1).step_by(2) {
             let is_path = FOLDERS.iter().any(|folder| span.starts_with(folder))
                 && !span.contains(char::is_whitespace);
@@ -258,16 +263,16 @@ fn pages_about_the_code_name_existing_paths() {
 #[test]
 fn decisions_are_listed_and_short() {
     const MAX_WORDS: usize = 250;
-    let index = read("docs/decisions/README.md");
+    let index = read_file("docs/decisions/README.md");
     for entry in std::fs::read_dir(repository().join("docs/decisions")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name == "README.md" {
             continue;
         }
         assert!(index.contains(&format!("]({name})")), "docs/decisions/README.md omits {name}");
-        let text = read(&format!("docs/decisions/{name}"));
+        let text = read_file(&format!("docs/decisions/{name}"));
         let words = text.split_whitespace().count();
-        assert!(words <= MAX_WORDS, "{name} has {words} words; {MAX_WORDS} are the limit");
+        assert!(words <= MAX_WORDS, "{name} has {words} words; the limit is {MAX_WORDS}");
         for heading in ["\n## Context\n", "\n## Decision\n", "\n## Consequences\n"] {
             assert!(text.contains(heading), "{name} has no section {}", heading.trim());
         }
@@ -276,7 +281,7 @@ fn decisions_are_listed_and_short() {
 
 #[test]
 fn dependencies_have_a_reason() {
-    let manifest = read("Cargo.toml");
+    let manifest = read_file("Cargo.toml");
     let table =
         manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     for line in table.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {
@@ -292,12 +297,12 @@ fn sources_do_not_mention_the_build_environment() {
     let registries =
         [["crates", "io"], ["npmjs", "org"], ["pypi", "org"]].map(|host| host.join("."));
     for path in tracked.lines() {
-        // A path that is not text has nothing to say.
+        // Skip files that are not UTF-8.
         let Ok(text) = std::fs::read_to_string(repository().join(path)) else { continue };
         for host in &registries {
             let is_lock = path.ends_with("Cargo.lock");
             assert!(is_lock || !text.contains(host.as_str()), "{path} names {host}");
         }
-        assert!(!text.contains(concat!("/wo", "rk/")), "{path} holds a path of one machine");
+        assert!(!text.contains(concat!("/wo", "rk/")), "{path} contains a path of one machine");
     }
 }

@@ -1,5 +1,4 @@
-//! Reviewed snapshots of the tools and the help, and the generated page of the tools.
-//! `UPDATE_EXPECT=1` writes them; review each difference.
+//! Snapshots of the tools and the help, and the generated page docs/tools.md (`UPDATE_EXPECT=1`).
 
 use std::fmt::Write as _;
 
@@ -26,7 +25,7 @@ fn tools_match_their_reviewed_snapshots() {
         expect_file![folder.join(format!("{name}.json"))].assert_eq(&json);
     }
     let files = std::fs::read_dir(folder).unwrap().count();
-    assert_eq!(files, tools().len(), "a snapshot of a tool that is gone");
+    assert_eq!(files, tools().len(), "a snapshot of a removed tool remains");
 }
 
 // S1: T.1, G.1, S.1, D.1
@@ -72,22 +71,22 @@ fn tools_have_title_annotations_and_schemas() {
             assert_ne!(hints[hint].is_boolean(), reads, "{hint} of {}", tool["name"]);
         }
         assert_eq!(hints["openWorldHint"], false);
-        // S2 1.7 gives one schema word for word.
+        // The specification fixes this schema, so it permits additional properties.
         if tool["name"] != "get_user_story_requirements" {
             assert_eq!(tool["inputSchema"]["additionalProperties"], false);
         }
         for (name, property) in tool["inputSchema"]["properties"].as_object().unwrap() {
-            assert!(is_told(name, property), "{name} of {}", tool["name"]);
+            assert!(is_described(name, property), "{name} of {}", tool["name"]);
         }
         assert!(tool["outputSchema"]["properties"].is_object(), "{}", tool["name"]);
     }
 }
 
-/// Models pay for every word, so what a name, a list of values or a pattern tells is not said
-/// twice.
-fn is_told(name: &str, property: &Value) -> bool {
-    let tells = ["description", "enum", "pattern"].iter().any(|key| !property[key].is_null());
-    tells || name == "tags"
+/// A property needs a description, unless its values or pattern explain it.
+fn is_described(name: &str, property: &Value) -> bool {
+    let has_constraint =
+        ["description", "enum", "pattern"].iter().any(|key| !property[key].is_null());
+    has_constraint || name == "tags"
 }
 
 // Catalogue 37
@@ -107,18 +106,18 @@ fn tools_list_hostile_repository_changes_nothing() {
 
 #[test]
 fn help_matches_its_reviewed_snapshot() {
-    let mut all = String::new();
+    let mut page = String::new();
     for arguments in
         [&["--help"][..], &["check", "--help"], &["init", "--help"], &["token", "create", "--help"]]
     {
         let output = reqlore().args(arguments).output().unwrap();
-        writeln!(all, "$ reqlore {}\n", arguments.join(" ")).unwrap();
-        writeln!(all, "{}", String::from_utf8(output.stdout).unwrap()).unwrap();
+        writeln!(page, "$ reqlore {}\n", arguments.join(" ")).unwrap();
+        writeln!(page, "{}", String::from_utf8(output.stdout).unwrap()).unwrap();
     }
-    expect_file![repository().join("tests/snapshots/help.txt")].assert_eq(&all);
+    expect_file![repository().join("tests/snapshots/help.txt")].assert_eq(&page);
 }
 
-/// docs/tools.md: the tool list of the server, for users.
+/// Generates docs/tools.md (`UPDATE_EXPECT=1`).
 #[test]
 fn tools_page_matches_the_tools() {
     let mut page = String::from(
@@ -131,9 +130,14 @@ fn tools_page_matches_the_tools() {
             (_, Value::Bool(true)) => "Writes; repeating the call has no further effect.",
             _ => "Writes.",
         };
-        write!(page, "\n## {}\n\n{}. {effect}\n\n", text(&tool["name"]), text(&tool["title"]))
-            .unwrap();
-        for line in text(&tool["description"]).lines() {
+        write!(
+            page,
+            "\n## {}\n\n{}. {effect}\n\n",
+            string_value(&tool["name"]),
+            string_value(&tool["title"])
+        )
+        .unwrap();
+        for line in string_value(&tool["description"]).lines() {
             writeln!(page, "> {}", line.trim_end()).unwrap();
         }
         write_table(&mut page, "Argument", "Arguments", &tool["inputSchema"]);
@@ -142,7 +146,7 @@ fn tools_page_matches_the_tools() {
     expect_file![repository().join("docs/tools.md")].assert_eq(&page);
 }
 
-fn text(value: &Value) -> &str {
+fn string_value(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -159,33 +163,34 @@ fn write_table(page: &mut String, heading: &str, plural: &str, schema: &Value) {
         let presence = if required.contains(&json!(name)) { "required" } else { "optional" };
         // A vertical bar ends a table cell, even within a code span.
         let limits = type_and_limits(property).replace('|', "\\|");
-        let description = text(&property["description"]).replace('|', "\\|");
+        let description = string_value(&property["description"]).replace('|', "\\|");
         writeln!(page, "| `{name}` | {presence} | {limits} | {description} |").unwrap();
     }
 }
 
 fn type_and_limits(schema: &Value) -> String {
     let mut parts = vec![match &schema["type"] {
-        Value::Array(types) => types.iter().map(text).collect::<Vec<_>>().join(" or "),
-        one => text(one).to_owned(),
+        Value::Array(types) => types.iter().map(string_value).collect::<Vec<_>>().join(" or "),
+        one => string_value(one).to_owned(),
     }];
     if let Some(values) = schema["enum"].as_array() {
-        let values: Vec<String> = values.iter().map(|value| format!("`{}`", text(value))).collect();
+        let values: Vec<String> =
+            values.iter().map(|value| format!("`{}`", string_value(value))).collect();
         parts.push(format!("one of {}", values.join(", ")));
     }
-    for (least, most, unit) in [
+    for (minimum, maximum, unit) in [
         ("minimum", "maximum", ""),
         ("minLength", "maxLength", " characters"),
         ("minItems", "maxItems", " items"),
     ] {
-        match (&schema[least], &schema[most]) {
+        match (&schema[minimum], &schema[maximum]) {
             (Value::Null, Value::Null) => {}
-            (Value::Null, most) => parts.push(format!("at most {most}{unit}")),
-            (least, Value::Null) => parts.push(format!("at least {least}{unit}")),
-            (least, most) => parts.push(format!("{least} to {most}{unit}")),
+            (Value::Null, maximum) => parts.push(format!("at most {maximum}{unit}")),
+            (minimum, Value::Null) => parts.push(format!("at least {minimum}{unit}")),
+            (minimum, maximum) => parts.push(format!("{minimum} to {maximum}{unit}")),
         }
     }
-    match text(&schema["pattern"]) {
+    match string_value(&schema["pattern"]) {
         "" => {}
         r"\S" => parts.push("not blank".to_owned()),
         pattern => parts.push(format!("pattern `{pattern}`")),
@@ -193,38 +198,38 @@ fn type_and_limits(schema: &Value) -> String {
     if !schema["default"].is_null() {
         parts.push(format!("default `{}`", schema["default"]));
     }
-    let own = parts.join(", ");
+    let text = parts.join(", ");
     if schema["items"].is_null() {
-        return own;
+        return text;
     }
-    format!("{own}; each item: {}", type_and_limits(&schema["items"]))
+    format!("{text}; each item: {}", type_and_limits(&schema["items"]))
 }
 
-/// Token budget of the list of tools: complete, and without output schemas.
+/// Maximum tokens of the tool list: complete, and without output schemas.
 const MAX_TOKENS: [usize; 2] = [8_500, 5_200];
 
 #[test]
 fn tools_list_stays_within_its_token_budget() {
-    let with = tools();
-    let mut without = with.clone();
-    for tool in &mut without {
+    let complete = tools();
+    let mut without_output = complete.clone();
+    for tool in &mut without_output {
         tool.as_object_mut().unwrap().remove("outputSchema");
     }
-    let coder = tiktoken_rs::cl100k_base().unwrap();
+    let tokenizer = tiktoken_rs::cl100k_base().unwrap();
     let count = |tools: &[Value]| {
         let list = json!({ "tools": tools }).to_string();
-        coder.encode_ordinary(&list).len()
+        tokenizer.encode_ordinary(&list).len()
     };
-    let tokens = [count(&with), count(&without)];
-    println!("{} tools: {tokens:?} tokens, with and without output schemas", with.len());
+    let tokens = [count(&complete), count(&without_output)];
+    println!("{} tools: {tokens:?} tokens, with and without output schemas", complete.len());
     assert!(tokens[0] <= MAX_TOKENS[0] && tokens[1] <= MAX_TOKENS[1], "{tokens:?} tokens");
 }
 
 // S2: 1.7, 4.2
 #[test]
 fn tools_specification_2_tool_is_listed_word_for_word() {
-    let all = tools();
-    let tool = all.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
+    let tools = tools();
+    let tool = tools.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
     assert_eq!(tool["description"], "Get all requirements linked to a specific user story");
     let expected = json!({
         "type": "string",

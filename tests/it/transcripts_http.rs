@@ -1,13 +1,16 @@
-//! The transcripts over HTTP: a client of MCP gets the same answers as over pipes, on each storage.
+//! Transcripts over HTTP: an MCP client gets the same answers as over pipes, on each storage.
 //!
-//! An intended difference is a line `{"http": …}`, written by hand, after the expected answer.
+//! A line `{"http": …}` after the expected answer records an intended difference.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
 use crate::http::{Client, Place, Server};
-use crate::transcripts::{NAMES, Step, commit, folder, masked, once, save, unmasked};
+use crate::transcripts::{
+    NAMES, Step, commit_document, insert_root, mask_root, mask_variable_parts, transcripts_folder,
+    write_file,
+};
 
 // S5: 2.5, 7.3, 7.4
 #[test]
@@ -26,25 +29,27 @@ fn transcripts_over_http_on_sled_match_pipes() {
 }
 
 fn check_all(storage: &'static str) {
-    let found: String = NAMES.iter().map(|name| differences(name, storage)).collect();
-    assert!(found.is_empty(), "{found}");
+    let differences: String = NAMES.iter().map(|name| differences(name, storage)).collect();
+    assert!(differences.is_empty(), "{differences}");
 }
 
 fn differences(name: &str, storage: &'static str) -> String {
-    let source = std::fs::read_to_string(folder().join(format!("{name}.jsonl"))).unwrap();
+    let source =
+        std::fs::read_to_string(transcripts_folder().join(format!("{name}.jsonl"))).unwrap();
     let lines: Vec<Value> =
         source.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let mut player = Player::start(storage);
+    let mut player = HttpPlayer::start(storage);
     let mut differences = String::new();
-    for (at, line) in lines.iter().enumerate() {
-        let said = if line.get("expect").is_none() { Step::of(line) } else { None };
-        let Some(step) = said else { continue };
+    for (index, line) in lines.iter().enumerate() {
+        let parsed_step = if line.get("expect").is_none() { Step::parse(line) } else { None };
+        let Some(step) = parsed_step else { continue };
         let Some(answer) = player.play(&step) else { continue };
-        let answer = if name.starts_with("backlog") { once(&answer) } else { answer };
-        let http = lines.get(at + 2).and_then(|line| line.get("http"));
-        let expected = http.unwrap_or(&lines[at + 1]["expect"]);
+        let answer =
+            if name.starts_with("backlog") { mask_variable_parts(&answer) } else { answer };
+        let http = lines.get(index + 2).and_then(|line| line.get("http"));
+        let expected = http.unwrap_or(&lines[index + 1]["expect"]);
         if answer != *expected {
-            let line = at + 1;
+            let line = index + 1;
             writeln!(
                 differences,
                 "{name} on {storage}, line {line}: {answer}\ninstead of: {expected}\n"
@@ -55,24 +60,24 @@ fn differences(name: &str, storage: &'static str) -> String {
     differences
 }
 
-/// A place with one user, whose name is that of the local person in the other transcripts.
-struct Player {
-    place: Place,
+/// A team with one user. The name is that of the local user in the other transcripts.
+struct HttpPlayer {
+    team: Place,
     token: String,
     server: Option<Server>,
 }
 
-impl Player {
+impl HttpPlayer {
     fn start(storage: &'static str) -> Self {
-        let place = Place::new(storage);
-        place.user("tester", "user");
-        let token = place.token("tester", "");
-        let server = Some(place.serve());
-        Self { place, token, server }
+        let team = Place::new(storage);
+        team.user("tester", "user");
+        let token = team.token("tester", "");
+        let server = Some(team.serve());
+        Self { team, token, server }
     }
 
     fn play(&mut self, step: &Step) -> Option<Value> {
-        let root = self.place.root();
+        let root = self.team.root();
         match step {
             Step::Write { path, text } => {
                 self.write(path, text);
@@ -80,39 +85,39 @@ impl Player {
             }
             Step::Send(request) => {
                 let root = root.to_str().unwrap();
-                let request = unmasked(request, root);
-                let mut client = client(self.server.as_ref().unwrap(), &self.token, &request);
-                Some(masked(&client.post(&request).json(), root))
+                let request = insert_root(request, root);
+                let mut client = client_for(self.server.as_ref().unwrap(), &self.token, &request);
+                Some(mask_root(&client.post(&request).json(), root))
             }
         }
     }
 
-    /// As an editor would. A database of one process is lent by its server.
+    /// Writes a document as an editor would. Stops the server for a storage of one process.
     fn write(&mut self, path: &str, text: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let local = self.place.root().join(".reqlore/local");
-        match self.place.storage {
-            "fs" => save(&self.place.root(), path, text),
+        let local = self.team.root().join(".reqlore/local");
+        match self.team.storage {
+            "fs" => write_file(&self.team.root(), path, text),
             "sqlite" => {
                 let config = reqlore_storage_sqlite::Config { file: local.join("reqlore.db") };
                 let store = reqlore_storage_sqlite::SqliteStore::open(&config).unwrap();
-                runtime.block_on(commit(&store, path, text));
+                runtime.block_on(commit_document(&store, path, text));
             }
             _ => {
                 self.server.take().unwrap().end();
                 let config = reqlore_storage_sled::Config { folder: local.join("sled") };
                 let store = reqlore_storage_sled::SledStore::open(&config).unwrap();
-                runtime.block_on(commit(&store, path, text));
+                runtime.block_on(commit_document(&store, path, text));
                 drop(store);
-                self.server = Some(self.place.serve());
+                self.server = Some(self.team.serve());
             }
         }
     }
 }
 
-/// With the headers that clients of this message's era send.
-fn client(server: &Server, token: &str, request: &Value) -> Client {
-    let client = server.client(token).of_mcp();
+/// A client with the headers that the protocol revision of this request requires.
+fn client_for(server: &Server, token: &str, request: &Value) -> Client {
+    let client = server.client(token).into_mcp_client();
     let version = &request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
     let Some(version) = version.as_str() else {
         let is_first = request["method"] == "initialize";

@@ -1,4 +1,4 @@
-//! Many writers at once: nothing lost, no index twice.
+//! Concurrent writers lose no requirement and never share an index.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::client::{Server, call, file, project, set, text};
+use crate::client::{Server, call, project, section_file, set, text};
 
-/// The indices in a section file, which must all be different.
+/// The indices of a section file. Asserts that they are distinct.
 fn indices(root: &Path, section: &str) -> BTreeSet<String> {
-    let body = file(root, section).unwrap();
+    let body = section_file(root, section).unwrap();
     let markers = body.lines().filter_map(|line| line.strip_prefix("**")?.split_once(".** "));
-    let all: Vec<String> = markers.map(|(index, _)| index.to_owned()).collect();
-    let different: BTreeSet<String> = all.iter().cloned().collect();
-    assert_eq!(all.len(), different.len(), "an index stands twice");
-    different
+    let indices: Vec<String> = markers.map(|(index, _)| index.to_owned()).collect();
+    let distinct: BTreeSet<String> = indices.iter().cloned().collect();
+    assert_eq!(indices.len(), distinct.len(), "an index is stored twice");
+    distinct
 }
 
 // S1: S.3.3, S.3.5
@@ -31,7 +31,7 @@ fn writers_200_pipelined_sets_of_one_client_all_apply() {
     assert_eq!(answers.len(), 200);
     assert!(answers.iter().all(|answer| answer["result"]["isError"] != true));
     assert_eq!(indices(project.path(), "general.md").len(), 200);
-    let agents = file(project.path(), "AGENTS.md").unwrap();
+    let agents = section_file(project.path(), "AGENTS.md").unwrap();
     assert_eq!(agents.matches("(key: general)").count(), 1);
 }
 
@@ -69,14 +69,14 @@ fn writers_sections_created_and_deleted_are_listed_correctly() {
                     let arguments = json!({ "section": section, "index": "1", "text": "x" });
                     server.call("reqlix_set_requirements", arguments.clone());
                     if number % 2 == 0 {
-                        let gone = json!({ "section": section, "index": "1" });
-                        server.call("reqlix_delete_requirements", gone);
+                        let arguments = json!({ "section": section, "index": "1" });
+                        server.call("reqlix_delete_requirements", arguments);
                     }
                 }
             });
         }
     });
-    let agents = file(project.path(), "AGENTS.md").unwrap();
+    let agents = section_file(project.path(), "AGENTS.md").unwrap();
     let listed: Vec<&str> = agents.lines().filter(|line| line.starts_with("- ")).collect();
     assert_eq!(listed.len(), 15, "{agents}");
     for process in 0..3 {
@@ -100,34 +100,34 @@ fn writers_two_servers_and_an_editor_lose_nothing() {
             .map(|process| {
                 scope.spawn(move || {
                     let mut server = Server::start(root);
-                    let mut told = BTreeSet::new();
+                    let mut own_indices = BTreeSet::new();
                     for number in 1..=40 {
                         let index = number * 2 + process;
                         let answer = server.call("reqlix_set_requirements", set(index, "text"));
                         if answer["result"]["isError"] != true {
-                            told.insert(index.to_string());
+                            own_indices.insert(index.to_string());
                         }
                     }
-                    told
+                    own_indices
                 })
             })
             .collect();
-        let saved = scope.spawn(|| editor(&path, &done));
-        let told: Vec<_> = servers.into_iter().map(|server| server.join().unwrap()).collect();
+        let saved = scope.spawn(|| run_editor(&path, &done));
+        let assigned: Vec<_> = servers.into_iter().map(|server| server.join().unwrap()).collect();
         done.store(true, Ordering::Relaxed);
         let saved = saved.join().unwrap();
         let stored = indices(root, "general.md");
-        for index in told.iter().flatten() {
+        for index in assigned.iter().flatten() {
             assert!(stored.contains(index), "{index} was acknowledged and is lost");
         }
         let body = std::fs::read_to_string(&path).unwrap();
-        assert!(saved > 0 && body.contains(&format!("edit {saved}.")), "the last save is there");
+        assert!(saved > 0 && body.contains(&format!("edit {saved}.")), "the last save is stored");
     });
 }
 
-/// Saves like a careful editor that takes no locks: it exchanges its file with the one that is
-/// there, looks at what came out, and merges and saves again when that is not what it had read.
-fn editor(path: &Path, done: &AtomicBool) -> usize {
+/// Saves like an editor without locks. It exchanges its file with the stored one and inspects the
+/// previous content. If that has changed since it was read, it merges and saves again.
+fn run_editor(path: &Path, done: &AtomicBool) -> usize {
     let mut saved = 0;
     let mut lines = BTreeSet::new();
     let temp = path.with_extension("swp");
@@ -136,22 +136,22 @@ fn editor(path: &Path, done: &AtomicBool) -> usize {
         let mut expected = std::fs::read_to_string(path).unwrap();
         loop {
             lines.extend(expected.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
-            let edited = merged(&lines, saved);
+            let edited = merge_lines(&lines, saved);
             std::fs::write(&temp, &edited).unwrap();
-            exchange(&temp, path);
-            let came_out = std::fs::read_to_string(&temp).unwrap();
-            if came_out == expected {
+            exchange_files(&temp, path);
+            let replaced = std::fs::read_to_string(&temp).unwrap();
+            if replaced == expected {
                 break;
             }
-            lines.extend(came_out.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
+            lines.extend(replaced.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
             expected = edited;
         }
     }
     saved
 }
 
-/// All requirements that were ever seen, in order, and what the editor itself writes below them.
-fn merged(lines: &BTreeSet<String>, saved: usize) -> String {
+/// All requirements that the editor has read, in order, followed by its own text.
+fn merge_lines(lines: &BTreeSet<String>, saved: usize) -> String {
     let mut lines: Vec<&String> = lines.iter().collect();
     let number = |line: &str| line[2..].split('.').next().and_then(|index| index.parse().ok());
     lines.sort_by_key(|line| number(line).unwrap_or(0_u32));
@@ -159,8 +159,8 @@ fn merged(lines: &BTreeSet<String>, saved: usize) -> String {
     format!("{}\n\n## Notes\n\nedit {saved}.\n", blocks.join("\n\n"))
 }
 
-fn exchange(temp: &Path, path: &Path) {
-    let here = rustix::fs::CWD;
+fn exchange_files(temp: &Path, path: &Path) {
+    let folder = rustix::fs::CWD;
     let flags = rustix::fs::RenameFlags::EXCHANGE;
-    rustix::fs::renameat_with(here, temp, here, path, flags).unwrap();
+    rustix::fs::renameat_with(folder, temp, folder, path, flags).unwrap();
 }

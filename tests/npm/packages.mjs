@@ -1,4 +1,4 @@
-// What is in the packages, and how they install.
+// Checks of the packages' content and installation.
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 import { createHash } from 'node:crypto';
@@ -90,7 +90,7 @@ async function saysWhatIsMissing() {
   match(stderr, /npm install --include=optional reqlore/);
 }
 
-/** With npm's cache warm; a figure, and no verdict, since machines differ. */
+/** Measures with a warm npm cache. Not a check, because machines differ. */
 async function answersSoon() {
   const begin = performance.now();
   await installGlobally(tarballs);

@@ -1,4 +1,4 @@
-// Where the packages are packed and installed, and the commands as others call them.
+// Folders for packing and installing, and functions to run the installed commands.
 
 import { execFile, spawn } from 'node:child_process';
 import {
@@ -28,7 +28,7 @@ export const PLATFORM = platformOf({ os, cpu, ...(os === 'linux' && { libc: libc
 
 const OUT = join(ROOT, 'target/npm/out');
 
-/** A folder of its own with a home there, so that nobody's settings are read. */
+/** A temporary folder that is also the home folder, so that no user settings apply. */
 export const FOLDER = mkdtempSync(join(tmpdir(), 'reqlore-npm-'));
 export const ENVIRONMENT = { ...process.env, HOME: FOLDER };
 process.on('exit', () => rmSync(FOLDER, { recursive: true, force: true }));
@@ -50,25 +50,25 @@ export function run(file, args, { env = {}, ...options } = {}) {
   });
 }
 
-/** What it prints; rejects unless it ends with exit code 0. */
+/** Returns standard output. Rejects unless the exit code is 0. */
 export async function printed(file, args, options) {
   const { code, stdout, stderr } = await run(file, args, options);
   if (code === 0) return stdout;
   throw new Error(`${file} ${args.join(' ')}: exit code ${code}: ${stdout}${stderr}`);
 }
 
-/** The tarballs, that of the launcher last. */
+/** Packs the tarballs; the launcher's is the last one. */
 export async function pack(name) {
   const out = join(OUT, name);
   rmSync(out, { recursive: true, force: true });
   const given = `${PLATFORMS[PLATFORM].target}=${BINARY}`;
-  // Cargo, which knows whose licences to pack, keeps its crates in the real home.
+  // Cargo lists the licences to pack and keeps its crates in the real home folder.
   const options = { env: { HOME: process.env.HOME } };
   const said = await printed(join(ROOT, 'npm/pack'), ['--binary', given, '--out', out], options);
   return said.trim().split('\n');
 }
 
-/** As users do, save that no registry is asked: the packages are not there before a release. */
+/** Installs from tarballs, because the registry has no packages before a release. */
 export function install(tarballs, ...words) {
   return printed('npm', ['install', '--offline', ...words, ...tarballs]);
 }
@@ -80,7 +80,7 @@ export function installGlobally(tarballs) {
 
 export const command = (name) => join(PREFIX, 'bin', name);
 
-/** Starts a command under the official client, lets `work` use it, and closes. */
+/** Starts a command with the official client, runs `work` and closes the connection. */
 export async function connected(file, args, { env, cwd = folder('empty') }, work) {
   const client = new Client(clientInfo);
   const launch = { command: file, args, cwd, env: { ...ENVIRONMENT, ...env }, stderr: 'ignore' };
@@ -102,12 +102,12 @@ const HELLO = {
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo },
 };
 
-/** A server that has answered once; `ended` gives its code and signal. */
+/** Starts a server and waits for one answer. `ended` resolves to its exit code and signal. */
 export async function serving(file, args, { env, input } = {}) {
   const options = { cwd: folder('empty'), env: { ...ENVIRONMENT, ...env }, detached: true };
   const stdio = [input?.reader ?? 'pipe', 'pipe', 'ignore'];
   const child = spawn(file, args, { ...options, stdio });
-  // It closes when nobody holds its output any more, the server behind the launcher included.
+  // It closes when no process has its output open, including the server started by the launcher.
   const ended = new Promise((resolve) => {
     child.on('close', (code, signal) => resolve({ code, signal }));
   });
@@ -118,7 +118,7 @@ export async function serving(file, args, { env, input } = {}) {
   return { child, ended };
 }
 
-/** An input that ends with this process alone: whoever reads it has no end to write into. */
+/** An input that only this process can close. */
 export async function endless() {
   const fifo = join(FOLDER, 'endless');
   rmSync(fifo, { force: true });

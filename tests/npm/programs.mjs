@@ -1,4 +1,4 @@
-// The package as programs use it: its module, and its definitions under the compiler.
+// Checks of the package in programs: the module, and the type definitions under the compiler.
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const STRICT = [
 ];
 const OUT = join(CHECK, 'out');
 
-/** Each wrong program, and the error that the compiler finds. */
+/** Invalid programs and the compiler's error for each. */
 const WRONG = {
   'argument.ts': /TS2322: Type 'string' is not assignable to type 'number'/,
   'missing.ts': /TS2741: Property 'generalized_keywords' is missing/,
@@ -52,7 +52,7 @@ async function wrongOnesDoNotCompile() {
   }
 }
 
-/** Each answer as a constant of its type: the compiler misses a field, and sees one too many. */
+/** Assigns each answer to its type. The compiler reports missing and additional fields. */
 async function answersHaveTheirTypes() {
   const answers = await run(process.execPath, ['answers.mjs', folder('answers')], { cwd: CHECK });
   same([answers.code, answers.stderr], [0, '']);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Power cuts, as far as a loop device can play them (run as root, by hand).
+"""Simulates power cuts with a loop device (run manually, as root).
 
     tests/power/cut.py BINARY [ROUNDS]
 
-A project lies on an ext4 of its own in an image file. A server writes there; at a random moment it
-is stopped and the image is copied: what the kernel had not given to the device by then is not in
-the copy. The copy is mounted, a new server reads it, and every acknowledged write must be there.
-The last line is the control: a writer that does not sync must lose, or the copy proves nothing.
+The project is on an ext4 file system in an image file. A server writes there until it is stopped at a
+random moment, and the image is copied. The copy lacks everything that the kernel had not yet written
+to the device. A new server reads the mounted copy and must find every acknowledged write. The last
+line is the control: a writer that does not sync must lose data.
 """
 
 import json
@@ -44,7 +44,7 @@ class Server:
 
 
 class Mounted:
-    """An ext4 in an image file, at a folder."""
+    """An ext4 image file, mounted at a folder."""
 
     def __init__(self, image, folder):
         self.folder = folder
@@ -58,12 +58,12 @@ class Mounted:
         subprocess.run(["umount", self.folder], check=True)
 
 
-def written(server):
-    """Writes until the moment comes; gives what was acknowledged, section by section."""
-    until = time.monotonic() + random.uniform(0.05, 1.5)
+def write_randomly(server):
+    """Writes for a random time. Returns the number of writes and the acknowledged texts by section."""
+    deadline = time.monotonic() + random.uniform(0.05, 1.5)
     acknowledged = {}
     number = 0
-    while time.monotonic() < until:
+    while time.monotonic() < deadline:
         number += 1
         section = f"s{random.randrange(20)}"
         text = f"write {number} " + "x" * random.randrange(100)
@@ -74,7 +74,7 @@ def written(server):
 
 
 def cut(binary, storage, place):
-    """One power cut; gives how many writes were acknowledged, and which are lost."""
+    """Simulates one power cut. Returns the number of acknowledged writes and the lost ones."""
     image, copy = os.path.join(place, "image"), os.path.join(place, "copy")
     with open(image, "wb") as file:
         file.truncate(64 << 20)
@@ -92,7 +92,7 @@ def cut(binary, storage, place):
             shutil.copyfile(image, copy)
         else:
             server = Server(binary, project, storage)
-            number, acknowledged = written(server)
+            number, acknowledged = write_randomly(server)
             server.process.send_signal(signal.SIGSTOP)
             shutil.copyfile(image, copy)
             server.end()

@@ -1,9 +1,9 @@
-// The official conformance suite judges, in both eras, the product, and the same transport with the
-// suite's own fixtures on it (tests/conformance).
+// Runs the official conformance suite for both protocol revisions against the product and against the
+// same transport with the suite's fixtures (tests/conformance).
 //
 // Usage: judge.mjs SUITE FIXTURES OBSERVE BINARY (see ../run). One line per scenario; exit code 1 if
-// any failed. What is known to fail, and why, stands in the files beside this one; the suite takes
-// what passes all the same for a failure.
+// any failed. The YAML files in this folder list the expected failures with reasons. An expected
+// failure that passes is a failure.
 
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -39,7 +39,7 @@ function required(era) {
   return listed.match(/[\w-]+(?=\n)/g);
 }
 
-/** What is known to fail, by scenario; of some only single checks are, which the suite looks at. */
+/** Scenarios that are expected to fail. The suite evaluates those with single failing checks. */
 function expected(file) {
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
   const entries = lines.filter((line) => line.trimStart().startsWith('- '));
@@ -56,13 +56,13 @@ async function judge(name, era, url, folder) {
   const file = join(here, `${name}-${era}.yaml`);
   const known = expected(file);
   const baseline = known.size ? ['--expected-failures', file] : [];
-  // All there are: the frozen list, and what has been added or was not scored then.
+  // All scenarios: the frozen list, later ones and those that were not scored.
   const chosen = ['--suite', 'all', '--spec-version', era];
   const results = join(folder, `results-${era}`);
   const done = await run('--url', url, ...chosen, ...baseline, '--output-dir', results);
   const before = failures;
   const seen = new Set();
-  // What the suite itself finds wrong in the light of the baseline: whole scenarios and single checks.
+  // Deviations from the baseline that the suite reports: scenarios and single checks.
   const surprises = [...done.words.matchAll(/^  ✗ (\S+)$/gm)].map(([, name]) => name);
   for (const name of surprises) say('FAILED', subject, name);
   const [, stale = ''] = done.words.match(/^.*Stale baseline.*\n((?:  ✓ \S+\n)+)/m) ?? [];

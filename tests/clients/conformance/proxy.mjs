@@ -1,9 +1,8 @@
-// Sends what it gets on to a server, with a token that the sender can't send itself. It changes
-// nothing else, so whoever judges the server through it judges the server.
+// Forwards requests to a server and adds a token, which the suite cannot send. Changes nothing else.
 
 import { Agent, createServer, request } from 'node:http';
 
-/** Starts a proxy before the server at `target`; gives the address that stands for it. */
+/** Starts a proxy for the server at `target` and returns its address. */
 export async function proxy(target, token) {
   const { hostname, port, pathname } = new URL(target);
   const agent = new Agent({ keepAlive: true });
@@ -17,7 +16,7 @@ export async function proxy(target, token) {
       got.on('error', () => answer.destroy());
     });
     sent.on('error', () => answer.destroy());
-    // Who goes away is gone behind the proxy too: this is how the newest protocol cancels.
+    // Forward a disconnect, because the newest protocol cancels this way.
     answer.on('close', () => sent.destroy());
     asked.pipe(sent);
   });

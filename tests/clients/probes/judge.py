@@ -1,8 +1,8 @@
-"""Probes that others wrote judge the real binary: the official inspector, also by the files that
-`reqlore init` writes, a prober that calls every tool, and an audit of the recorded list of tools.
+"""Tests the real binary with third-party programs: the official inspector, also with the files that
+`reqlore init` writes, a prober that calls every tool, and an audit of the tool list.
 
 Usage: judge.py NODE INSPECTOR OBSERVE BINARY (see ../run). One line per check; exit code 1 if any
-failed. Each check has a server and a project of its own, with a small backlog in it.
+failed. Each check has its own server and project with a small backlog.
 """
 
 import json
@@ -20,8 +20,8 @@ LOADER = HERE.parent.parent / "examples/load_backlog.py"
 PATIENCE_SECONDS = 60
 
 EPIC = '{"title": "Another", "priority": 4}'
-# What the inspector asks, in each era. It ends with another code than 0 on an error, on a result
-# that is one, and with --strict on a schema that some clients can't use.
+# Inspector calls for each protocol revision. The exit code is not 0 for errors, error results and,
+# with --strict, schemas that some clients cannot use.
 QUESTIONS = [
     ["--method", "tools/list", "--strict"],
     ["--method", "resources/list"],
@@ -32,8 +32,8 @@ QUESTIONS = [
     ["--method", "resources/read", "--uri", "epic://EP-001/hierarchy"],
     ["--method", "prompts/get", "--prompt-name", "decompose_epic", "--prompt-args", "epic=EP-001"],
 ]
-# Clients whose files the inspector reads as they are. The others have another map of servers, or a
-# variable that only they replace.
+# Clients whose files the inspector can read. Other clients use a different map of servers or
+# variables that only they expand.
 CONFIGURED = {
     "claude-code": ".mcp.json",
     "claude-desktop": ".config/Claude/claude_desktop_config.json",
@@ -41,16 +41,16 @@ CONFIGURED = {
     "copilot": ".github/mcp.json",
     "kiro": ".kiro/settings/mcp.json",
 }
-# What the project has besides its backlog.
+# Files of the project apart from its backlog.
 FILES = json.loads((HERE / "files.json").read_text("utf-8"))
 
 
 class Failure(Exception):
-    """A probe is not content."""
+    """A probe reported a problem."""
 
 
 class Project:
-    """A project with something of everything, and how to start a server in it."""
+    """A project with one document of each kind, and the command of its server."""
 
     def __init__(self, folder: Path, observe: str, binary: str) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Project:
         self.run([sys.executable, str(LOADER), str(HERE / "backlog.json"), "--", *self.server])
 
     def install(self) -> Path:
-        """A folder for the PATH, in which `reqlore` is the observed binary."""
+        """Creates a folder for the PATH whose `reqlore` is the observed binary."""
         folder = self.folder / "bin"
         folder.mkdir()
         program = folder / "reqlore"
@@ -73,8 +73,8 @@ class Project:
         return folder
 
     def run(self, command: list[str], given: str = "", path: Path | None = None) -> str:
-        """What the command prints, if it and the server that it started end well. With a folder
-        for the PATH it runs in the project."""
+        """Returns the output of a command. The command and its server must succeed. With `path`, a
+        folder for the PATH, it runs in the project."""
         search = f"{path}{os.pathsep}{os.environ['PATH']}" if path else os.environ["PATH"]
         done = subprocess.run(
             command,
@@ -99,7 +99,7 @@ Check = Callable[[Project], None]
 
 
 def inspector(node: str, program: str, era: str, question: list[str]) -> Check:
-    """The inspector wants a home, where it keeps what it was told."""
+    """The inspector needs a home folder for its settings."""
 
     def check(project: Project) -> None:
         options = ["--format", "json", "--protocol-era", era, *question]
@@ -109,7 +109,7 @@ def inspector(node: str, program: str, era: str, question: list[str]) -> Check:
 
 
 def configured(node: str, program: str, client: str) -> Check:
-    """What init writes for a client starts a server that knows the project."""
+    """The files that init writes for a client start a server for the project."""
 
     def check(project: Project) -> None:
         path = project.install()
@@ -130,7 +130,7 @@ def prober(project: Project, *options: str) -> str:
 
 
 def fitting_calls(project: Project) -> None:
-    """With references to what there is, every tool has to do what it is for."""
+    """With references to existing items, every tool must succeed."""
     arguments = (HERE / "arguments.json").read_text("utf-8")
     file = project.folder / "arguments.json"
     file.write_text(arguments.replace("{project}", str(project.root)), "utf-8")
@@ -140,8 +140,7 @@ def fitting_calls(project: Project) -> None:
 
 
 def generated_calls(project: Project) -> None:
-    """Arguments that fit the schemas but name nothing: no crash, no hang, no protocol error, and no
-    refusal of their shape."""
+    """Valid arguments that refer to nothing cause no crash, hang, protocol error or schema error."""
     report = prober(project, "--include-optional")
     refused = [line for line in report.splitlines() if "Invalid arguments" in line]
     if refused:
@@ -179,9 +178,9 @@ def checks(node: str, program: str) -> list[tuple[str, Check]]:
         (f"inspector: as init configures {client}", configured(node, program, client))
         for client in CONFIGURED
     ] + [
-        ("prober: every tool does what it is for, as its schemas say", fitting_calls),
-        ("prober: whatever fits the schemas is answered", generated_calls),
-        ("audit: no client has to drop a tool", audit),
+        ("prober: every tool succeeds and matches its schemas", fitting_calls),
+        ("prober: all arguments that match the schemas are answered", generated_calls),
+        ("audit: every client can use every tool", audit),
     ]
 
 

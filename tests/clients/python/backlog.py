@@ -1,5 +1,5 @@
-"""The checks of the backlog: its tools, and what else clients see of it: resources, prompts,
-completion and subscriptions. They build on one another in the order of CHECKS."""
+"""Checks of the backlog: tools, resources, prompts, completion and subscriptions. Each check relies
+on the data of the previous ones in CHECKS."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -162,14 +162,14 @@ async def completion(session: Any) -> None:
 
 async def subscription(session: Any) -> None:
     if session.is_http and session.contender.version == LEGACY:
-        # Without a session nobody could be told, so it is not offered.
+        # Notifications need a session, so the server does not offer subscriptions.
         error = await refused(session.connection.client.session.subscribe_resource(EPIC))
         expect("code", error.code, METHOD_NOT_FOUND)
         return
     async with session.connection.watching(EPIC) as news:
         await data(session, "update_epic", epic="EP-001", title="Identity")
         expect("news", {await news(), await news()}, {EPIC, "list"})
-        # Behind the server's back and in one step, as git does.
+        # Replace the file atomically without the server, as git does.
         (file,) = (session.project / ".reqlore/backlog/epics").glob("EP-001-*.md")
         saved = session.project.parent / "saved.md"
         saved.write_text(file.read_text("utf-8") + "\nBy hand.\n", "utf-8")

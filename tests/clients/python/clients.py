@@ -1,4 +1,4 @@
-"""The official Python clients, and how they connect to the server."""
+"""The official Python clients and their connections to the server."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotificati
 
 from servers import Listening, Piped, Shown
 
-# Subscribing as the old era does is what is judged here.
+# The 2025 way of subscribing is deprecated in the SDK but tested here.
 warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
 
 LEGACY = "2025-11-25"
@@ -26,7 +26,7 @@ MODERN = "2026-07-28"
 
 @dataclass(frozen=True)
 class Connection:
-    """What the clients name differently."""
+    """A uniform interface to both clients."""
 
     client: mcp.Client | fastmcp.Client
     call_tool: Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -34,12 +34,12 @@ class Connection:
     suffix: str = ""
 
     async def ask(self, method: str, *arguments: Any) -> Any:
-        """The answer as the protocol has it, whatever else the client would make of it."""
+        """Returns the answer of the protocol, not the type that the client converts it to."""
         return await getattr(self.client, method + self.suffix)(*arguments)
 
     @contextlib.asynccontextmanager
     async def watching(self, uri: str) -> AsyncIterator[Callable[[], Awaitable[str]]]:
-        """Gives what waits for the next news of this URI or the list: the URI, or "list"."""
+        """Yields a function that waits for the next notification and returns its URI, or "list"."""
         session = self.client.session
         if self.client.protocol_version == MODERN:
             wanted = {"resources_list_changed": True, "resource_subscriptions": [uri]}
@@ -58,7 +58,7 @@ async def next_event(stream: Subscription) -> str:
 
 
 async def next_message(heard: asyncio.Queue[Any]) -> str:
-    """What the old era tells outside of any stream, where progress comes too."""
+    """Queues notifications that arrive outside of a stream, except progress."""
     while True:
         match await heard.get():
             case ResourceUpdatedNotification() as message:
@@ -69,7 +69,7 @@ async def next_message(heard: asyncio.Queue[Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def connect_mcp(server: Piped | Shown, mode: str) -> AsyncIterator[Connection]:
-    """The SDK itself holds structured content against the output schema, in every call."""
+    """The SDK validates structured content against the output schema in every call."""
     heard = asyncio.Queue()
     async with mcp.Client(server.for_mcp(), mode=mode, message_handler=heard.put) as client:
         yield Connection(client, client.call_tool, heard)
@@ -77,7 +77,7 @@ async def connect_mcp(server: Piped | Shown, mode: str) -> AsyncIterator[Connect
 
 @contextlib.asynccontextmanager
 async def connect_fastmcp(server: Piped | Shown, mode: str) -> AsyncIterator[Connection]:
-    """FastMCP makes typed data of structured content besides, and logs an error where it cannot."""
+    """FastMCP also converts structured content to typed data and logs an error on failure."""
     heard = asyncio.Queue()
     async with fastmcp.Client(server.for_fastmcp(), mode=mode, message_handler=heard.put) as client:
         call_tool = functools.partial(client.call_tool, raise_on_error=False)
@@ -86,7 +86,7 @@ async def connect_fastmcp(server: Piped | Shown, mode: str) -> AsyncIterator[Con
 
 @dataclass(frozen=True)
 class Contender:
-    """One client in one era on one transport."""
+    """One client with one protocol revision on one transport."""
 
     name: str
     connect: Callable[[Piped | Shown, str], contextlib.AbstractAsyncContextManager[Connection]]
@@ -99,9 +99,9 @@ class Contender:
         return replace(self, name=f"{self.name} http", start=Listening)
 
 
-# In mode "auto" both send server/discover first and would fall back to initialize; that they did
-# not is what the check of the negotiated version finds out. With a version for a mode the first
-# line that the server sees is an ordinary request, and the client never learns the server's name.
+# In mode "auto" both clients send server/discover first and may fall back to initialize. The check
+# of the negotiated version detects a fallback. With a version as mode, the first message is an
+# ordinary request, and the client never learns the server's name.
 PIPED = [
     Contender("mcp legacy", connect_mcp, "legacy", LEGACY),
     Contender("mcp modern", connect_mcp, "auto", MODERN),
@@ -113,7 +113,7 @@ CONTENDERS = [*PIPED, *(contender.over_http() for contender in PIPED)]
 
 
 class Complaints(logging.Handler):
-    """What the SDKs log as warnings and errors: faults that they put up with."""
+    """Collects warnings and errors that the SDKs log instead of raising them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -124,7 +124,7 @@ class Complaints(logging.Handler):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[list[str]]:
-        # FastMCP does not pass on to the root what it logs, but prints it.
+        # FastMCP prints its log and does not propagate it to the root logger.
         loggers = [logging.getLogger(), logging.getLogger("fastmcp")]
         before = [logger.handlers for logger in loggers]
         for logger in loggers:

@@ -1,4 +1,4 @@
-"""What is expected of an answer, and how a check says that it is not so."""
+"""Assertions on answers, with messages for failed checks."""
 
 import re
 from collections.abc import Awaitable
@@ -8,7 +8,7 @@ from mcp import MCPError
 
 
 class Mismatch(Exception):
-    """The server's answer is not what was expected."""
+    """The server's answer differs from the expected one."""
 
 
 def expect(what: str, actual: Any, wanted: Any) -> None:
@@ -48,7 +48,7 @@ def version_of(result: Any) -> str:
 
 
 async def refused(asking: Awaitable[Any]) -> MCPError:
-    """The error of the protocol, also where the client wraps it in a group."""
+    """Returns the protocol error, also if the client wraps it in a group."""
     try:
         answer = await asking
     except (MCPError, BaseExceptionGroup) as error:

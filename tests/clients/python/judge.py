@@ -1,4 +1,4 @@
-"""The official Python clients judge the real binary.
+"""Tests the real binary with the official Python clients.
 
 Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if any failed.
 """
@@ -83,7 +83,7 @@ TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\
 
 @dataclass(frozen=True)
 class Session:
-    """A connection as the checks see it, whichever client made it."""
+    """A connection of any client, as the checks use it."""
 
     contender: Contender
     connection: Connection
@@ -108,7 +108,7 @@ class Session:
         return await self.call("reqlix_delete_requirements", section=section, index=index)
 
 
-# The checks, in the order in which they run.
+# Checks, in the order of execution.
 
 Check = Callable[[Session], Awaitable[None]]
 CHECKS: list[tuple[str, Check]] = []
@@ -150,14 +150,14 @@ def expect_typed(where: str, schema: dict[str, Any]) -> None:
     expect(f"{where}: type", schema["type"], "object")
     for name, value in schema["properties"].items():
         expect(f"{where}: {name} says what it takes", bool(value.keys() & TYPING), True)
-        # Some clients send the default of what was left out.
+        # Some clients send the default of an omitted argument.
         if "default" in value:
             taken = jsonschema.Draft202012Validator(value).is_valid(value["default"])
             expect(f"{where}: {name} takes its default", taken, True)
 
 
 def expect_hints(tool: Any) -> None:
-    """What only reads can't destroy, so its other hints would be words without meaning."""
+    """Destructive and idempotent hints have no meaning for read-only tools."""
     reads = tool.name not in WRITING
     hints = {hint: getattr(tool.annotations, hint) for hint in HINTS}
     given = {hint for hint, value in hints.items() if isinstance(value, bool)}
@@ -234,7 +234,7 @@ async def missing_requirement(session: Session) -> None:
 @check("an unknown tool is the JSON-RPC error of its era and transport")
 async def unknown_tool(session: Session) -> None:
     modern = session.contender.version == MODERN
-    # Since then -32601 is a 404 over HTTP, as if the server itself were not there.
+    # Since 2026-07-28, -32601 is HTTP status 404, which this client reports as a missing server.
     code = INVALID_PARAMS if modern and session.is_http else METHOD_NOT_FOUND
     try:
         result = await session.call("reqlix_no_such_tool")
@@ -275,7 +275,7 @@ async def complaints(session: Session) -> None:
     expect("logged", session.complaints, [])
 
 
-# The verdicts.
+# Results.
 
 
 class Verdicts:
@@ -298,7 +298,7 @@ class Verdicts:
 
 
 def describe(error: BaseException) -> str:
-    """Why a check failed, in one line; a group of errors is told by its first one."""
+    """Returns the reason of a failure in one line. Of a group it takes the first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):

@@ -1,8 +1,8 @@
-"""Probes that others wrote judge the real binary over HTTP: a checker of the newest revision, and the
+"""Tests the real binary over HTTP with third-party programs: a checker of the newest revision and a
 prober that calls every tool.
 
-Usage: network.py PROBES OBSERVE BINARY (see ../run), where PROBES is the interpreter that has the
-prober. One line per check; exit code 1 if any failed. Each check has a server of its own.
+Usage: network.py PROBES OBSERVE BINARY (see ../run), where PROBES is the interpreter with the
+prober. One line per check; exit code 1 if any failed. Each check has its own server.
 """
 
 import json
@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 120
 
 
 class Failure(Exception):
-    """A probe is not content."""
+    """A probe reported a problem."""
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> str:
@@ -36,7 +36,7 @@ def run(*command: str, env: dict[str, str] | None = None) -> str:
 
 
 def checker(server: Listening, *options: str) -> None:
-    """Every warning counts, and what could not be checked too."""
+    """Warnings and skipped checks are failures."""
     program = str(Path(sys.executable).with_name("mcpcheck"))
     report = json.loads(run(program, server.url, "--token", server.token, *options))
     passed = [check["name"] for check in report["checks"] if check["status"] == "pass"]
@@ -55,7 +55,7 @@ def prober(server: Listening, *options: str) -> str:
 
 
 def fitting_calls(server: Listening) -> None:
-    """With references to what there is, every tool has to do what it is for."""
+    """With references to existing items, every tool must succeed."""
     for path, text in json.loads((PROBES / "files.json").read_text("utf-8")).items():
         file = server.project / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def fitting_calls(server: Listening) -> None:
 
 
 def generated_calls(server: Listening) -> None:
-    """Arguments that fit the schemas but name nothing: no crash, no hang, no protocol error."""
+    """Valid arguments that refer to nothing cause no crash, hang or protocol error."""
     report = prober(server, "--include-optional")
     refused = [line for line in report.splitlines() if "Invalid arguments" in line]
     if refused:
@@ -79,9 +79,9 @@ def generated_calls(server: Listening) -> None:
 
 
 CHECKS: list[tuple[str, Callable[[Listening], None]]] = [
-    ("checker: the newest revision, to the letter", strict),
-    ("prober: every tool does what it is for, as its schemas say", fitting_calls),
-    ("prober: whatever fits the schemas is answered", generated_calls),
+    ("checker: strict check of the newest revision", strict),
+    ("prober: every tool succeeds and matches its schemas", fitting_calls),
+    ("prober: all arguments that match the schemas are answered", generated_calls),
 ]
 
 

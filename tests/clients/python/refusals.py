@@ -1,4 +1,4 @@
-"""What clients see when a server over HTTP refuses them."""
+"""Errors that clients get when a server over HTTP refuses them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,7 +12,7 @@ FORBIDDEN = -32011
 
 
 async def wrong_token(contender: Contender, server: Listening) -> None:
-    """What counts no more looks like one that never did."""
+    """A revoked token gets the same error as an unknown one."""
     shown = server.with_token(server.user("eve", "user"))
     server.run("user", "disable", "eve")
 
@@ -39,6 +39,6 @@ async def reader_writes(contender: Contender, server: Listening) -> None:
 
 
 CHECKS: list[tuple[str, Callable[[Contender, Listening], Awaitable[None]]]] = [
-    ("a token that does not count is refused, in words", wrong_token),
-    ("a reader sees no tool that writes, and can call none", reader_writes),
+    ("an invalid token is refused with a message", wrong_token),
+    ("a reader sees no writing tool and cannot call one", reader_writes),
 ]

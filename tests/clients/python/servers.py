@@ -1,4 +1,4 @@
-"""The server as the clients meet it: on pipes, or over HTTP with a token."""
+"""Servers for the clients: over pipes, or over HTTP with a token."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S+")
 
 
 class Piped:
-    """How to start the server in a folder of its own, and how it ended there."""
+    """Starts the server in its own folder and records how it ended."""
 
     is_http = False
 
@@ -36,7 +36,7 @@ class Piped:
         return log.read_text(errors="replace") if log.exists() else ""
 
     def end(self) -> str:
-        """Its exit code; none if it was killed."""
+        """Returns the exit code; empty if the server was killed."""
         return (self.folder / "exit").read_text().strip()
 
     @property
@@ -52,7 +52,7 @@ class Piped:
 
 
 class Listening(Piped):
-    """A server that runs before its clients come and ends after them."""
+    """A server that starts before its clients and ends after them."""
 
     is_http = True
 
@@ -64,11 +64,11 @@ class Listening(Piped):
 
     @property
     def common(self) -> dict[str, Any]:
-        # A home of its own keeps the judges away from the settings of the person who runs them.
+        # A separate home folder keeps the user's own settings out of the tests.
         return {"cwd": self.project, "env": {**os.environ, "HOME": str(self.folder)}}
 
     def user(self, name: str, role: str) -> str:
-        """A token of a new user with this role."""
+        """Creates a user with this role and returns a token."""
         self.run("user", "add", name, "--role", role)
         return self.run("token", "create", "--user", name)
 
@@ -106,7 +106,7 @@ class Listening(Piped):
 
 @dataclass(frozen=True)
 class Shown:
-    """A server to which another token is shown than its user's."""
+    """A server that receives another user's token."""
 
     server: Listening
     token: str

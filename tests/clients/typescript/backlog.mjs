@@ -1,5 +1,5 @@
-// The checks of the backlog: its tools, and what else clients see of it: resources, prompts,
-// completion and subscriptions. They build on one another in the order of CHECKS.
+// Checks of the backlog: tools, resources, prompts, completion and subscriptions. Each check relies on
+// the data of the previous ones in CHECKS.
 
 import { readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -159,7 +159,7 @@ async function completion({ client }) {
 
 async function subscription(session) {
   if (session.isHttp && session.version === LEGACY) {
-    // Without a session nobody could be told, so it is not offered, and the clients know.
+    // Notifications need a session, so the server does not offer subscriptions.
     const error = await refused(session.client.subscribeResource({ uri: EPIC }));
     expectMatch('message', error.message, /resources\/subscribe|subscri/i);
     return;
@@ -167,7 +167,7 @@ async function subscription(session) {
   const news = await session.watch(EPIC);
   await data(session, 'update_epic', { epic: 'EP-001', title: 'Identity' });
   expect('news', [await news.next(), await news.next()].sort(), [EPIC, 'list']);
-  // Behind the server's back and in one step, as git does.
+  // Replace the file atomically without the server, as git does.
   const folder = join(session.project, '.reqlore/backlog/epics');
   const file = join(folder, readdirSync(folder).find((name) => name.startsWith('EP-001-')));
   const saved = join(dirname(session.project), 'saved.md');

@@ -1,4 +1,4 @@
-// The official TypeScript clients, and how they connect to the server.
+// The official TypeScript clients and their connections to the server.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,10 +22,10 @@ export const MODERN = '2026-07-28';
 
 const SELF = { name: 'reqlore-judge', version: '1.0.0' };
 
-// Both SDKs hold structured content against the output schemas of the tools that were listed, so
-// `tools/list` is among the first checks.
+// Both SDKs validate structured content against the output schemas of listed tools, so `tools/list`
+// is among the first checks.
 
-/** How to start the server in a folder of its own on pipes, and how it ended there. */
+/** Starts the server on pipes in its own folder and records how it ended. */
 class Piped {
   isHttp = false;
 
@@ -46,7 +46,7 @@ class Piped {
     return this.read('stderr');
   }
 
-  /** Its exit code, none if it was killed. */
+  /** The exit code; empty if the server was killed. */
   async end() {
     return this.read('exit').trim();
   }
@@ -61,7 +61,7 @@ class Piped {
   }
 }
 
-/** The server over HTTP, where every client shows a token. */
+/** A server over HTTP. Every client sends a token. */
 class Http extends Listening {
   isHttp = true;
 
@@ -79,7 +79,7 @@ class Http extends Listening {
     return new Transport(new URL(this.url), { requestInit: { headers } });
   }
 
-  /** The same server, to which another token is shown. */
+  /** The same server with another token. */
   withToken(token) {
     return Object.assign(Object.create(this), { token });
   }
@@ -93,7 +93,7 @@ async function connectSdk(server, complain) {
   const transport = server.transport(TransportOfSdk, HttpTransportOfSdk);
   const connection = { client: new ClientOfSdk(SELF) };
   connection.client.onerror = complain;
-  // This SDK tells the negotiated version to its transport only.
+  // This SDK passes the negotiated version to its transport only.
   const { setProtocolVersion } = transport;
   transport.setProtocolVersion = (version) => {
     connection.version = version;
@@ -118,7 +118,7 @@ const connectClient = (mode) => async (server, complain) => {
   return { client, hear, version: client.getNegotiatedProtocolVersion() };
 };
 
-// The newer SDK makes one error of the codes that both eras have for a resource that is not there.
+// The newer SDK maps both revisions' codes for a missing resource to one error.
 const PIPED = [
   { name: 'sdk legacy', connect: connectSdk, version: LEGACY, notFound: -32002 },
   { name: 'client legacy', connect: connectClient('legacy'), version: LEGACY },
@@ -130,7 +130,7 @@ const OVER_HTTP = PIPED.map((contender) => (
 ));
 export const CONTENDERS = [...PIPED, ...OVER_HTTP];
 
-/** What was heard and not yet asked for. */
+/** Received notifications that no check has read yet. */
 class News {
   heard = [];
   waiting = [];
@@ -146,7 +146,7 @@ class News {
   }
 }
 
-/** A connection as the checks see it, whichever client made it. */
+/** A connection of any client, as the checks use it. */
 export class Session {
   constructor(contender, connection, { project, isHttp }, complaints) {
     const { version: expectedVersion, notFound = -32602 } = contender;
@@ -158,7 +158,7 @@ export class Session {
     return this.client.callTool({ name, arguments: { ...common, ...rest } });
   }
 
-  /** Waits for news of this URI or the list; gives what waits for the next, and what ends it. */
+  /** Subscribes to this URI and the list. Returns functions to wait for the next one and to end. */
   async watch(uri) {
     const news = new News();
     this.hear(({ params }) => news.tell(params.uri), () => news.tell('list'));

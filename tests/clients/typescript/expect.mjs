@@ -1,4 +1,4 @@
-// What is expected of an answer, and how a check says that it is not so.
+// Assertions on answers, with messages for failed checks.
 
 import { isDeepStrictEqual } from 'node:util';
 

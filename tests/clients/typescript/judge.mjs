@@ -1,4 +1,4 @@
-// The official TypeScript clients judge the real binary.
+// Tests the real binary with the official TypeScript clients.
 //
 // Usage: judge.mjs OBSERVE BINARY (see ../run). One line per check; exit code 1 if any failed.
 
@@ -65,7 +65,7 @@ const WRITING = Object.keys(ARGUMENTS)
   .filter((name) => /^(create|update|delete|reqlix_delete|reqlix_set)_/.test(name));
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
 
-// The checks, in the order in which they run.
+// Checks, in the order of execution.
 
 async function handshake({ client, version, expectedVersion }) {
   expect('protocol version', version, expectedVersion);
@@ -95,7 +95,7 @@ function expectTyped(where, schema) {
   }
 }
 
-/** What only reads can't destroy, so its other hints would be words without meaning. */
+/** Destructive and idempotent hints have no meaning for read-only tools. */
 function expectHints({ name, annotations }) {
   const reads = !WRITING.includes(name);
   const given = HINTS.filter((hint) => typeof annotations[hint] === 'boolean');
@@ -167,7 +167,7 @@ async function missingRequirement(session) {
 }
 
 async function unknownTool(session) {
-  // Since 2026-07-28 -32601 is a 404 over HTTP, as if the server itself were not there.
+  // Since 2026-07-28, -32601 is HTTP status 404, which the client reports as a missing server.
   const code = session.isHttp && session.version === MODERN ? INVALID_PARAMS : METHOD_NOT_FOUND;
   const answer = await session.call('reqlix_no_such_tool').catch((error) => error);
   expect('code', answer.code, code);
@@ -197,8 +197,8 @@ async function parallelSets(session) {
   expectAnswer(result, `${indices.map(stored).join('\n\n')}\n`, { ...data, count: PARALLEL });
 }
 
-// The newer SDK cancels what it listens to with a message that lacks a header which 2026-07-28 demands
-// of every message, and complains that it is refused. It hangs up as well, which is what counts.
+// The newer SDK cancels a stream with a message that lacks a header required by 2026-07-28, and reports
+// the refusal. It also closes the connection, which ends the stream.
 const OWN_FAULT = /"code":-32020,"message":"missing required Mcp-Method header"/;
 
 async function complained({ complaints, isHttp, version }) {
@@ -222,7 +222,7 @@ const CHECKS = [
   ['the SDK complains of nothing that it saw', complained],
 ];
 
-// The verdicts.
+// Results.
 
 /** Prints one line per check and counts the failures. */
 class Verdicts {
@@ -257,13 +257,13 @@ async function inTime(work) {
   }
 }
 
-/** Why a check failed, in one line. */
+/** The reason of a failure in one line. */
 function describe(error) {
   const words = error.message.replace(/\s+/g, ' ').trim();
   return error instanceof Mismatch ? words : `${error.name}: ${words}`;
 }
 
-/** Gathers what the SDKs print as warnings and errors: faults that they put up with. */
+/** Collects warnings and errors that the SDKs print instead of throwing them. */
 function gatherComplaints() {
   const complaints = [];
   const complain = (...words) => complaints.push(words.map(String).join(' '));

@@ -1,16 +1,16 @@
-// What clients see when a server over HTTP refuses them. Both SDKs make an error of HTTP of it, with
-// the body in its message.
+// Errors that clients get when a server over HTTP refuses them. Both SDKs throw an HTTP error with the
+// body in its message.
 
 import { expect, expectMatch, refused } from './expect.mjs';
 
 const ignore = () => {};
 
-/** What counts no more looks like one that never did. */
+/** A revoked token gets the same error as an unknown one. */
 async function wrongToken(contender, server) {
   const token = server.user('eve', 'user');
   server.run('user', 'disable', 'eve');
   const error = await refused(contender.connect(server.withToken(token), ignore));
-  // Where the newer SDK discovers the server first, it keeps nothing of the body.
+  // If the newer SDK discovers the server first, it drops the body.
   expectMatch('message', error.message, /needs a valid token|requires authorization/);
 }
 
@@ -28,6 +28,6 @@ async function readerWrites(contender, server) {
 }
 
 export const CHECKS = [
-  ['a token that does not count is refused, in words', wrongToken],
-  ['a reader sees no tool that writes, and can call none', readerWrites],
+  ['an invalid token is refused with a message', wrongToken],
+  ['a reader sees no writing tool and cannot call one', readerWrites],
 ];

@@ -1,4 +1,4 @@
-// A server that runs before its clients come: it says in its log where it listens.
+// A server that starts before its clients and logs its address.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 const PATIENCE_MS = 20_000;
 const ADDRESS = /http:\/\/127\.0\.0\.1:\d+\/\S+/;
 
-/** A program in a folder of its own, with a home there, so that it reads nobody's settings. */
+/** A program in its own folder and home folder, so that no user settings apply. */
 export class Listening {
   constructor(program, options = []) {
     this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
@@ -19,7 +19,7 @@ export class Listening {
     this.options = options;
   }
 
-  /** A new user with this role; gives a token of theirs. */
+  /** Creates a user with this role and returns a token. */
   user(name, role) {
     this.run('user', 'add', name, '--role', role);
     return this.run('token', 'create', '--user', name).trim();
@@ -48,7 +48,7 @@ export class Listening {
     return readFileSync(join(this.folder, 'stderr'), 'utf8');
   }
 
-  /** Gives its exit code. */
+  /** Ends the program and returns its exit code. */
   async end() {
     this.process?.kill();
     return this.ended;

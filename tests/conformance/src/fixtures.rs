@@ -1,7 +1,6 @@
-//! The constant fixtures of the suite: lists and fixed answers.
+//! The constant fixtures of the suite: lists and fixed answers from `fixtures.json`.
 //!
-//! It stands in `fixtures.json` in the words of the protocol, as the suite's own descriptions do,
-//! and is read into rmcp's types once, so a word that does not fit ends the program at its start.
+//! They are parsed into rmcp's types once, so an invalid fixture fails at start.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ pub(crate) struct Fixtures {
     pub(crate) prompts: Vec<Prompt>,
     /// Texts of prompts, with `{name}` for each argument.
     pub(crate) messages: Value,
-    /// Of tools and prompts that ask back: what they ask in each round.
+    /// The questions of each round, for tools and prompts that request more input.
     pub(crate) rounds: BTreeMap<String, Vec<InputRequests>>,
 }
 
@@ -41,23 +40,31 @@ impl Fixtures {
         })
     }
 
-    /// The messages of a prompt with its arguments in them; `None` where there is no such prompt.
-    pub(crate) fn message(&self, name: &str, given: &Value) -> Option<GetPromptResult> {
+    /// The messages of a prompt with its arguments; `None` for an unknown prompt.
+    pub(crate) fn message(&self, name: &str, arguments: &Value) -> Option<GetPromptResult> {
         let mut messages = self.messages.get(name)?.clone();
-        fill(&mut messages, given);
+        fill_placeholders(&mut messages, arguments);
         from_value(messages).ok()
     }
 }
 
-fn fill(value: &mut Value, given: &Value) {
+fn fill_placeholders(value: &mut Value, arguments: &Value) {
     match value {
         Value::String(text) => {
-            for (name, word) in given.as_object().into_iter().flatten() {
+            for (name, word) in arguments.as_object().into_iter().flatten() {
                 *text = text.replace(&format!("{{{name}}}"), word.as_str().unwrap_or_default());
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| fill(value, given)),
-        Value::Object(values) => values.values_mut().for_each(|value| fill(value, given)),
+        Value::Array(values) => {
+            for value in values {
+                fill_placeholders(value, arguments);
+            }
+        }
+        Value::Object(values) => {
+            for value in values.values_mut() {
+                fill_placeholders(value, arguments);
+            }
+        }
         _ => {}
     }
 }

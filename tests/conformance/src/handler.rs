@@ -1,6 +1,6 @@
-//! The suite's fixtures as rmcp's handler.
+//! The handler that serves the suite's fixtures through rmcp.
 
-#![expect(deprecated, reason = "the suite judges the old era too")]
+#![expect(deprecated, reason = "the suite also tests the 2025 protocol")]
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, from_value, json};
 use tokio::sync::broadcast;
 
 use crate::fixtures::Fixtures;
-use crate::rounds::{Outcome, Seal};
+use crate::rounds::{RoundOutcome, StateSeal};
 
 pub(crate) type Context = RequestContext<RoleServer>;
 
@@ -28,13 +28,13 @@ pub(crate) struct Handler(Arc<HandlerState>);
 pub(crate) struct HandlerState {
     pub(crate) fixtures: Fixtures,
     config: ServerConfig,
-    pub(crate) seal: Seal,
-    /// Notifies listeners.
-    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) seal: StateSeal,
+    /// Notifies subscription streams.
+    pub(crate) changes: broadcast::Sender<ListChange>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Change {
+pub(crate) enum ListChange {
     Tools,
     Prompts,
 }
@@ -54,12 +54,12 @@ impl Handler {
         }))?;
         let (changes, _) = broadcast::channel(16);
         let fixtures = Fixtures::read()?;
-        Ok(Self(Arc::new(HandlerState { fixtures, config, seal: Seal::default(), changes })))
+        Ok(Self(Arc::new(HandlerState { fixtures, config, seal: StateSeal::default(), changes })))
     }
 }
 
 /// Parses a fixture, which was validated when it was loaded.
-pub(crate) fn made<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+pub(crate) fn from_fixture<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
@@ -122,7 +122,7 @@ impl ServerHandler for Handler {
         let text = text.to_string();
         let content = json!({ "uri": uri, "mimeType": "application/json", "text": text });
         let result = json!({ "resultType": "complete", "contents": [content] });
-        Ok(made::<ReadResourceResult>(result)?.into())
+        Ok(from_fixture::<ReadResourceResult>(result)?.into())
     }
 
     async fn list_prompts(
@@ -139,15 +139,20 @@ impl ServerHandler for Handler {
         _: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
         let fixtures = &self.0.fixtures;
-        let mut given = json!(request.arguments.unwrap_or_default());
+        let mut arguments = json!(request.arguments.unwrap_or_default());
         if let Some(rounds) = fixtures.rounds.get(&request.name) {
             let responses = request.input_responses.as_ref();
-            match self.0.seal.answer(rounds, false, responses, request.request_state.as_deref())? {
-                Outcome::Ask(asked) => return Ok(asked.into()),
-                Outcome::Done(answers) => given = json!({ "answers": answers }),
+            match self.0.seal.next_round(
+                rounds,
+                false,
+                responses,
+                request.request_state.as_deref(),
+            )? {
+                RoundOutcome::Ask(request) => return Ok(request.into()),
+                RoundOutcome::Done(answers) => arguments = json!({ "answers": answers }),
             }
         }
-        let result = fixtures.message(&request.name, &given);
+        let result = fixtures.message(&request.name, &arguments);
         let unknown = || ErrorData::invalid_params("no such prompt", None);
         Ok(result.ok_or_else(unknown)?.into())
     }
@@ -176,9 +181,9 @@ impl ServerHandler for Handler {
 
     fn accepted_subscription_filter(
         &self,
-        asked: &SubscriptionFilter,
+        requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(asked.clone())
+        Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -189,12 +194,12 @@ impl ServerHandler for Handler {
                 change = changes.recv() => change,
             };
             let sink = context.sink();
-            let told = match change {
-                Ok(Change::Tools) => sink.notify_tool_list_changed().await,
-                Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,
+            let sent = match change {
+                Ok(ListChange::Tools) => sink.notify_tool_list_changed().await,
+                Ok(ListChange::Prompts) => sink.notify_prompt_list_changed().await,
                 Err(_) => return Ok(()),
             };
-            if !matches!(told, Ok(()) | Err(SubscriptionSendError::NotificationNotAccepted(_))) {
+            if !matches!(sent, Ok(()) | Err(SubscriptionSendError::NotificationNotAccepted(_))) {
                 return Ok(());
             }
         }

@@ -1,8 +1,8 @@
-//! Serves what the official conformance suite asks for, on the product's own transport.
+//! Serves the fixtures of the official conformance suite on the product's HTTP transport.
 //!
-//! The suite wants tools, resources and prompts of fixed names, which no product has. With them on
-//! the same accept loop, door and edge it judges everything between a socket and a handler. Any
-//! token of good form gets in. The first line of stderr tells the address, and such a token.
+//! The suite requires tools, resources and prompts with fixed names. This program tests everything
+//! between a socket and a handler with them. It accepts any well-formed token. The first line on
+//! stderr is the address and such a token.
 
 mod fixtures;
 mod handler;
@@ -20,11 +20,11 @@ use reqlore_transport_http::{Config, Http, Limits, PATH};
 
 use handler::Handler;
 
-/// Lets everybody in who shows anything like a token.
-struct Everybody;
+/// Accepts every well-formed token.
+struct AcceptAny;
 
 #[async_trait]
-impl Authenticator for Everybody {
+impl Authenticator for AcceptAny {
     async fn authenticate(&self, _: Credentials<'_>) -> Result<Arc<Caller>, AuthenticationError> {
         Ok(Arc::new(Caller::local("anybody", Access::Write)))
     }
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             hosts: Vec::new(),
             origins: Vec::new(),
             limits: Limits { requests: None, ..Limits::default() },
-            authenticator: Arc::new(Everybody),
+            authenticator: Arc::new(AcceptAny),
             ready: Arc::new(|| true),
             metrics: Arc::new(String::new),
             counters: Arc::default(),

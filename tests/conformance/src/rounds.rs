@@ -1,30 +1,29 @@
-//! Asking back since 2026-07-28: a result that wants input, and the call that is made again with
-//! it.
+//! Requests for more input (2026-07-28): a result asks for input and the client repeats its call.
 //!
-//! No round is remembered here. Where a tool has a state it travels with the client, sealed with a
-//! key that lives as long as the process.
+//! The server stores no rounds. A tool's state is sent to the client, sealed with a key of this
+//! process.
 
 use std::hash::{BuildHasher, RandomState};
 
 use rmcp::model::{ErrorData, InputRequests, InputRequiredResult, InputResponses};
 
-/// The key of the seals.
+/// Seals the number of a round, so that clients cannot change it.
 #[derive(Default)]
-pub(crate) struct Seal(RandomState);
+pub(crate) struct StateSeal(RandomState);
 
 /// The outcome of one call.
-pub(crate) enum Outcome {
+pub(crate) enum RoundOutcome {
     Ask(InputRequiredResult),
-    /// Everything was answered; this is it, as JSON.
+    /// All answers, as JSON.
     Done(String),
 }
 
-impl Seal {
-    /// Which round a state stands for.
+impl StateSeal {
+    /// Returns the round of a state. Rejects states that this server did not seal.
     fn open(&self, state: &str) -> Result<usize, ErrorData> {
         let round = state.split('.').next().and_then(|round| round.parse().ok());
         round.filter(|round| self.close(*round) == state).ok_or_else(|| {
-            ErrorData::invalid_params("requestState: not what this server gave", None)
+            ErrorData::invalid_params("requestState: not sealed by this server", None)
         })
     }
 
@@ -32,29 +31,31 @@ impl Seal {
         format!("{round}.{:016x}", self.0.hash_one(round))
     }
 
-    /// The next question, or the end. With several rounds, or where it `has_state`, an answer
-    /// counts only with the state of its question.
-    pub(crate) fn answer(
+    /// Returns the next question or all answers. With `has_state`, an answer is valid only with the
+    /// state of its question.
+    pub(crate) fn next_round(
         &self,
         rounds: &[InputRequests],
         has_state: bool,
         responses: Option<&InputResponses>,
         state: Option<&str>,
-    ) -> Result<Outcome, ErrorData> {
+    ) -> Result<RoundOutcome, ErrorData> {
         let mut round = state.map_or(Ok(0), |state| self.open(state))?;
-        if let (Some(asked), Some(responses)) = (rounds.get(round), responses)
+        if let (Some(questions), Some(responses)) = (rounds.get(round), responses)
             && state.is_some() == has_state
-            && asked.keys().all(|key| responses.get(key).is_some_and(serde_json::Value::is_object))
+            && questions
+                .keys()
+                .all(|key| responses.get(key).is_some_and(serde_json::Value::is_object))
         {
             round += 1;
         }
-        let Some(asked) = rounds.get(round) else {
-            let given = responses.map(serde_json::to_string).transpose();
-            let given =
-                given.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-            return Ok(Outcome::Done(given.unwrap_or_default()));
+        let Some(questions) = rounds.get(round) else {
+            let answers = responses.map(serde_json::to_string).transpose();
+            let answers =
+                answers.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            return Ok(RoundOutcome::Done(answers.unwrap_or_default()));
         };
         let state = has_state.then(|| self.close(round));
-        Ok(Outcome::Ask(InputRequiredResult::new(Some(asked.clone()), state)))
+        Ok(RoundOutcome::Ask(InputRequiredResult::new(Some(questions.clone()), state)))
     }
 }

@@ -1,4 +1,4 @@
-//! The suite's tools that do something.
+//! The suite's tools that have an effect besides a fixed answer.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use crate::handler::{Change, Context, HandlerState, made};
-use crate::rounds::Outcome;
+use crate::handler::{Context, HandlerState, ListChange, from_fixture};
+use crate::rounds::RoundOutcome;
 
-/// Between two messages, as the suite wants it.
+/// Pause between two messages, as required by the suite.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tools that ask back and take no answer without the state of the question.
+/// Tools that request more input and accept it only with the state of the question.
 const WITH_STATE: [&str; 4] = [
     "test_input_required_result_request_state",
     "test_input_required_result_multiple_inputs",
@@ -34,24 +34,24 @@ impl HandlerState {
             return Ok(result.clone().into());
         }
         if let Some(rounds) = self.fixtures.rounds.get(name) {
-            return self.ask(name, rounds, &request, context);
+            return self.call_with_input(name, rounds, &request, context);
         }
         match name {
-            "test_tool_with_progress" => progress(context).await?,
-            "test_tool_with_logging" | "test_logging_tool" => log(context).await?,
+            "test_tool_with_progress" => send_progress(context).await?,
+            "test_tool_with_logging" | "test_logging_tool" => send_log(context).await?,
             "test_missing_capability" => require_sampling(context)?,
-            // There may be no listener, which is fine.
-            "test_trigger_tool_change" => drop(self.changes.send(Change::Tools)),
-            "test_trigger_prompt_change" => drop(self.changes.send(Change::Prompts)),
+            // Sending fails without listeners, which is not an error.
+            "test_trigger_tool_change" => drop(self.changes.send(ListChange::Tools)),
+            "test_trigger_prompt_change" => drop(self.changes.send(ListChange::Prompts)),
             _ => {
                 let message = format!("Unknown tool: {name}");
                 return Err(ErrorData::invalid_params(message, None));
             }
         }
-        Ok(text("Done."))
+        Ok(text_result("Done."))
     }
 
-    fn ask(
+    fn call_with_input(
         &self,
         name: &str,
         rounds: &[InputRequests],
@@ -60,25 +60,25 @@ impl HandlerState {
     ) -> Result<CallToolResponse, ErrorData> {
         let (has_state, state) = (WITH_STATE.contains(&name), request.request_state.as_deref());
         let responses = request.input_responses.as_ref();
-        match self.seal.answer(rounds, has_state, responses, state)? {
-            Outcome::Done(answers) => Ok(text(&format!("state-ok: {answers}"))),
-            Outcome::Ask(mut asked) => {
-                if let Some(requests) = asked.input_requests.as_mut()
+        match self.seal.next_round(rounds, has_state, responses, state)? {
+            RoundOutcome::Done(answers) => Ok(text_result(&format!("state-ok: {answers}"))),
+            RoundOutcome::Ask(mut request_for_input) => {
+                if let Some(requests) = request_for_input.input_requests.as_mut()
                     && name == BY_CAPABILITIES
                 {
                     requests.retain(|_, request| can_answer(request, context));
                 }
-                Ok(asked.into())
+                Ok(request_for_input.into())
             }
         }
     }
 }
 
-fn text(text: &str) -> CallToolResponse {
+fn text_result(text: &str) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
-/// Did the client say that it can answer this?
+/// True if the client declared the capability that this request needs.
 fn can_answer(request: &InputRequest, context: &Context) -> bool {
     let Some(declared) = context.client_capabilities() else { return false };
     match request {
@@ -99,7 +99,7 @@ fn require_sampling(context: &Context) -> Result<(), ErrorData> {
     Err(ErrorData::new(code, "This tool needs the client's capability: sampling", Some(data)))
 }
 
-async fn progress(context: &Context) -> Result<(), ErrorData> {
+async fn send_progress(context: &Context) -> Result<(), ErrorData> {
     for done in [0.0, 50.0, 100.0] {
         if let Some(token) = context.meta.get_progress_token() {
             let param = ProgressNotificationParam::new(token, done).with_total(100.0);
@@ -111,14 +111,14 @@ async fn progress(context: &Context) -> Result<(), ErrorData> {
     Ok(())
 }
 
-/// Since 2026-07-28 only who asked for it is told.
-async fn log(context: &Context) -> Result<(), ErrorData> {
-    let is_old = context.protocol_version().is_none_or(|version| version.has_initialize());
+/// Sends log messages. Since 2026-07-28 only clients that set a log level receive them.
+async fn send_log(context: &Context) -> Result<(), ErrorData> {
+    let is_legacy = context.protocol_version().is_none_or(|version| version.has_initialize());
     for words in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        if is_old || context.meta.log_level().is_some() {
+        if is_legacy || context.meta.log_level().is_some() {
             let params = json!({ "level": "info", "data": words });
             let line = json!({ "method": "notifications/message", "params": params });
-            let _ = context.peer.send_notification(made::<ServerNotification>(line)?).await;
+            let _ = context.peer.send_notification(from_fixture::<ServerNotification>(line)?).await;
         }
         tokio::time::sleep(PAUSE).await;
     }
