@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 
 fn call(tool: &str, arguments: &Value) -> ToolCall {
     ToolCall {
-        observer: Arc::new(NoProgress),
+        progress_sink: Arc::new(NoProgress),
         caller: Arc::new(Caller::local("bench", Access::Write)),
         correlation_id: "0123456789abcdef".to_owned(),
         name: tool.to_owned(),
@@ -85,9 +85,12 @@ async fn application(size: usize) -> Application {
     let id = DocumentId::docsets();
     let put = DocumentChange::put(id.clone(), text);
     let act = harness::ports::write_context(Timestamp::default());
-    let reads = ReadSet::of(vec![id]);
-    let commit =
-        CommitRequest { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), context: act };
+    let reads = ReadSet::of_documents(vec![id]);
+    let commit = CommitRequest {
+        read_set: reads,
+        decide: Box::new(move |_| Ok(vec![put.clone()])),
+        context: act,
+    };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
     let answers = Arc::new(MemoryStore::default());
     harness::ports::application(Timestamp::default(), Arc::new(store), answers)

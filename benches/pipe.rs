@@ -126,7 +126,7 @@ fn check_section(
     (changed, new_text): (usize, &str),
 ) -> Result<()> {
     let source = fs::read_to_string(file(project, key))?;
-    let parsed = Section::of(&source);
+    let parsed = Section::parse(&source);
     let mut numbers = HashSet::new();
     for stored in parsed.requirements() {
         let number: usize = stored.index.parse()?;

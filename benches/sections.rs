@@ -13,8 +13,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use reqlore_domain::sections::requirement_index::Index;
-use reqlore_domain::sections::{MAX_TEXT, Section, text};
+use reqlore_domain::sections::requirement_index::RequirementIndex;
+use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section, text};
 
 use harness::section_text;
 
@@ -35,17 +35,17 @@ fn by_size(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sections");
     for size in SIZES {
         let source = section_text(size);
-        let parsed = Section::of(&source);
+        let parsed = Section::parse(&source);
         assert_eq!(parsed.requirements().len(), size);
         let middle = index((size / 2).to_string());
         let between = index(format!("{}.1", size / 2));
         group.throughput(Throughput::Bytes(source.len() as u64));
         group.bench_function(BenchmarkId::new("parse", size), |bencher| {
-            bencher.iter(|| Section::of(black_box(&source)));
+            bencher.iter(|| Section::parse(black_box(&source)));
         });
         for (name, index) in [("replace", &middle), ("insert", &between)] {
             group.bench_function(BenchmarkId::new(name, size), |bencher| {
-                bencher.iter(|| parsed.set(index, black_box("Another text."), text::COLUMNS));
+                bencher.iter(|| parsed.set(index, black_box("Another text."), text::WRAP_COLUMNS));
             });
         }
         group.bench_function(BenchmarkId::new("delete", size), |bencher| {
@@ -57,19 +57,19 @@ fn by_size(criterion: &mut Criterion) {
 
 fn wrapping(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wrap");
-    let empty = Section::of("");
+    let empty = Section::parse("");
     let first = index("1".to_owned());
     // Unclosed links and fences require the longest look-ahead.
     for (name, unit) in [("words", "requirement "), ("links", "[x]( "), ("fences", "~~~a\n")] {
-        let text: String = unit.chars().cycle().take(MAX_TEXT).collect();
+        let text: String = unit.chars().cycle().take(MAX_REQUIREMENT_CHARS).collect();
         group.throughput(Throughput::Bytes(text.len() as u64));
         group.bench_function(BenchmarkId::new("set", name), |bencher| {
-            bencher.iter(|| empty.set(&first, black_box(&text), text::COLUMNS));
+            bencher.iter(|| empty.set(&first, black_box(&text), text::WRAP_COLUMNS));
         });
     }
     group.finish();
 }
 
-fn index(text: String) -> Index {
-    Index::try_from(text).expect("a well-formed index")
+fn index(text: String) -> RequirementIndex {
+    RequirementIndex::try_from(text).expect("a well-formed index")
 }

@@ -85,7 +85,7 @@ async fn tick_once(maintenance: Arc<Maintenance>) {
 }
 
 async fn probe_store(store: Arc<dyn Store>) -> Result<u64, String> {
-    store.epoch().await.map_err(|error| error.to_string())
+    store.identity_epoch().await.map_err(|error| error.to_string())
 }
 
 /// Ticks until `stop`. A panicking tick does not prevent later ones.

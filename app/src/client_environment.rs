@@ -8,21 +8,21 @@ use std::process::Command;
 
 use reqlore_client_config::{ClientEnvironment, Platform};
 
-use crate::config::{existing, named_root, variable};
+use crate::config::{env_variable, existing_folder, named_root};
 use crate::exit::CommandError;
-use crate::settings::{self, FILE_VARIABLE, Flags};
+use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
 /// The name of this program, of its package and of its server.
 pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub(crate) fn client_environment(flags: &Flags) -> Result<ClientEnvironment, CommandError> {
-    let project = existing(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
+pub(crate) fn client_environment(flags: &SettingFlags) -> Result<ClientEnvironment, CommandError> {
+    let project = existing_folder(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
     // Windows has USERPROFILE instead of HOME.
-    let home = variable("HOME").or_else(|| variable("USERPROFILE")).unwrap_or_default();
+    let home = env_variable("HOME").or_else(|| env_variable("USERPROFILE")).unwrap_or_default();
     let home = PathBuf::from(home);
     if !home.is_absolute() {
-        return Err(CommandError::refused(
+        return Err(CommandError::failure(
             "HOME is not set to a folder; set it, because clients' files are located from it",
         ));
     }
@@ -33,11 +33,11 @@ pub(crate) fn client_environment(flags: &Flags) -> Result<ClientEnvironment, Com
     };
     let mut variables = Vec::new();
     for name in ClientEnvironment::VARIABLES {
-        if let Some(value) = variable(name) {
+        if let Some(value) = env_variable(name) {
             variables.push(((*name).to_owned(), value));
         }
     }
-    let path = std::env::split_paths(&variable("PATH").unwrap_or_default()).collect();
+    let path = std::env::split_paths(&env_variable("PATH").unwrap_or_default()).collect();
     Ok(ClientEnvironment { project, home, platform, path, variables })
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 
 /// The folders of `PATH` without relative ones, whose meaning the project decides.
 pub(crate) fn path_folders() -> Vec<PathBuf> {
-    let path = variable("PATH").unwrap_or_default();
+    let path = env_variable("PATH").unwrap_or_default();
     // The working directory is the project, which could contain a program of any name.
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
@@ -80,7 +80,7 @@ pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path)
 /// The root of the Git repository that contains `folder`. The home folder is ignored, because as a
 /// repository it would contain every project.
 pub(crate) fn repository_around(folder: &Path) -> Option<PathBuf> {
-    let home = variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+    let home = env_variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
     for folder in folder.ancestors() {
         // Dotfiles are often kept in Git, with the home folder as their root.
         if home.as_deref() == Some(folder) {

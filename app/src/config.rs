@@ -12,21 +12,21 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::exit::CommandError;
-use crate::settings::{self, Flags, Setting, ValueSyntax};
-use crate::storage::Storage;
+use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
+use crate::storage_spec::StorageSpec;
 use crate::telemetry::LogFormat;
 
-pub(crate) use http::Http;
+pub(crate) use http::HttpSettings;
 
 use file::ConfigFile;
 
 /// The resolved settings. Adapters get their own part of them.
 #[derive(Debug)]
-pub(crate) struct Config {
+pub(crate) struct AppConfig {
     pub(crate) root: PathBuf,
-    pub(crate) storage: Storage,
+    pub(crate) storage: StorageSpec,
     /// `None` is a server on standard input and output.
-    pub(crate) http: Option<Http>,
+    pub(crate) http: Option<HttpSettings>,
     /// True if every call is recorded. `None` records calls over HTTP only.
     pub(crate) audit: Option<bool>,
     pub(crate) audit_keep_days: u32,
@@ -64,7 +64,7 @@ struct SettingValues(Vec<SettingValue>);
 impl SettingValues {
     fn require_value(&self, key: &str) -> Result<&SettingValue, CommandError> {
         let found = self.0.iter().find(|value| value.setting.key == key);
-        found.ok_or_else(|| CommandError::refused(format!("{key} is not a setting")))
+        found.ok_or_else(|| CommandError::failure(format!("{key} is not a setting")))
     }
 
     /// `None` if the value is empty.
@@ -119,10 +119,10 @@ fn split_list(text: &str) -> Vec<&str> {
     items
 }
 
-impl Config {
-    pub(crate) fn resolve(flags: &Flags) -> Result<Self, CommandError> {
+impl AppConfig {
+    pub(crate) fn resolve(flags: &SettingFlags) -> Result<Self, CommandError> {
         let working_directory = std::env::current_dir().map_err(|error| {
-            CommandError::refused(format!(
+            CommandError::failure(format!(
                 "the working directory can't be used: {error}; pass --root"
             ))
         })?;
@@ -134,7 +134,7 @@ impl Config {
             settings::all_settings().map(|s| SettingValue::from_sources(s, flags, &file)).collect(),
         );
         file.check_keys()?;
-        let root = existing(&working_directory.join(values.text_or_empty("root")))?;
+        let root = existing_folder(&working_directory.join(values.text_or_empty("root")))?;
         let roots = match values.non_empty("roots") {
             Some(value) => parse_roots(value)?,
             None => Vec::new(),
@@ -145,7 +145,7 @@ impl Config {
             storage: resolve_storage(storage, &file, &root, &working_directory)?,
             roots,
             projects: file.additional_projects(&root)?,
-            toolsets: toolsets(values.text_or_empty("toolsets"))?,
+            toolsets: parse_toolsets(values.text_or_empty("toolsets"))?,
             cache: cache_folder(cache, file.is_explicit, &working_directory)?,
             model: values.text_or_empty("search.model").to_owned(),
             http: http::read_http(&values, &file)?,
@@ -162,7 +162,7 @@ impl Config {
                 "log_format",
                 &[("text", LogFormat::Text), ("json", LogFormat::Json)],
             )?,
-            home: variable("HOME").map(PathBuf::from),
+            home: env_variable("HOME").map(PathBuf::from),
             file: file.is_found.then_some(file.path),
             root,
             working_directory,
@@ -171,13 +171,13 @@ impl Config {
     }
 
     /// A database at its default place, while the files are used by default.
-    pub(crate) fn unselected_database(&self) -> Option<Storage> {
+    pub(crate) fn unselected_database(&self) -> Option<StorageSpec> {
         if self.values.require_value("storage").ok()?.source != "default" {
             return None;
         }
         for name in ["sqlite", "sled"] {
-            if let Ok(storage) = Storage::read(name, &self.root, &self.root)
-                && storage.place().symlink_metadata().is_ok()
+            if let Ok(storage) = StorageSpec::parse(name, &self.root, &self.root)
+                && storage.path().symlink_metadata().is_ok()
             {
                 return Some(storage);
             }
@@ -199,7 +199,7 @@ impl Config {
     }
 
     /// Every setting with its value and source, in the syntax of `reqlore.toml`.
-    pub(crate) fn describe(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         let mut text = String::new();
         for SettingValue { setting, text: value, source } in &self.values.0 {
             let shown = match (setting.key, setting.syntax) {
@@ -242,13 +242,13 @@ impl SettingValue {
 
     fn invalid_value(&self, expected: &str) -> CommandError {
         let (key, source) = (self.setting.key, &self.source);
-        CommandError::usage(format!("{key}: {:?} ({source}) must be {expected}", self.text))
+        CommandError::usage_error(format!("{key}: {:?} ({source}) must be {expected}", self.text))
     }
 
     fn refused_in_project_file(&self, when: &str) -> CommandError {
         let Self { setting, text, source } = self;
         let other = setting.variable.or(setting.flag).map(|name| format!("use {name}, or "));
-        CommandError::usage(format!(
+        CommandError::usage_error(format!(
             "{}: {text:?} ({source}) may not be set by a project's own file{when}; {}pass \
              the file with --config",
             setting.key,
@@ -256,8 +256,8 @@ impl SettingValue {
         ))
     }
 
-    fn from_sources(setting: Setting, flags: &Flags, file: &ConfigFile) -> Self {
-        let from_environment = setting.variable.and_then(|name| Some((name, variable(name)?)));
+    fn from_sources(setting: Setting, flags: &SettingFlags, file: &ConfigFile) -> Self {
+        let from_environment = setting.variable.and_then(|name| Some((name, env_variable(name)?)));
         let (text, source) = if let Some(text) = flags.get(setting.key) {
             (text, format!("flag {}", setting.flag.unwrap_or_default()))
         } else if let Some((name, text)) = from_environment {
@@ -272,13 +272,13 @@ impl SettingValue {
 }
 
 /// The root as a flag or the environment names it.
-pub(crate) fn named_root(flags: &Flags) -> Option<PathBuf> {
-    flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from))
+pub(crate) fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
+    flags.root.clone().or_else(|| env_variable("REQLORE_ROOT").map(PathBuf::from))
 }
 
-pub(crate) fn existing(root: &Path) -> Result<PathBuf, CommandError> {
+pub(crate) fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
     root.canonicalize().map_err(|error| {
-        CommandError::refused(format!(
+        CommandError::failure(format!(
             "root: {} can't be used: {error}; choose an existing folder",
             root.display()
         ))
@@ -290,13 +290,13 @@ fn resolve_storage(
     file: &ConfigFile,
     root: &Path,
     base: &Path,
-) -> Result<Storage, CommandError> {
-    let Some(value) = value else { return Ok(Storage::Fs(root.to_owned())) };
+) -> Result<StorageSpec, CommandError> {
+    let Some(value) = value else { return Ok(StorageSpec::Fs(root.to_owned())) };
     if value.is_from_project_file(file.is_explicit) {
-        return Storage::parse_project_value(&value.text, root, &value.source);
+        return StorageSpec::parse_project_value(&value.text, root, &value.source);
     }
     let is_of_file = value.source.starts_with("file");
-    Storage::read(&value.text, root, if is_of_file { file.base_folder() } else { base })
+    StorageSpec::parse(&value.text, root, if is_of_file { file.base_folder() } else { base })
 }
 
 /// The folders that requests may name as project roots. An invalid folder is an error: without it
@@ -308,7 +308,7 @@ fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
     let mut folders = Vec::new();
     for folder in list.split(separator) {
         if !Path::new(folder).is_absolute() || !Path::new(folder).is_dir() {
-            return Err(CommandError::usage(format!(
+            return Err(CommandError::usage_error(format!(
                 "roots: {folder:?} ({source}) must be the absolute path of an existing folder"
             )));
         }
@@ -318,12 +318,12 @@ fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
 }
 
 /// Parses a list of toolsets.
-pub(crate) fn toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
+pub(crate) fn parse_toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
     let mut toolsets = Vec::new();
     for name in split_list(text) {
         let Some(toolset) = Toolset::ALL.into_iter().find(|toolset| toolset.name() == name) else {
             let names = Toolset::ALL.map(Toolset::name).join(", ");
-            return Err(CommandError::usage(format!(
+            return Err(CommandError::usage_error(format!(
                 "toolsets: {name:?} is not a toolset; use {names}"
             )));
         };
@@ -350,23 +350,24 @@ fn cache_folder(
 /// The user's cache folder.
 fn user_cache() -> Option<PathBuf> {
     // The XDG specification ignores relative paths.
-    let xdg_cache = variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let xdg_cache =
+        env_variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = match xdg_cache {
         Some(cache) => cache,
-        None => Path::new(&variable("HOME")?).join(".cache"),
+        None => Path::new(&env_variable("HOME")?).join(".cache"),
     };
     Some(cache.join("reqlore"))
 }
 
 /// The user's folder for state that outlives a process.
-pub(crate) fn state(home: &Path) -> PathBuf {
-    let named = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+pub(crate) fn state_folder(home: &Path) -> PathBuf {
+    let named = env_variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     named.unwrap_or_else(|| home.join(".local/state")).join("reqlore")
 }
 
 /// Reads an environment variable; `None` if it is empty.
 #[expect(clippy::disallowed_methods, reason = "all other code takes settings as values")]
-pub(crate) fn variable(name: &str) -> Option<String> {
+pub(crate) fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

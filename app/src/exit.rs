@@ -5,11 +5,11 @@ use std::fmt;
 use reqlore_domain::error::{Error, ErrorKind};
 
 /// The command succeeded.
-pub(crate) const OK: u8 = 0;
+pub(crate) const EXIT_OK: u8 = 0;
 /// An operation failed, or a check found problems.
-pub(crate) const REFUSED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line or a setting is invalid.
-pub(crate) const USAGE: u8 = 2;
+pub(crate) const EXIT_USAGE: u8 = 2;
 
 /// Ends a command: `message` is printed on stderr, `code` becomes the exit code.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(crate) struct CommandError {
 }
 
 impl CommandError {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into() }
+    pub(crate) fn usage_error(message: impl Into<String>) -> Self {
+        Self { code: EXIT_USAGE, message: message.into() }
     }
 
-    pub(crate) fn refused(message: impl fmt::Display) -> Self {
-        Self { code: REFUSED, message: message.to_string() }
+    pub(crate) fn failure(message: impl fmt::Display) -> Self {
+        Self { code: EXIT_FAILED, message: message.to_string() }
     }
 }
 
@@ -32,8 +32,8 @@ impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         match error.kind {
             // The argument came from the command line.
-            ErrorKind::InvalidArgument => Self::usage(error.message),
-            _ => Self::refused(error.message),
+            ErrorKind::InvalidArgument => Self::usage_error(error.message),
+            _ => Self::failure(error.message),
         }
     }
 }

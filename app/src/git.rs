@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqlore_probe::{CommandOutput, ProbeError};
 
 use crate::client_environment::{is_program, path_folders, repository_around};
-use crate::config::variable;
+use crate::config::env_variable;
 
 const MAX_NAME_CHARS: usize = 100;
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ fn is_outside(path: &Path, folder: &Path) -> bool {
 
 /// The name of the local user: the author that Git would use, else the login, else `local`.
 pub(crate) fn user_name(root: &Path) -> String {
-    let author = variable("GIT_AUTHOR_NAME").and_then(|name| valid_name(&name));
+    let author = env_variable("GIT_AUTHOR_NAME").and_then(|name| valid_name(&name));
     let name = author.or_else(|| configured_name(root)).or_else(login_name);
     name.unwrap_or_else(|| "local".to_owned())
 }
@@ -106,7 +106,7 @@ fn configured_name(root: &Path) -> Option<String> {
 }
 
 fn login_name() -> Option<String> {
-    valid_name(&variable("USER").or_else(|| variable("LOGNAME"))?)
+    valid_name(&env_variable("USER").or_else(|| env_variable("LOGNAME"))?)
 }
 
 /// Rejects names with line breaks or over [`MAX_NAME_CHARS`]: names appear in files and logs.

@@ -10,7 +10,7 @@ mod config;
 mod exit;
 mod git;
 mod settings;
-mod storage;
+mod storage_spec;
 mod system;
 mod telemetry;
 
@@ -19,16 +19,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use commands::{Cli, Command, ConfiguredCommand};
-use composition::run;
-use config::Config;
-use exit::{CommandError, OK, USAGE};
-use settings::Flags;
+use composition::block_on;
+use config::AppConfig;
+use exit::{CommandError, EXIT_OK, EXIT_USAGE};
+use settings::SettingFlags;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let code = if error.use_stderr() { USAGE } else { OK };
+            let code = if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
             // If printing fails, there is nowhere to report it.
             let _ = error.print();
             return ExitCode::from(code);
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
         _ if cli.print_config => {
-            run_with_config(&cli.settings, |config| commands::print(&config.describe()))
+            run_with_config(&cli.settings, |config| commands::print(&config.to_toml()))
         }
         None => run_with_config(&cli.settings, commands::serve::run),
         Some(Command::Configured(command)) => {
@@ -58,16 +58,16 @@ fn run_command(cli: &Cli) -> Result<u8, CommandError> {
 
 /// Runs a command that needs valid settings, with logging.
 fn run_with_config(
-    flags: &Flags,
-    work: impl FnOnce(&Config) -> Result<u8, CommandError>,
+    flags: &SettingFlags,
+    work: impl FnOnce(&AppConfig) -> Result<u8, CommandError>,
 ) -> Result<u8, CommandError> {
-    let config = Config::resolve(flags)?;
+    let config = AppConfig::resolve(flags)?;
     // Dropped after the command, because it then exports the last spans.
-    let _telemetry = telemetry::start(&config.log, config.log_format)?;
+    let _telemetry = telemetry::start_logging(&config.log, config.log_format)?;
     work(&config)
 }
 
-fn run_configured(config: &Config, command: &ConfiguredCommand) -> Result<u8, CommandError> {
+fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8, CommandError> {
     if command.targets_single_storage()
         && let Some(other) = config.unselected_database()
     {
@@ -80,16 +80,20 @@ fn run_configured(config: &Config, command: &ConfiguredCommand) -> Result<u8, Co
     match command {
         ConfiguredCommand::Serve => commands::serve::run(config),
         ConfiguredCommand::Check(options) => commands::check::run(config, options),
-        ConfiguredCommand::Copy(options) => run(commands::transfer::run_copy(config, options))?,
-        ConfiguredCommand::Backup(options) => run(commands::transfer::run_backup(config, options))?,
+        ConfiguredCommand::Copy(options) => {
+            block_on(commands::transfer::run_copy(config, options))?
+        }
+        ConfiguredCommand::Backup(options) => {
+            block_on(commands::transfer::run_backup(config, options))?
+        }
         ConfiguredCommand::Restore(options) => {
-            run(commands::transfer::run_restore(config, options))?
+            block_on(commands::transfer::run_restore(config, options))?
         }
         ConfiguredCommand::Docsets(command) => commands::docsets::run(config, command),
         #[cfg(feature = "semantic")]
         ConfiguredCommand::Model(command) => commands::model::run(config, command),
-        ConfiguredCommand::User(command) => run(commands::user::run(config, command))?,
-        ConfiguredCommand::Token(command) => run(commands::token::run(config, command))?,
-        ConfiguredCommand::Audit(command) => run(commands::audit::run(config, command))?,
+        ConfiguredCommand::User(command) => block_on(commands::user::run(config, command))?,
+        ConfiguredCommand::Token(command) => block_on(commands::token::run(config, command))?,
+        ConfiguredCommand::Audit(command) => block_on(commands::audit::run(config, command))?,
     }
 }

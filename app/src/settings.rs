@@ -272,7 +272,7 @@ pub(crate) const FILE_VARIABLE: &str = "REQLORE_CONFIG";
 #[command(
     next_help_heading = "Settings (flags override the environment, which overrides reqlore.toml)"
 )]
-pub(crate) struct Flags {
+pub(crate) struct SettingFlags {
     /// The default project's folder [default: the working directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
@@ -321,7 +321,7 @@ pub(crate) struct Flags {
     pub(crate) config: Option<PathBuf>,
 }
 
-impl Flags {
+impl SettingFlags {
     pub(crate) fn get(&self, key: &str) -> Option<String> {
         match key {
             "root" => self.root.as_ref().map(|root| root.to_string_lossy().into_owned()),

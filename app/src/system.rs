@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::token::LETTERS;
+use reqlore_domain::identity::token::BASE62_LETTERS;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::timestamp::Timestamp;
@@ -30,7 +30,7 @@ impl Clock for SystemClock {
 pub(crate) struct RandomIds;
 
 impl IdGenerator for RandomIds {
-    fn uid(&self, at: Timestamp) -> String {
+    fn new_uid(&self, at: Timestamp) -> String {
         // A wrong clock may be before 1970; the random bits keep the ids unique.
         let seconds = u64::try_from(at.seconds()).unwrap_or_default();
         let nanoseconds = at.0.rem_euclid(1_000_000_000);
@@ -39,7 +39,7 @@ impl IdGenerator for RandomIds {
         Uuid::new_v7(time).to_string()
     }
 
-    fn letters(&self, count: usize) -> Result<String> {
+    fn random_letters(&self, count: usize) -> Result<String> {
         let mut letters = String::with_capacity(count);
         let mut bytes = [0; 64];
         while letters.len() < count {
@@ -49,7 +49,7 @@ impl IdGenerator for RandomIds {
             })?;
             for byte in bytes {
                 if byte < UNBIASED_BYTES && letters.len() < count {
-                    letters.push(char::from(LETTERS[usize::from(byte % 62)]));
+                    letters.push(char::from(BASE62_LETTERS[usize::from(byte % 62)]));
                 }
             }
         }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn uid_contains_time_and_is_unique() {
         let at = Timestamp::new(1_700_000_000, 123_456_789);
-        let uids: Vec<Uuid> = (0..100).map(|_| RandomIds.uid(at).parse().unwrap()).collect();
+        let uids: Vec<Uuid> = (0..100).map(|_| RandomIds.new_uid(at).parse().unwrap()).collect();
         for uid in &uids {
             assert_eq!(uid.get_version_num(), 7);
             let (seconds, nanoseconds) = uid.get_timestamp().unwrap().to_unix();
@@ -72,16 +72,16 @@ mod tests {
         }
         let distinct: std::collections::BTreeSet<_> = uids.iter().collect();
         assert_eq!(distinct.len(), uids.len());
-        assert_eq!(RandomIds.uid(Timestamp::new(-1, 0)).len(), 36, "a time before 1970");
+        assert_eq!(RandomIds.new_uid(Timestamp::new(-1, 0)).len(), 36, "a time before 1970");
     }
 
     #[test]
     fn letters_have_requested_length_and_equal_probability() {
         for count in [0, 1, 12, 32, 200] {
-            assert_eq!(RandomIds.letters(count).unwrap().len(), count);
+            assert_eq!(RandomIds.random_letters(count).unwrap().len(), count);
         }
-        let many = RandomIds.letters(62 * 10_000).unwrap();
-        for letter in LETTERS {
+        let many = RandomIds.random_letters(62 * 10_000).unwrap();
+        for letter in BASE62_LETTERS {
             let count = many.bytes().filter(|byte| byte == letter).count();
             // Ten standard deviations; the bias of a plain remainder would be fifty for some.
             assert!((9_000..11_000).contains(&count), "{}: {count} times", *letter as char);

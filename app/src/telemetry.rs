@@ -13,7 +13,7 @@ use std::fmt::{self, Debug};
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -50,9 +50,9 @@ pub(crate) struct Telemetry {
 }
 
 /// Starts logging of events and panics. Must be called at most once per process.
-pub(crate) fn start(filter: &str, format: LogFormat) -> Result<Telemetry, CommandError> {
+pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<Telemetry, CommandError> {
     let lines = log_lines(format, std::io::stderr().is_terminal(), std::io::stderr);
-    let registry = tracing_subscriber::registry().with(lines.with_filter(targets(filter)?));
+    let registry = tracing_subscriber::registry().with(lines.with_filter(parse_targets(filter)?));
     #[cfg(feature = "otel")]
     let exporter = otel::SpanExport::from_environment()?;
     #[cfg(feature = "otel")]
@@ -67,7 +67,7 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> Result<Telemetry, Comman
 }
 
 /// Parses the setting `log`: a level, and optionally `target=level` pairs.
-pub(crate) fn targets(filter: &str) -> Result<Targets, CommandError> {
+pub(crate) fn parse_targets(filter: &str) -> Result<Targets, CommandError> {
     let mut is_valid = true;
     for part in filter.split(',') {
         // `Targets` itself would accept a misspelt level as the name of a module.
@@ -76,7 +76,7 @@ pub(crate) fn targets(filter: &str) -> Result<Targets, CommandError> {
     let mut targets = match filter.parse::<Targets>() {
         Ok(targets) if is_valid => targets,
         _ => {
-            return Err(CommandError::usage(format!(
+            return Err(CommandError::usage_error(format!(
                 "log: {filter:?} is not a level; use error, warn, info, debug, trace or off"
             )));
         }
@@ -259,7 +259,7 @@ impl Visit for RedactedFields {
 }
 
 fn redact_and_cut(text: &str) -> String {
-    let mut redacted = redact(text).into_owned();
+    let mut redacted = redact_secrets(text).into_owned();
     // Cut after redaction, because half of a secret may not be recognised.
     if redacted.len() > MAX_FIELD_BYTES {
         let mut end = MAX_FIELD_BYTES;

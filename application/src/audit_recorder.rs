@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use reqlore_domain::audit_log::{AuditEvent, AuditTarget, OK};
+use reqlore_domain::audit_log::{AuditEvent, AuditTarget, RESULT_OK};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::audit::AuditLog;
@@ -145,7 +145,7 @@ impl AuditRecorder {
         if rows == 0 {
             return Ok(());
         }
-        let written = log.record(batch).await;
+        let written = log.append_events(batch).await;
         match &written {
             // Rows that were added meanwhile follow these.
             Ok(()) => drop(self.lock_pending().drain(..rows)),
@@ -172,14 +172,14 @@ fn audit_event(
     });
     let project = if names_project { None } else { Some(caller.project.clone()) };
     AuditEvent {
-        at: scope.started(),
+        at: scope.started_at(),
         user: caller.name.to_string(),
         token: caller.token.clone(),
         project,
         action: truncate_target(action).to_owned(),
         targets,
-        result: error_kind.map_or(OK, ErrorKind::name).to_owned(),
-        micros: scope.micros(),
+        result: error_kind.map_or(RESULT_OK, ErrorKind::name).to_owned(),
+        micros: scope.elapsed_micros(),
         correlation_id: correlation_id.to_owned(),
         reason: if scope.is_replayed() { REPLAYED_REASON } else { "" }.to_owned(),
     }
@@ -196,12 +196,12 @@ pub(crate) fn argument_targets(arguments: &Map<String, Value>) -> Vec<AuditTarge
     let mut targets = Vec::new();
     for key in TARGET_ARGUMENTS {
         if let Some(Value::String(value)) = arguments.get(key) {
-            targets.push(AuditTarget::read(truncate_target(value).to_owned()));
+            targets.push(AuditTarget::unchanged(truncate_target(value).to_owned()));
         }
     }
     for key in LABELLED_ARGUMENTS {
         if let Some(Value::String(value)) = arguments.get(key) {
-            targets.push(AuditTarget::read(format!("{key}={}", truncate_target(value))));
+            targets.push(AuditTarget::unchanged(format!("{key}={}", truncate_target(value))));
         }
     }
     targets

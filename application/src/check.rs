@@ -10,7 +10,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, names_entity};
+use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
 use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
-use crate::backlog::repair::{RepairReport, relink, renumber, younger};
+use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
 use crate::transaction::get_one;
 use crate::{ApplicationPorts, backlog};
 
@@ -43,13 +43,13 @@ impl CheckFinding {
     }
 
     /// A finding about a whole document.
-    pub(crate) fn whole(id: &DocumentId, message: String) -> Self {
+    pub(crate) fn for_document(id: &DocumentId, message: String) -> Self {
         Self { document: id.to_string(), line: None, message }
     }
 }
 
 /// Finds all problems of the server's own project, ordered by toolset, document and line.
-pub async fn check(ports: &ApplicationPorts) -> Result<Vec<CheckFinding>> {
+pub async fn check_documents(ports: &ApplicationPorts) -> Result<Vec<CheckFinding>> {
     let caller = Caller::local("check", Access::Read);
     let mut findings = Vec::new();
     for toolset in Toolset::ALL {
@@ -69,7 +69,7 @@ pub async fn check(ports: &ApplicationPorts) -> Result<Vec<CheckFinding>> {
 /// Links to an item that was renumbered on another branch are updated.
 ///
 /// An error means that nothing was changed.
-pub async fn fix(ports: &ApplicationPorts, caller: Caller) -> Result<RepairReport> {
+pub async fn repair_references(ports: &ApplicationPorts, caller: Caller) -> Result<RepairReport> {
     let project = ports.projects.resolve(&caller, None, Toolset::Backlog).await?;
     let act = WriteContext {
         caller: Arc::new(caller),
@@ -82,10 +82,10 @@ pub async fn fix(ports: &ApplicationPorts, caller: Caller) -> Result<RepairRepor
     };
     let backlog = BacklogReader { ports, project: &project };
     let names = ReferenceIndex::read(ports, &project).await?;
-    let younger = younger(backlog, &names).await?;
+    let younger = find_duplicates(backlog, &names).await?;
     let mut repairs = RepairReport::default();
-    relink(backlog, &names, &act, &mut repairs).await;
-    renumber(backlog, younger, &act, &mut repairs).await;
+    repair_links(backlog, &names, &act, &mut repairs).await;
+    repair_duplicates(backlog, younger, &act, &mut repairs).await;
     Ok(repairs)
 }
 
@@ -94,16 +94,17 @@ async fn check_sections(
     ports: &ApplicationPorts,
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
-    let page = ports.documents.find(project, &DocumentFilter::all(DocumentKind::Section)).await?;
+    let page =
+        ports.documents.find(project, &DocumentFilter::of_kind(DocumentKind::Section)).await?;
     let mut findings = Vec::new();
     for meta in &page.metadata {
-        if let Some(problem) = &meta.fault {
-            findings.push(CheckFinding::whole(&meta.id, problem.message.clone()));
+        if let Some(problem) = &meta.diagnostic {
+            findings.push(CheckFinding::for_document(&meta.id, problem.message.clone()));
             continue;
         }
         let Some(document) = get_one(&*ports.documents, project, &meta.id).await? else { continue };
         // A text that is not UTF-8 is a problem of its metadata, reported above.
-        let Ok(section) = document.text().map(Section::of) else { continue };
+        let Ok(section) = document.text().map(Section::parse) else { continue };
         for diagnostic in section.diagnostics() {
             findings.push(CheckFinding::new(&meta.id, diagnostic));
         }
@@ -114,7 +115,7 @@ async fn check_sections(
         let first = *first_by_lower_case.entry(meta.id.name.to_lowercase()).or_insert(&meta.id);
         if *first != meta.id {
             let message = format!("differs only in case from {first}; rename one");
-            findings.push(CheckFinding::whole(&meta.id, message));
+            findings.push(CheckFinding::for_document(&meta.id, message));
         }
     }
     findings.extend(check_list(ports, project, &page.metadata).await?);
@@ -132,11 +133,11 @@ async fn check_list(
     let Some(document) = get_one(&*ports.documents, project, &id).await? else {
         return Ok(Vec::new());
     };
-    if sections.is_empty() && document.body == instructions::PLACEHOLDER {
+    if sections.is_empty() && document.body == instructions::NEW_INSTRUCTIONS {
         return Ok(Vec::new());
     }
     let Ok(source) = std::str::from_utf8(&document.body) else {
-        return Ok(vec![CheckFinding::whole(
+        return Ok(vec![CheckFinding::for_document(
             &id,
             "not UTF-8 text; save the file as UTF-8".to_owned(),
         )]);
@@ -145,12 +146,12 @@ async fn check_list(
     for section in sections {
         titles.insert(section.id.name.clone(), section.title.clone());
     }
-    if instructions::with_sections(source, &titles).is_none() {
+    if instructions::update_section_list(source, &titles).is_none() {
         return Ok(Vec::new());
     }
     let message = "the list under \"## Sections\" is outdated; the next \
                    reqlix_set_requirements updates it";
-    Ok(vec![CheckFinding::whole(&id, message.to_owned())])
+    Ok(vec![CheckFinding::for_document(&id, message.to_owned())])
 }
 
 /// Finds errors and probable typing mistakes in the configuration, and missing folders.
@@ -164,11 +165,11 @@ async fn check_docsets(
     };
     let text = match document.text() {
         Ok(text) => text,
-        Err(problem) => return Ok(vec![CheckFinding::whole(&id, problem)]),
+        Err(problem) => return Ok(vec![CheckFinding::for_document(&id, problem)]),
     };
     let folder = ports.projects.folder(project).await?;
-    let (docsets, diagnostics) = match DocsetConfig::read(text, &folder) {
-        Ok(configuration) => (configuration.docsets, configuration.hints),
+    let (docsets, diagnostics) = match DocsetConfig::parse(text, &folder) {
+        Ok(configuration) => (configuration.docsets, configuration.warnings),
         Err(diagnostics) => (Vec::new(), diagnostics),
     };
     let mut findings = Vec::new();
@@ -198,11 +199,11 @@ async fn check_knowledge(
     let documents = &ports.documents;
     // A full refresh examines every file, also those that the watcher missed.
     documents.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
-    let entities = documents.find(project, &DocumentFilter::all(DocumentKind::Entity)).await?;
+    let entities = documents.find(project, &DocumentFilter::of_kind(DocumentKind::Entity)).await?;
     let mut graph = EntityGraph::default();
     for meta in &entities.metadata {
-        if let Some(node) = EntityNode::of(meta) {
-            graph.put(node);
+        if let Some(node) = EntityNode::from_metadata(meta) {
+            graph.insert(node);
         }
     }
     let graph = &graph;
@@ -210,7 +211,7 @@ async fn check_knowledge(
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
-        let mut diagnostics: Vec<Diagnostic> = node.fault.iter().cloned().collect();
+        let mut diagnostics: Vec<Diagnostic> = node.diagnostic.iter().cloned().collect();
         // Problems with the word whose line they are reported on.
         let mut problems: Vec<(&str, String)> = Vec::new();
         let own_problem = match graph.find(&node.entity.id) {
@@ -251,13 +252,13 @@ fn broken_links<'a>(
             if edge.node.is_some() {
                 continue;
             }
-            if names_entity(edge.id) {
+            if is_entity_id(edge.id) {
                 let problem = describe_missing(graph, edge.id);
                 broken.push((edge.id, format!("{relation} leads to {problem}")));
             }
             if !names.is_empty()
                 && let Some(reference) = Reference::parse(edge.id)
-                && let Some(problem) = names.why_broken(reference)
+                && let Some(problem) = names.explain_broken_link(reference)
             {
                 broken_items.push((edge.id, format!("{relation} leads to {problem}")));
             }
@@ -271,7 +272,7 @@ fn describe_missing(graph: &EntityGraph, id: &str) -> String {
     if let EntityLookup::Several(names) = graph.find(id) {
         return format!("{id}, which {} use as their id", names.join(" and "));
     }
-    match graph.similar(id).first() {
+    match graph.similar_ids(id).first() {
         Some(similar) => format!("{id}, which does not exist; did you mean {similar}?"),
         None => format!("{id}, which does not exist; correct or remove the link"),
     }

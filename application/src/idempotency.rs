@@ -47,7 +47,7 @@ struct StoredResponse {
 /// Returns the storage key and the request hash of a call with an idempotency key.
 pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
-    let Caller { name, reach, project, .. } = &*call.caller;
+    let Caller { name, scope: reach, project, .. } = &*call.caller;
     // The key includes the scope: another token of this user must not see responses from projects
     // outside its own scope.
     let reach = match reach {
@@ -74,7 +74,7 @@ pub(crate) async fn replay_response(
     if !record.is_valid_at(now) {
         return Ok(None);
     }
-    if record.request != key.request {
+    if record.request != key.request_hash {
         let message = "This idempotency key was used for a different request in the last 24 hours; \
                        use a new key for each write.";
         return Err(Error::new(ErrorKind::Conflict, message));

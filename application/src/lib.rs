@@ -49,13 +49,13 @@ pub struct ApplicationPorts {
     pub documents: Arc<dyn DocumentRepository>,
     /// Files of the workspace root, which `ixchel_sync` imports. Set only if `documents` is a
     /// database.
-    pub tree: Option<Arc<dyn DocumentRepository>>,
+    pub root_files: Option<Arc<dyn DocumentRepository>>,
     pub projects: Arc<dyn ProjectResolver>,
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
     /// Stored responses of writes with an idempotency key.
-    pub answers: Arc<dyn IdempotencyStore>,
+    pub idempotency: Arc<dyn IdempotencyStore>,
     /// `None` turns the audit log off.
     pub audit: Option<Arc<dyn AuditLog>>,
     pub settings: ApplicationSettings,
@@ -72,7 +72,7 @@ impl Default for ApplicationSettings {
     fn default() -> Self {
         Self {
             toolsets: Toolset::ALL.to_vec(),
-            wrap_columns: reqlore_domain::sections::text::COLUMNS,
+            wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
         }
     }
 }
@@ -149,7 +149,7 @@ impl Application {
         authenticator: Option<Arc<TokenAuthenticator>>,
         keep_days: u32,
     ) -> Maintenance {
-        let ApplicationPorts { answers, clock, .. } = self.context.ports.clone();
+        let ApplicationPorts { idempotency: answers, clock, .. } = self.context.ports.clone();
         Maintenance::new(
             Arc::clone(&self.context.recorder),
             answers,

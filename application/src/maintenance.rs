@@ -53,7 +53,7 @@ impl Maintenance {
             self.last_minute.store(now.seconds(), Ordering::Relaxed);
         }
         if is_due(&self.last_hour, HOUR, now) {
-            let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0);
+            let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::VALIDITY_SECONDS, 0);
             let expired = self.answers.expire_records(oldest).await;
             let pruned = self.prune_audit(now).await;
             let is_expired = log_failure("idempotency records were not expired", &expired);

@@ -12,7 +12,7 @@ pub(crate) type PageCursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;
 
-pub(crate) fn limit(limit: Option<PageLimit>) -> usize {
+pub(crate) fn page_limit(limit: Option<PageLimit>) -> usize {
     limit.map_or(DEFAULT_LIMIT, PageLimit::get)
 }
 
@@ -22,10 +22,10 @@ pub(crate) struct PageReader {
 
 impl PageReader {
     /// `list` identifies the list in the project: the tool's name, the query and the filters.
-    pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
+    pub(crate) fn new(project: &ProjectKey, list: &impl Serialize) -> Self {
         // The arguments are strings and numbers, which always serialize.
         let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
-        Self { fingerprint: Version::of(&list) }
+        Self { fingerprint: Version::of_bytes(&list) }
     }
 
     /// Returns the number of items before the page.
@@ -46,7 +46,7 @@ impl PageReader {
     }
 
     /// Returns the cursor of the page that starts at `end`; `None` after the last item.
-    pub(crate) fn next(&self, end: usize, total: usize) -> Option<String> {
+    pub(crate) fn next_cursor(&self, end: usize, total: usize) -> Option<String> {
         (end < total).then(|| format!("{end}.{}", self.fingerprint))
     }
 }
@@ -58,14 +58,14 @@ mod tests {
     #[test]
     fn cursor_of_another_list_is_rejected() {
         let (project, other) = (&ProjectKey::default(), &ProjectKey::new("other"));
-        let pages = PageReader::of(project, &("a", 1));
-        let other_arguments = PageReader::of(project, &("a", 2));
-        let other_project = PageReader::of(other, &("a", 1));
+        let pages = PageReader::new(project, &("a", 1));
+        let other_arguments = PageReader::new(project, &("a", 2));
+        let other_project = PageReader::new(other, &("a", 1));
         let cursor = |text: &str| PageCursor::try_from(text.to_owned()).unwrap();
-        let next = cursor(&pages.next(50, 51).unwrap());
+        let next = cursor(&pages.next_cursor(50, 51).unwrap());
         assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
         assert_eq!(pages.offset(None).unwrap(), 0);
-        assert_eq!(pages.next(51, 51), None);
+        assert_eq!(pages.next_cursor(51, 51), None);
         assert!(other_arguments.offset(Some(&next)).is_err());
         assert!(other_project.offset(Some(&next)).is_err());
         let cut = &next.as_str()[1..];

@@ -287,7 +287,8 @@ impl EntityCache {
         for (id, outcome) in ids.iter().zip(outcomes) {
             match outcome {
                 ReadOutcome::Document(document) => {
-                    self.entity_index.put(&DocumentMeta::of(&document, Timestamp::default()));
+                    self.entity_index
+                        .put(&DocumentMeta::from_document(&document, Timestamp::default()));
                 }
                 ReadOutcome::Missing | ReadOutcome::Failed => self.entity_index.remove(&id.name),
             }
@@ -300,15 +301,17 @@ impl EntityCache {
         // Set first, because the call may be cancelled at each await.
         self.stale = StaleDocuments::All;
         let mut entity_index = EntityIndex::default();
-        let mut filter =
-            DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
+        let mut filter = DocumentFilter {
+            limit: Some(PAGE_SIZE),
+            ..DocumentFilter::of_kind(DocumentKind::Entity)
+        };
         loop {
             let page = ports.documents.find(project, &filter).await?;
             for meta in &page.metadata {
                 entity_index.put(meta);
             }
-            let Some(next) = page.next else { break };
-            filter.after = Some(next);
+            let Some(next) = page.next_name else { break };
+            filter.after_name = Some(next);
         }
         self.entity_index = entity_index;
         Ok(())
@@ -360,7 +363,7 @@ impl SearchState {
             for ((id, outcome), meta) in batch.iter().zip(outcomes).zip(metadata) {
                 projections.push(make_projection(id, outcome, meta));
             }
-            ports.search.apply(project, projections).await?;
+            ports.search.apply_projections(project, projections).await?;
             // Removed only after they are indexed, so that a cancelled call loses nothing.
             for id in &batch {
                 stale.remove(id);
@@ -377,10 +380,10 @@ async fn find_stale(
     project: &ProjectKey,
     entities: impl IntoIterator<Item = (DocumentId, Version)>,
 ) -> Result<BTreeSet<DocumentId>> {
-    let indexed = ports.search.indexed(project).await?;
+    let indexed = ports.search.indexed_versions(project).await?;
     let mut stored: HashMap<DocumentId, Version> = entities.into_iter().collect();
     for kind in LISTED_KINDS {
-        for meta in ports.documents.find(project, &DocumentFilter::all(kind)).await?.metadata {
+        for meta in ports.documents.find(project, &DocumentFilter::of_kind(kind)).await?.metadata {
             stored.insert(meta.id.clone(), meta.version);
         }
     }
@@ -425,12 +428,12 @@ fn make_projection(
 ) -> DocumentProjection {
     let (version, items) = match outcome {
         ReadOutcome::Missing => (None, Vec::new()),
-        ReadOutcome::Failed => (Some(Version::UNREAD), Vec::new()),
+        ReadOutcome::Failed => (Some(Version::UNREADABLE), Vec::new()),
         ReadOutcome::Document(document) => {
             // Metadata of another version is not usable; the text is parsed instead.
             let meta = meta.filter(|meta| meta.version == document.version);
             let entity = meta.and_then(|meta| meta.entity.as_deref().cloned());
-            let items = search::items(&document, entity);
+            let items = search::project_document(&document, entity);
             (Some(document.version), items)
         }
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Access, Caller, ProjectScope, Role};
+use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
@@ -54,7 +54,7 @@ impl Application {
         let Some(key) = key else {
             return tool.call(context, spec, call).instrument(span).await;
         };
-        let store = &*ports.answers;
+        let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.
         let _key_guard = self.context.key_locks.lock_key(&key.key).await;
         let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
@@ -84,10 +84,10 @@ impl Application {
     /// A caller whose token has no project on this server is rejected too. Each tool checks the
     /// project of its own call.
     fn check_access(&self, caller: &Caller, access: Access, operation: &str) -> Result<()> {
-        if !caller.may(access) {
+        if !caller.is_allowed(access) {
             let cause = match (&caller.token, caller.role) {
                 (None, _) => "the server is read-only",
-                (Some(_), Role::Commenter) => "the role commenter is read-only",
+                (Some(_), UserRole::Commenter) => "the role commenter is read-only",
                 (Some(_), _) => "the token has read scope or the server is read-only",
             };
             let message = format!(
@@ -97,11 +97,11 @@ impl Application {
             return Err(Error::new(ErrorKind::Forbidden, message));
         }
         // A local caller names folders, which are not in the configuration.
-        if caller.reach == ProjectScope::Anywhere {
+        if caller.scope == ProjectScope::Anywhere {
             return Ok(());
         }
         let project = &caller.project;
-        if caller.reach.includes(project) && self.context.ports.projects.keys().contains(project) {
+        if caller.scope.includes(project) && self.context.ports.projects.keys().contains(project) {
             return Ok(());
         }
         let message = "None of this token's projects exists on this server; ask an administrator \
@@ -134,7 +134,7 @@ impl Application {
 
 fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRecord<'a> {
     let ResourceRequest { caller, correlation_id, name, arguments, .. } = request;
-    let mut targets = vec![AuditTarget::read(audit_recorder::truncate_target(name))];
+    let mut targets = vec![AuditTarget::unchanged(audit_recorder::truncate_target(name))];
     targets.extend(audit_recorder::argument_targets(arguments));
     AccessRecord { caller, correlation_id, action, targets }
 }
@@ -143,7 +143,7 @@ fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRe
 impl ApplicationService for Application {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         let specs = self.tools.iter().map(|(spec, _)| spec);
-        specs.filter(|spec| caller.may(spec.access)).collect()
+        specs.filter(|spec| caller.is_allowed(spec.access)).collect()
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
@@ -210,7 +210,7 @@ impl ApplicationService for Application {
         if !self.has_backlog() {
             return Vec::new();
         }
-        prompts::ALL.iter().map(|prompt| &prompt.spec).collect()
+        prompts::PROMPTS.iter().map(|prompt| &prompt.spec).collect()
     }
 
     async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {

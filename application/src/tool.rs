@@ -43,8 +43,8 @@ pub(crate) fn read_tool<Arguments: JsonSchema, Answer: JsonSchema>(
         output_schema: answer_schema::<Answer>(),
         access: Access::Read,
         may_change: false,
-        destructive: false,
-        idempotent: true,
+        is_destructive: false,
+        is_idempotent: true,
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     ToolSpec {
         access: Access::Write,
         may_change: true,
-        idempotent: false,
+        is_idempotent: false,
         ..read_tool::<Arguments, Answer>(name, title, description)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
 /// Returns the JSON Schema (2020-12) of a type, without references.
 ///
 /// It has standard keywords only, because some clients reject tools with unknown keywords.
-pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
+pub(crate) fn json_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -91,7 +91,7 @@ pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
 
 /// Returns the schema of a tool's arguments. Optional arguments may be absent but not null.
 fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = schema::<T>();
+    let mut schema = json_schema::<T>();
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return schema };
     for property in properties.values_mut() {
         // An optional enum lists null as a value.
@@ -119,7 +119,7 @@ fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
             _ => {}
         }
     }
-    let mut schema = schema::<T>();
+    let mut schema = json_schema::<T>();
     schema.values_mut().for_each(remove_closed_keys);
     schema.remove("additionalProperties");
     schema
@@ -160,7 +160,7 @@ fn toolset_tools(toolset: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool
             ]
         }
         Toolset::Knowledge => vec![
-            Box::new(knowledge::sync::SyncTool { imports_files: ports.tree.is_some() }),
+            Box::new(knowledge::sync::SyncTool { imports_files: ports.root_files.is_some() }),
             Box::new(knowledge::search::SearchTool),
             Box::new(knowledge::show::ShowTool),
             Box::new(knowledge::show_graph::GraphTool),
@@ -176,7 +176,10 @@ const MAX_REASON_CHARS: usize = 300;
 /// Decodes the arguments of a call, which it takes out of `call`.
 ///
 /// Null is rejected for every argument. The error lists all problems and has the first field.
-pub(crate) fn decode<T: DeserializeOwned>(call: &mut ToolCall, spec: &ToolSpec) -> Result<T> {
+pub(crate) fn decode_arguments<T: DeserializeOwned>(
+    call: &mut ToolCall,
+    spec: &ToolSpec,
+) -> Result<T> {
     let arguments = std::mem::take(&mut call.arguments);
     let has_null = arguments.values().any(Value::is_null);
     let arguments = Value::Object(arguments);

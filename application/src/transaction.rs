@@ -24,7 +24,7 @@ pub(crate) async fn get_one(
 }
 
 /// Builds the write context of a call. All its commits have the same tool name and time.
-pub(crate) fn act(
+pub(crate) fn write_context(
     context: &ToolContext,
     call: &ToolCall,
     spec: &ToolSpec,
@@ -45,7 +45,7 @@ pub(crate) fn act(
 ///
 /// `decide` must be pure: the storage runs it again if a document of `reads` changes before the
 /// commit. The result of the last run is returned.
-pub(crate) async fn edit<T: Send + 'static>(
+pub(crate) async fn commit_decision<T: Send + 'static>(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     reads: ReadSet,
@@ -56,7 +56,7 @@ pub(crate) async fn edit<T: Send + 'static>(
     let result_slot: Arc<Mutex<Option<(T, String)>>> = Arc::default();
     let written_slot = Arc::clone(&result_slot);
     let commit = CommitRequest {
-        reads,
+        read_set: reads,
         decide: Box::new(move |snapshot| {
             let (changes, result) = decide(snapshot)?;
             let result = (result, list_changed(&changes));

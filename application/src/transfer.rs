@@ -47,12 +47,12 @@ impl CopyReport {
 ///
 /// The source is opened by the caller: an unreadable source must not leave an incomplete target.
 /// After an error the target stays marked as incomplete.
-pub async fn copy(
+pub async fn copy_archive(
     source: Box<dyn RecordReader>,
     target: &dyn Archive,
     progress: TransferProgress<'_>,
 ) -> Result<CopyReport> {
-    let writer = target.fill().await?;
+    let writer = target.import().await?;
     copy_records(source, writer, progress).await.map_err(|mut error| {
         error.message.push_str("; the copy is incomplete, start again with an empty target");
         error
@@ -64,19 +64,20 @@ async fn copy_records(
     mut writer: Box<dyn RecordWriter>,
     progress: TransferProgress<'_>,
 ) -> Result<CopyReport> {
-    let total = source.total();
+    let total = source.total_documents();
     let mut copied = CopyReport::default();
     // Errors name the records that they happened at.
     let mut last = None;
     loop {
-        let records = source.next().await.map_err(|error| error_after(error, last.as_ref()))?;
+        let records =
+            source.next_batch().await.map_err(|error| error_after(error, last.as_ref()))?;
         let (Some(first), Some(end)) = (records.first(), records.last()) else { break };
         let (first, end) = (first.key(), end.key());
         let documents = copied.documents;
         for record in &records {
             copied.count_record(record);
         }
-        writer.put(records).await.map_err(|error| error_between(error, &first, &end))?;
+        writer.write_batch(records).await.map_err(|error| error_between(error, &first, &end))?;
         // Batches of users, tokens or audit rows are not progress in documents.
         if copied.documents > documents {
             progress(copied.documents, total);
@@ -138,7 +139,7 @@ impl fmt::Display for TransferDifference {
 }
 
 /// Compares all records of two storages. Progress counts the documents of the first one.
-pub async fn verify(
+pub async fn verify_archives(
     first: &dyn Archive,
     second: &dyn Archive,
     progress: TransferProgress<'_>,
@@ -165,7 +166,7 @@ pub async fn verify(
         }
         report.add_records(here_record.as_ref(), there_record.as_ref());
         if let Some(ArchiveRecord::Document(_)) = here_record {
-            progress(here.documents, here.reader.total());
+            progress(here.documents, here.reader.total_documents());
         }
     }
 }
@@ -208,7 +209,7 @@ fn record_differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<Differ
             if here.modified != there.modified {
                 differences.push(DifferenceKind::OtherTime);
             }
-            if here.place != there.place {
+            if here.path != there.path {
                 differences.push(DifferenceKind::OtherPlace);
             }
             differences
@@ -231,13 +232,13 @@ struct RecordCursor {
 
 impl RecordCursor {
     async fn new(archive: &dyn Archive) -> Result<Self> {
-        let (reader, batch) = (archive.read().await?, Vec::new().into_iter());
+        let (reader, batch) = (archive.export().await?, Vec::new().into_iter());
         Ok(Self { reader, batch, documents: 0, last: None })
     }
 
     async fn next(&mut self) -> Result<Option<ArchiveRecord>> {
         if self.batch.as_slice().is_empty() {
-            let next = self.reader.next().await;
+            let next = self.reader.next_batch().await;
             let records = next.map_err(|error| error_after(error, self.last.as_ref()))?;
             if let Some(last) = records.last() {
                 self.last = Some(last.key());

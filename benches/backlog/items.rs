@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::backlog::{ItemKind, LinkTarget, NewItem, Priority, Reference};
-use reqlore_domain::document::{BACKLOG, DocumentKind, folder_of};
+use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind, backlog_folder_of};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::harness::Result;
@@ -43,7 +43,7 @@ pub(crate) fn reference(kind: ItemKind, number: usize) -> Result<Reference> {
 }
 
 pub(crate) fn folder(project: &Path, kind: ItemKind) -> PathBuf {
-    project.join(BACKLOG).join(folder_of(DocumentKind::Item(kind)))
+    project.join(BACKLOG_FOLDER).join(backlog_folder_of(DocumentKind::Item(kind)))
 }
 
 pub(crate) fn write_backlog(
@@ -72,14 +72,17 @@ fn write_kind(
     for number in 1..=count {
         let parent = parent.map(|(kind, children)| link_target(kind, number.div_ceil(children)));
         let text = item_text(language, kind, number, parent.transpose()?.as_ref())?;
-        let name = reference(kind, number)?.document(&uid_suffix(kind, number)).name;
+        let name = reference(kind, number)?.document_id(&uid_suffix(kind, number)).name;
         fs::write(folder.join(format!("{name}.md")), text)?;
     }
     Ok(())
 }
 
 fn link_target(kind: ItemKind, number: usize) -> Result<LinkTarget> {
-    Ok(LinkTarget { reference: reference(kind, number)?, mark: Some(uid_suffix(kind, number)) })
+    Ok(LinkTarget {
+        reference: reference(kind, number)?,
+        file_suffix: Some(uid_suffix(kind, number)),
+    })
 }
 
 fn item_text(
@@ -109,7 +112,7 @@ fn item_text(
         assignee: None,
         tags: &[],
         creator: "bench",
-        at: created_at,
+        created_at,
     };
     Ok(item.text()?)
 }

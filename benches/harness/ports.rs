@@ -22,11 +22,11 @@ use super::Result;
 pub(crate) fn open_store(folder: &Path, storage: &str) -> Result<Arc<dyn Store>> {
     Ok(match storage {
         "sqlite" => {
-            let config = reqlore_storage_sqlite::Config { file: folder.join("reqlore.db") };
+            let config = reqlore_storage_sqlite::SqliteConfig { file: folder.join("reqlore.db") };
             Arc::new(SqliteStore::open(&config)?)
         }
         "sled" => {
-            let config = reqlore_storage_sled::Config { folder: folder.join("sled") };
+            let config = reqlore_storage_sled::SledConfig { folder: folder.join("sled") };
             Arc::new(SledStore::open(&config)?)
         }
         _ => Arc::new(FsStore::open(&reqlore_storage_fs::Config {
@@ -49,12 +49,12 @@ pub(crate) fn application(
 ) -> Application {
     Application::new(ApplicationPorts {
         documents,
-        tree: None,
+        root_files: None,
         projects: Arc::new(NamedProjects::default()),
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(now),
         ids: Arc::new(CountedIds::default()),
-        answers,
+        idempotency: answers,
         audit: None,
         settings: ApplicationSettings::default(),
     })

@@ -51,7 +51,7 @@ async fn commit_repeatedly(store: Arc<dyn Store>, caller: usize) -> Result<Vec<D
         let id = DocumentId::section(format!("caller-{caller}"));
         let put = DocumentChange::put(id.clone(), format!("**1.** commit {number}\n"));
         let commit = CommitRequest {
-            reads: ReadSet::of(vec![id]),
+            read_set: ReadSet::of_documents(vec![id]),
             decide: Box::new(move |_| Ok(vec![put.clone()])),
             context: write_context(Timestamp::default()),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqlore_application::identity::token_authenticator::TokenAuthenticator;
-use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Token, User, UserName, UserRole};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
@@ -46,7 +46,7 @@ async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
     let texts: Vec<String> = presented_tokens.iter().map(PresentedToken::reveal).collect();
     let clock = Instant::now();
     for _ in 0..PRESENTED_TOKENS {
-        store.epoch().await?;
+        store.identity_epoch().await?;
     }
     let epoch = clock.elapsed() / u32::try_from(PRESENTED_TOKENS)?;
     let clock = Instant::now();
@@ -85,7 +85,7 @@ fn authenticator(store: &Arc<dyn Store>) -> TokenAuthenticator {
 
 async fn write_tokens(store: &dyn Store) -> Result<()> {
     let name = UserName::parse("bench")?;
-    let user = User { name, role: Role::User, created_at: NOW, disabled_at: None };
+    let user = User { name, role: UserRole::User, created_at: NOW, disabled_at: None };
     let mut changes = vec![IdentityChange::User(user.clone())];
     for number in 0..TOKENS {
         let presented = token_number(number)?;
@@ -108,7 +108,7 @@ async fn write_tokens(store: &dyn Store) -> Result<()> {
             users: Vec::new(),
             tokens: Vec::new(),
             decide: Box::new(move |_, _| Ok(changes.clone())),
-            act: write_context(NOW),
+            context: write_context(NOW),
         };
         store.commit_identities(commit).await?;
     }

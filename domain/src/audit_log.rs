@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::document::Version;
-use crate::identity::{TokenId, redact};
+use crate::identity::{TokenId, redact_secrets};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
 /// The result of a successful action.
-pub const OK: &str = "ok";
+pub const RESULT_OK: &str = "ok";
 /// The action of the row that records the removal of expired rows.
-pub const PRUNED: &str = "audit/pruned";
+pub const PRUNED_ACTION: &str = "audit/pruned";
 /// The action of the row that revokes an earlier row, whose change was not committed.
-pub const UNCONFIRMED: &str = "audit/unconfirmed";
+pub const UNCONFIRMED_ACTION: &str = "audit/unconfirmed";
 const MAX_TEXT_BYTES: usize = 500;
 
 /// An operation to record. [`AuditRow::after`] removes secrets from it.
@@ -64,7 +64,7 @@ pub struct AuditTarget {
 
 impl AuditTarget {
     /// A target that is not changed.
-    pub fn read(name: impl Into<String>) -> Self {
+    pub fn unchanged(name: impl Into<String>) -> Self {
         Self { name: name.into(), before: None, after: None }
     }
 
@@ -138,7 +138,7 @@ pub struct AuditRow {
 
 impl AuditRow {
     /// Redacts and seals an event after the newest row.
-    pub fn after(head: ChainHead, event: AuditEvent) -> Self {
+    pub fn seal_after(head: ChainHead, event: AuditEvent) -> Self {
         // Redacted before sealing, because a sealed row cannot be corrected.
         let text = serde_json::to_string(&event.redacted()).unwrap_or_default();
         let number = head.number + 1;
@@ -151,7 +151,7 @@ impl AuditRow {
     }
 
     /// The sealed event; `None` if a later version of Reqlore wrote an unknown form.
-    pub fn entry(&self) -> Option<AuditEvent> {
+    pub fn parse_event(&self) -> Option<AuditEvent> {
         serde_json::from_str(&self.text).ok()
     }
 
@@ -163,23 +163,23 @@ impl AuditRow {
 
 impl AuditEvent {
     fn without_user(action: &str, reason: String, at: Timestamp) -> Self {
-        let (action, result) = (action.to_owned(), OK.to_owned());
+        let (action, result) = (action.to_owned(), RESULT_OK.to_owned());
         Self { at, action, result, reason, ..Self::default() }
     }
 
     /// A rejected action of an unknown user.
-    pub fn refused(action: &str, result: &str, reason: String, at: Timestamp) -> Self {
+    pub fn rejected(action: &str, result: &str, reason: String, at: Timestamp) -> Self {
         Self { result: result.to_owned(), ..Self::without_user(action, reason, at) }
     }
 
     /// The removal of the rows up to this number.
     pub fn pruned(up_to: u64, at: Timestamp) -> Self {
-        Self::without_user(PRUNED, up_to.to_string(), at)
+        Self::without_user(PRUNED_ACTION, up_to.to_string(), at)
     }
 
     /// The revocation of a row whose change was not committed.
     pub fn unconfirmed(number: u64, at: Timestamp) -> Self {
-        Self::without_user(UNCONFIRMED, number.to_string(), at)
+        Self::without_user(UNCONFIRMED_ACTION, number.to_string(), at)
     }
 
     /// Removes secrets and truncates long texts.
@@ -197,7 +197,7 @@ impl AuditEvent {
 }
 
 fn redact_text(text: &mut String) {
-    if let Cow::Owned(redacted) = redact(text) {
+    if let Cow::Owned(redacted) = redact_secrets(text) {
         *text = redacted;
     }
     if text.len() > MAX_TEXT_BYTES {
@@ -232,7 +232,7 @@ pub struct ChainVerifier {
 
 impl ChainVerifier {
     /// Verifies the next rows. The error names the first invalid row.
-    pub fn next(&mut self, rows: &[AuditRow]) -> Result<(), ChainError> {
+    pub fn verify_rows(&mut self, rows: &[AuditRow]) -> Result<(), ChainError> {
         for row in rows {
             match self.newest {
                 Some(newest) => {
@@ -252,8 +252,8 @@ impl ChainVerifier {
                 }
                 None => {}
             }
-            if let Some(event) = row.entry()
-                && event.action == PRUNED
+            if let Some(event) = row.parse_event()
+                && event.action == PRUNED_ACTION
                 && let Ok(pruned_up_to) = event.reason.parse()
             {
                 self.pruned_up_to = self.pruned_up_to.max(pruned_up_to);

@@ -175,17 +175,17 @@ impl fmt::Display for DocumentId {
             DocumentKind::Docsets => f.write_str(".knowledge/config.yaml"),
             DocumentKind::Entity => write!(f, ".ixchel/{}.md", self.name),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
-                write!(f, "{BACKLOG}/{}/{}.md", folder_of(self.kind), self.name)
+                write!(f, "{BACKLOG_FOLDER}/{}/{}.md", backlog_folder_of(self.kind), self.name)
             }
         }
     }
 }
 
 /// The backlog's folder, relative to the project.
-pub const BACKLOG: &str = ".reqlore/backlog";
+pub const BACKLOG_FOLDER: &str = ".reqlore/backlog";
 
 /// The folder of a kind, relative to [`BACKLOG`]; empty for kinds outside of the backlog.
-pub fn folder_of(kind: DocumentKind) -> &'static str {
+pub fn backlog_folder_of(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Item(ItemKind::Epic) => "epics",
         DocumentKind::Item(ItemKind::UserStory) => "stories",
@@ -197,7 +197,7 @@ pub fn folder_of(kind: DocumentKind) -> &'static str {
 }
 
 /// Maximum size of a document, in bytes.
-pub const MAX_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// A stored document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +209,7 @@ pub struct Document {
 
 impl Document {
     pub fn new(id: DocumentId, body: Bytes) -> Self {
-        let version = Version::of(&body);
+        let version = Version::of_bytes(&body);
         Self { id, body, version }
     }
 
@@ -232,9 +232,9 @@ pub struct Version(u64);
 impl Version {
     pub const LENGTH: usize = 16;
     /// The version of an unreadable document.
-    pub const UNREAD: Self = Self(0);
+    pub const UNREADABLE: Self = Self(0);
 
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn of_bytes(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
         // 64 bits suffice to detect changes; versions are not a security feature.
         Self(digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
@@ -292,7 +292,7 @@ pub struct DocumentMeta {
     /// Present for backlog items and tombstones.
     pub item: Option<Arc<ItemMeta>>,
     /// A problem of the content, which does not prevent listing the document.
-    pub fault: Option<Diagnostic>,
+    pub diagnostic: Option<Diagnostic>,
 }
 
 impl DocumentMeta {
@@ -331,7 +331,7 @@ impl DocumentMeta {
 
     /// Derives metadata. Never fails: the metadata of an unreadable document has a diagnostic.
     /// `modified` replaces times that are missing in the document.
-    pub fn of(document: &Document, modified: Timestamp) -> Self {
+    pub fn from_document(document: &Document, modified: Timestamp) -> Self {
         let Document { id, version, .. } = document;
         let text = match document.text() {
             Ok(text) => text,
@@ -340,18 +340,18 @@ impl DocumentMeta {
         let mut meta = Self::empty(id.clone(), *version);
         match id.kind {
             DocumentKind::Entity => {
-                let (entity, diagnostic) = Entity::read(&id.name, text);
+                let (entity, diagnostic) = Entity::parse(&id.name, text);
                 meta.entity = Some(Arc::new(entity));
-                meta.fault = diagnostic;
+                meta.diagnostic = diagnostic;
             }
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 if let Some(kind) = item_kind(id) {
-                    let (item, diagnostic) = ItemMeta::read(kind, &id.name, text, modified);
+                    let (item, diagnostic) = ItemMeta::parse(kind, &id.name, text, modified);
                     meta.item = Some(Arc::new(item));
-                    meta.fault = diagnostic;
+                    meta.diagnostic = diagnostic;
                 } else {
                     let message = "the name of this tombstone is not a reference; remove the file";
-                    meta.fault = Some(Diagnostic::new(None, message));
+                    meta.diagnostic = Some(Diagnostic::new(None, message));
                 }
             }
             DocumentKind::Docsets => {}
@@ -376,12 +376,12 @@ impl DocumentMeta {
         if let Some(kind) = item_kind(&meta.id) {
             meta.item = Some(Arc::new(ItemMeta::placeholder(kind, &meta.id.name, modified)));
         }
-        meta.fault = Some(Diagnostic::new(None, reason));
+        meta.diagnostic = Some(Diagnostic::new(None, reason));
         meta
     }
 
     fn empty(id: DocumentId, version: Version) -> Self {
-        Self { id, title: None, version, entity: None, item: None, fault: None }
+        Self { id, title: None, version, entity: None, item: None, diagnostic: None }
     }
 }
 
@@ -389,7 +389,7 @@ impl DocumentMeta {
 fn item_kind(id: &DocumentId) -> Option<ItemKind> {
     match id.kind {
         DocumentKind::Item(kind) => Some(kind),
-        DocumentKind::Deleted => Reference::of_document(id).map(|reference| reference.kind),
+        DocumentKind::Deleted => Reference::from_document(id).map(|reference| reference.kind),
         _ => None,
     }
 }
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn version_is_the_start_of_sha256_and_parses_back() {
-        let version = Version::of(b"abc");
+        let version = Version::of_bytes(b"abc");
         assert_eq!(version.to_string(), "ba7816bf8f01cfea");
         assert_eq!(Version::parse("ba7816bf8f01cfea"), Some(version));
         for invalid in
@@ -444,10 +444,10 @@ mod tests {
 
     #[test]
     fn metadata_of_an_unreadable_document_has_a_diagnostic() {
-        let meta = DocumentMeta::of(
+        let meta = DocumentMeta::from_document(
             &Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")),
             Timestamp::default(),
         );
-        assert!(meta.fault.is_some_and(|diagnostic| diagnostic.message.contains("UTF-8")));
+        assert!(meta.diagnostic.is_some_and(|diagnostic| diagnostic.message.contains("UTF-8")));
     }
 }

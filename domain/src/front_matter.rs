@@ -64,7 +64,7 @@ pub struct FrontMatter {
 }
 
 /// Parses front matter. Positions are relative to the text without its byte order mark.
-pub fn read(parts: DocumentParts<'_>) -> Result<FrontMatter, Diagnostic> {
+pub fn parse(parts: DocumentParts<'_>) -> Result<FrontMatter, Diagnostic> {
     let tree = yaml::parse_yaml(parts.yaml_with_fence, YamlDialect::FrontMatter)?;
     match tree.root.value {
         YamlValue::Map(entries) => Ok(FrontMatter { entries, duplicate: tree.duplicate }),
@@ -146,7 +146,7 @@ impl FieldValue {
         match self {
             Self::Text(text) => render_scalar(text, false),
             Self::Number(number) => number.to_string(),
-            Self::Time(time) => time.rfc3339(),
+            Self::Time(time) => time.to_rfc3339(),
             Self::List(items) => {
                 let items: Vec<String> =
                     items.iter().map(|item| render_scalar(item, true)).collect();
@@ -168,7 +168,7 @@ impl FieldValue {
         match (self, parsed) {
             (Self::Text(text), _) => is_scalar(parsed, text),
             (Self::Number(number), _) => is_scalar(parsed, &number.to_string()),
-            (Self::Time(time), _) => is_scalar(parsed, &time.rfc3339()),
+            (Self::Time(time), _) => is_scalar(parsed, &time.to_rfc3339()),
             (Self::List(texts), YamlValue::List(items)) => {
                 let mut pairs = texts.iter().zip(items);
                 texts.len() == items.len() && pairs.all(|(text, item)| is_scalar(&item.value, text))

@@ -75,15 +75,15 @@ pub struct SearchQuery {
     /// Plain words without query syntax.
     pub text: String,
     /// Selects items of documents of these kinds.
-    pub documents: Vec<DocumentKind>,
+    pub document_kinds: Vec<DocumentKind>,
     /// Selects items of these kinds; empty for all.
-    pub kinds: Vec<String>,
+    pub item_kinds: Vec<String>,
     /// Selects items that have at least one facet of each list. An empty list selects nothing.
     pub facets: Vec<Vec<SearchFacet>>,
     /// Number of best hits to skip.
     pub offset: usize,
     pub limit: usize,
-    pub meaning: SemanticMode,
+    pub semantic_mode: SemanticMode,
 }
 
 /// The use of embeddings in ranking.
@@ -133,7 +133,7 @@ pub struct IndexDifference {
 }
 
 impl IndexDifference {
-    pub fn between(
+    pub fn compare_versions(
         before: &BTreeMap<DocumentId, Version>,
         now: &BTreeMap<DocumentId, Version>,
     ) -> Self {
@@ -153,17 +153,17 @@ impl IndexDifference {
 
 /// Projects a document to its searchable items; empty if the body is not text. `entity` is the
 /// document's entity if it is already parsed.
-pub fn items(document: &Document, entity: Option<Entity>) -> Vec<SearchItem> {
+pub fn project_document(document: &Document, entity: Option<Entity>) -> Vec<SearchItem> {
     let (name, Ok(text)) = (&document.id.name, document.text()) else { return Vec::new() };
     match document.id.kind {
         DocumentKind::Entity => {
-            let entity = entity.unwrap_or_else(|| Entity::read(name, text).0);
+            let entity = entity.unwrap_or_else(|| Entity::parse(name, text).0);
             vec![project_entity(entity, text)]
         }
         DocumentKind::Section => project_requirements(name, text),
         DocumentKind::Item(kind) => {
             // Times are not searchable.
-            let (item, _) = ItemMeta::read(kind, name, text, Timestamp(0));
+            let (item, _) = ItemMeta::parse(kind, name, text, Timestamp(0));
             vec![project_item(item, name, text)]
         }
         // Tombstones must not appear in results.
@@ -211,14 +211,14 @@ fn project_entity(entity: Entity, text: &str) -> SearchItem {
         tags.push(status);
     }
     // Without the storage it is unknown whether other targets exist.
-    let links = links.into_iter().filter(|link| link.certain).map(|link| link.target).collect();
+    let links = links.into_iter().filter(|link| link.is_certain).map(|link| link.target).collect();
     let text = knowledge::body(text).to_owned();
     SearchItem { reference: id, kind, title, text, tags, links, facets }
 }
 
 /// The reference of a requirement is `key:index`, and its title is that of the section.
 fn project_requirements(key: &str, source: &str) -> Vec<SearchItem> {
-    let section = Section::of(source);
+    let section = Section::parse(source);
     let title = sections::first_heading(source).unwrap_or(key);
     let mut items = Vec::with_capacity(section.requirements().len());
     for requirement in section.requirements() {
@@ -244,7 +244,7 @@ mod tests {
     fn entity_is_projected_with_tags_status_and_links() {
         let text = "---\nid: iss-1\nstatus: open\ntags: [wal]\nblocks: [dec-1d2c8f, perhaps]\n\
                     ---\nBody";
-        let item = project_entity(Entity::read("issues/iss-1", text).0, text);
+        let item = project_entity(Entity::parse("issues/iss-1", text).0, text);
         assert_eq!(item.tags, ["wal", "open"]);
         assert_eq!(item.links, ["dec-1d2c8f"]);
         assert_eq!(item.text, "Body");
@@ -255,7 +255,7 @@ mod tests {
     fn requirement_is_projected_with_its_facets() {
         let text = "---\ntitle: Login\npriority: 2\ntype_name: Data\nuser_story: US-7\n---\nBody";
         let id = DocumentId { kind: DocumentKind::ITEMS[2], name: "REQ-1".to_owned() };
-        let items = items(&Document::new(id, text.into()), None);
+        let items = project_document(&Document::new(id, text.into()), None);
         let facets: Vec<&str> = items[0].facets.iter().map(SearchFacet::as_str).collect();
         assert_eq!(facets, ["status:Draft", "priority:2", "type:Data", "parent:US-007"]);
     }

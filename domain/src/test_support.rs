@@ -31,7 +31,7 @@ const PROMPT: PromptSpec = PromptSpec {
         name: "epic",
         title: "Epic",
         description: "The reference.",
-        required: true,
+        is_required: true,
     }],
 };
 
@@ -82,7 +82,7 @@ impl Default for StubService {
 
 impl StubService {
     /// A stub with these resources, as references and texts.
-    pub fn with(resources: &[(&str, &str)]) -> Self {
+    pub fn with_resources(resources: &[(&str, &str)]) -> Self {
         let stub = Self::default();
         for (reference, text) in resources {
             stub.set(reference, text);
@@ -97,8 +97,8 @@ impl StubService {
 
     /// Adds tools that require write access.
     #[must_use]
-    pub fn tools(self, names: &[&'static str]) -> Self {
-        Self { tools: names.iter().map(|name| tool(name)).collect(), ..self }
+    pub fn with_tools(self, names: &[&'static str]) -> Self {
+        Self { tools: names.iter().map(|name| stub_tool(name)).collect(), ..self }
     }
 
     #[must_use]
@@ -156,7 +156,7 @@ impl StubService {
 }
 
 /// A tool with this name that requires write access.
-pub fn tool(name: &'static str) -> ToolSpec {
+pub fn stub_tool(name: &'static str) -> ToolSpec {
     let schema = Map::from_iter([("type".to_owned(), json!("object"))]);
     ToolSpec {
         name,
@@ -166,8 +166,8 @@ pub fn tool(name: &'static str) -> ToolSpec {
         output_schema: schema,
         access: Access::Write,
         may_change: true,
-        destructive: false,
-        idempotent: false,
+        is_destructive: false,
+        is_idempotent: false,
     }
 }
 
@@ -287,7 +287,7 @@ impl ApplicationService for StubService {
         request: CompletionRequest,
     ) -> Result<CompletionValues> {
         misbehave(&request.value).await;
-        let CompletionRequest { of, value, .. } = request;
+        let CompletionRequest { target: of, value, .. } = request;
         let values = (0..150).map(|number| format!("{of:?} {value}{number}")).collect();
         Ok(CompletionValues { values, total: 150 })
     }

@@ -25,7 +25,7 @@ impl Timestamp {
     }
 
     /// Formats as RFC 3339 in UTC with whole seconds.
-    pub fn rfc3339(self) -> String {
+    pub fn to_rfc3339(self) -> String {
         let time = OffsetDateTime::from_unix_timestamp(self.seconds()).ok();
         time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
     }
@@ -43,7 +43,7 @@ impl Timestamp {
 
     /// Rounds down to a whole second.
     #[must_use]
-    pub fn whole(self) -> Self {
+    pub fn whole_seconds(self) -> Self {
         Self::new(self.seconds(), 0)
     }
 
@@ -73,8 +73,8 @@ mod tests {
             ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59Z"),
         ] {
             let time = Timestamp::parse(text).unwrap();
-            assert_eq!(time.rfc3339(), printed);
-            assert_eq!(Timestamp::parse(printed), Some(time.whole()));
+            assert_eq!(time.to_rfc3339(), printed);
+            assert_eq!(Timestamp::parse(printed), Some(time.whole_seconds()));
         }
         for invalid in ["", "yesterday", "2026-13-01", "22.11.2026", "2026-11-22 07:48"] {
             assert_eq!(Timestamp::parse(invalid), None, "{invalid}");

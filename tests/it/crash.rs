@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use reqlore_domain::audit_log::UNCONFIRMED;
+use reqlore_domain::audit_log::UNCONFIRMED_ACTION;
 use serde_json::{Value, json};
 
 use crate::backlog::{create_epic, create_story, data, requirement_arguments};
@@ -462,7 +462,7 @@ fn check_audit(team: &Place, token: &str, log: &WriteLog) {
     let rows = team.rows();
     let unconfirmed: BTreeSet<u64> = rows
         .iter()
-        .filter(|row| row["action"] == UNCONFIRMED)
+        .filter(|row| row["action"] == UNCONFIRMED_ACTION)
         .map(|row| row["reason"].as_str().unwrap().parse().unwrap())
         .collect();
     let changes = rows.iter().filter(|row| {

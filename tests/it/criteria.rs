@@ -130,7 +130,7 @@ fn criteria_list_matches_the_specifications() {
 }
 
 fn section_criteria(source: &str) -> BTreeSet<String> {
-    let section = reqlore_domain::sections::Section::of(source);
+    let section = reqlore_domain::sections::Section::parse(source);
     let headings = ["T.3", "G.3", "S.3", "D.3"];
     let ids = section.requirements().iter().map(|requirement| requirement.index.to_owned());
     ids.filter(|id| !headings.contains(&id.as_str())).collect()

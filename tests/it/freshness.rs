@@ -11,7 +11,7 @@ use proptest::test_runner::TestCaseResult;
 use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall};
-use reqlore_search::{Config, Index};
+use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -104,10 +104,10 @@ fn application(root: &Path, cache: Option<PathBuf>) -> Application {
     let config = reqlore_storage_fs::Config { cache, ..fs_config(root) };
     let store = Arc::new(FsStore::new(&config));
     Application::new(ApplicationPorts {
-        answers: store.clone(),
+        idempotency: store.clone(),
         documents: store,
         projects: Arc::new(FsProjects::new(&config)),
-        ..memory_ports(Arc::new(Index::new(Config::default())))
+        ..memory_ports(Arc::new(LocalSearchIndex::new(SearchConfig::default())))
     })
 }
 
@@ -121,7 +121,7 @@ async fn call_tool(
         correlation_id: "test".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().unwrap().clone(),
-        observer: Arc::new(NoProgress),
+        progress_sink: Arc::new(NoProgress),
         idempotency_key: None,
     };
     let reply = application.call(call).await.map_err(|error| error.message)?;

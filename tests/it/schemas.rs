@@ -19,7 +19,7 @@ fn tool_call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
     ToolCall {
         caller: caller(),
         idempotency_key: None,
-        observer: Arc::new(NoProgress),
+        progress_sink: Arc::new(NoProgress),
         correlation_id: String::new(),
         name: tool.to_owned(),
         arguments,

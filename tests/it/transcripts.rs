@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_domain::document::{BACKLOG, DocumentId, DocumentKind, folder_of};
+use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind, backlog_folder_of};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet,
 };
@@ -26,12 +26,12 @@ use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_embed_static::StaticEmbedder;
-use reqlore_search::{Config, Index};
+use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
-use reqlore_transport_stdio::{Limits, Stdio};
+use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -203,7 +203,7 @@ fn transcripts_over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     play_over_pipes("sqlite", steps, |root, path, text| {
         let file = root.join(".reqlore/local/reqlore.db");
-        let store = SqliteStore::open(&reqlore_storage_sqlite::Config { file }).unwrap();
+        let store = SqliteStore::open(&reqlore_storage_sqlite::SqliteConfig { file }).unwrap();
         runtime.block_on(commit_document(&store, path, text));
     })
 }
@@ -229,10 +229,10 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let files = fs_config(project.path());
     let folder = project.path().join("sled");
-    let store = SledStore::open(&reqlore_storage_sled::Config { folder }).unwrap();
+    let store = SledStore::open(&reqlore_storage_sled::SledConfig { folder }).unwrap();
     let ports = ApplicationPorts {
         documents: Arc::new(store),
-        tree: Some(Arc::new(FsStore::new(&files))),
+        root_files: Some(Arc::new(FsStore::new(&files))),
         projects: Arc::new(ConfiguredProjects::new(&files)),
         ..memory_ports(search_index())
     };
@@ -269,12 +269,12 @@ pub(crate) fn fs_config(root: &Path) -> reqlore_storage_fs::Config {
 pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
     ApplicationPorts {
         documents: Arc::new(MemoryStore::default()),
-        tree: None,
+        root_files: None,
         projects: Arc::new(NamedProjects::default()),
         search,
         clock: Arc::new(Timestamp::default()),
         ids: Arc::new(CountedIds::default()),
-        answers: Arc::new(MemoryStore::default()),
+        idempotency: Arc::new(MemoryStore::default()),
         audit: None,
         settings: ApplicationSettings::default(),
     }
@@ -302,8 +302,9 @@ pub(crate) async fn commit_document(store: &dyn DocumentRepository, path: &str, 
         None => {
             let (folder, file) = path.rsplit_once('/').unwrap();
             let name = file.strip_suffix(".md").unwrap().to_owned();
-            let has_folder =
-                |kind: &DocumentKind| folder == format!("{BACKLOG}/{}", folder_of(*kind));
+            let has_folder = |kind: &DocumentKind| {
+                folder == format!("{BACKLOG_FOLDER}/{}", backlog_folder_of(*kind))
+            };
             let kind = DocumentKind::ALL.into_iter().find(has_folder);
             let kind = kind.unwrap_or_else(|| panic!("{path} is not the path of a document"));
             DocumentId { kind, name }
@@ -319,8 +320,12 @@ pub(crate) async fn commit_document(store: &dyn DocumentRepository, path: &str, 
         audited: None,
         idempotency_key: None,
     };
-    let reads = ReadSet::of(vec![id]);
-    let commit = CommitRequest { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), context };
+    let reads = ReadSet::of_documents(vec![id]);
+    let commit = CommitRequest {
+        read_set: reads,
+        decide: Box::new(move |_| Ok(vec![put.clone()])),
+        context,
+    };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }
 
@@ -336,7 +341,7 @@ fn request_answer(server: &mut Server, request: &Value) -> Value {
 /// The product's search index in memory, with the built-in embedding table.
 fn search_index() -> Arc<dyn SearchIndex> {
     let embedders: Vec<Arc<dyn Embedder>> = vec![Arc::new(StaticEmbedder::new())];
-    Arc::new(Index::new(Config { embedders, ..Config::default() }))
+    Arc::new(LocalSearchIndex::new(SearchConfig { embedders, ..SearchConfig::default() }))
 }
 
 fn play_in_process(
@@ -351,7 +356,7 @@ fn play_in_process(
     runtime.block_on(async {
         let (client_end, server_end) = tokio::io::duplex(64 * 1024);
         let caller = Caller::local("tester", Access::Write);
-        let stdio = Stdio::new(caller, Limits::default());
+        let stdio = StdioTransport::new(caller, StdioLimits::default());
         let (read, write) = tokio::io::split(server_end);
         let endpoint = Arc::new(Application::new(ports));
         let serving = tokio::spawn(stdio.serve_on(read, write, endpoint));

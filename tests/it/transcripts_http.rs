@@ -99,13 +99,14 @@ impl HttpPlayer {
         match self.team.storage {
             "fs" => write_file(&self.team.root(), path, text),
             "sqlite" => {
-                let config = reqlore_storage_sqlite::Config { file: local.join("reqlore.db") };
+                let config =
+                    reqlore_storage_sqlite::SqliteConfig { file: local.join("reqlore.db") };
                 let store = reqlore_storage_sqlite::SqliteStore::open(&config).unwrap();
                 runtime.block_on(commit_document(&store, path, text));
             }
             _ => {
                 self.server.take().unwrap().end();
-                let config = reqlore_storage_sled::Config { folder: local.join("sled") };
+                let config = reqlore_storage_sled::SledConfig { folder: local.join("sled") };
                 let store = reqlore_storage_sled::SledStore::open(&config).unwrap();
                 runtime.block_on(commit_document(&store, path, text));
                 drop(store);

@@ -21,25 +21,25 @@ use crate::write::DumpWriter;
 
 /// A dump file by its path, existing or to be written.
 #[derive(Debug, Clone)]
-pub struct Dump {
+pub struct DumpFile {
     path: PathBuf,
 }
 
-impl Dump {
+impl DumpFile {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 }
 
 #[async_trait]
-impl Archive for Dump {
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
+impl Archive for DumpFile {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let path = self.path.clone();
         Ok(Box::new(BlockingState(Some(run_blocking(move || DumpReader::open(&path)).await?))))
     }
 
     /// Creates the file when it is complete. Never replaces an existing file.
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let path = self.path.clone();
         Ok(Box::new(BlockingState(Some(run_blocking(move || DumpWriter::begin(path)).await?))))
     }
@@ -74,18 +74,18 @@ impl<T: Send + 'static> BlockingState<T> {
 
 #[async_trait]
 impl RecordReader for BlockingState<DumpReader> {
-    fn total(&self) -> Option<usize> {
+    fn total_documents(&self) -> Option<usize> {
         self.0.as_ref().map(|reader| reader.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         self.run(DumpReader::next_batch).await
     }
 }
 
 #[async_trait]
 impl RecordWriter for BlockingState<DumpWriter> {
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         self.run(move |writer| {
             for record in &records {
                 writer.add_record(record)?;

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditRow, RowHash};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_BYTES, Version};
-use reqlore_domain::identity::{Access, Role, Token, TokenDigest, TokenId, User, UserName};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, Version};
+use reqlore_domain::identity::{Access, Token, TokenDigest, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -25,7 +25,7 @@ const VERSION: u64 = 1;
 
 /// Maximum length of a line: JSON needs at most six bytes for a byte of text (`\u0000`). The rest
 /// is for the other keys.
-pub(crate) const MAX_LINE_BYTES: usize = 6 * MAX_BYTES + (1 << 20);
+pub(crate) const MAX_LINE_BYTES: usize = 6 * MAX_DOCUMENT_BYTES + (1 << 20);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -182,7 +182,7 @@ struct DocumentLine<'a> {
 
 impl<'a> DocumentLine<'a> {
     fn new(record: &'a DocumentRecord) -> Self {
-        let DocumentRecord { project, document, modified, place } = record;
+        let DocumentRecord { project, document, modified, path: place } = record;
         let text = std::str::from_utf8(&document.body).ok();
         Self {
             project: project.clone(),
@@ -210,7 +210,7 @@ impl<'a> DocumentLine<'a> {
             project: self.project,
             document: Document { id, body: Bytes::from(body), version: self.version },
             modified: self.modified,
-            place: self.place,
+            path: self.place,
         })
     }
 }
@@ -239,7 +239,7 @@ enum ItemKindName {
 struct UserLine {
     #[serde(rename = "user")]
     name: UserName,
-    role: Role,
+    role: UserRole,
     #[serde(with = "time_text")]
     created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "time_text")]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::document::{Document, MAX_BYTES, Version};
+use reqlore_domain::document::{Document, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
 use reqlore_domain::project_key::ProjectKey;
@@ -76,16 +76,17 @@ impl OrderCheck {
 }
 
 fn check_document(record: &DocumentRecord) -> Result<(), String> {
-    let DocumentRecord { project, document: Document { id, body, version }, place, .. } = record;
+    let DocumentRecord { project, document: Document { id, body, version }, path: place, .. } =
+        record;
     check_project(project)?;
     id.check()?;
     if let Some(place) = place {
         check_place(place)?;
     }
-    if body.len() > MAX_BYTES {
-        return Err(format!("{id} has {} bytes; the limit is {MAX_BYTES}", body.len()));
+    if body.len() > MAX_DOCUMENT_BYTES {
+        return Err(format!("{id} has {} bytes; the limit is {MAX_DOCUMENT_BYTES}", body.len()));
     }
-    if Version::of(body) != *version {
+    if Version::of_bytes(body) != *version {
         return Err(format!("{id} was changed: its bytes do not match version {version}"));
     }
     Ok(())

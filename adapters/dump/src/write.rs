@@ -36,7 +36,7 @@ impl DumpWriter {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(write_error(&path, error)),
         }
-        let folder = durable_fs::parent(&path);
+        let folder = durable_fs::parent_dir(&path);
         let file = create_temporary_file(folder).map_err(|error| write_error(&path, error))?;
         remove_stale_files(folder, file.as_file());
         let mut writer = Self {
@@ -92,7 +92,7 @@ fn publish_file(file: BufWriter<NamedTempFile>, path: &Path) -> io::Result<()> {
     // The data must be durable before the name.
     file.as_file().sync_all()?;
     file.persist_noclobber(path).map_err(|error| error.error)?;
-    durable_fs::sync_dir(durable_fs::parent(path))
+    durable_fs::sync_dir(durable_fs::parent_dir(path))
 }
 
 /// Creates a temporary file. Its lock shows other writers that this process is running.

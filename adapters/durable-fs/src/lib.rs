@@ -35,7 +35,7 @@ pub struct AtomicWrite<'a> {
 
 /// Replaces or creates a file. Readers see either the old contents or the new ones.
 pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> io::Result<()> {
-    let dir = parent(path);
+    let dir = parent_dir(path);
     let old = match fs::metadata(path) {
         Ok(old) => Some(old),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -70,7 +70,7 @@ pub fn keep_mode_and_owner(old: &Metadata, new: &File) -> io::Result<()> {
 }
 
 /// The directory that holds `path`; `.` for a bare file name.
-pub fn parent(path: &Path) -> &Path {
+pub fn parent_dir(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
@@ -102,7 +102,7 @@ pub fn create_private_dirs(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Options to open a file without following a symbolic link. A new file is accessible to its owner
 /// only.
-pub fn private_file() -> OpenOptions {
+pub fn private_open_options() -> OpenOptions {
     system::private_file()
 }
 
@@ -216,7 +216,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         make_private(&link).unwrap();
         assert_eq!(mode(&path), 0o754);
-        private_file().read(true).open(&link).unwrap_err();
+        private_open_options().read(true).open(&link).unwrap_err();
         make_private(&path).unwrap();
         assert_eq!(mode(&path), 0o700);
         assert!(is_private(&fs::metadata(&path).unwrap()));

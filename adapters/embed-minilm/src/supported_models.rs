@@ -60,7 +60,7 @@ impl SupportedModel {
             dimension: HIDDEN_SIZE,
             weight: self.weight,
             languages: self.languages,
-            pace: ModelSpeed::Slow,
+            speed: ModelSpeed::Slow,
         }
     }
 

@@ -45,7 +45,7 @@ impl StaticEmbedder {
                 dimension: DIMENSION,
                 weight: SEMANTIC_WEIGHT,
                 languages: ModelLanguages::English,
-                pace: ModelSpeed::Instant,
+                speed: ModelSpeed::Instant,
             },
         }
     }

@@ -48,7 +48,7 @@ impl LoggingEngine {
 fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     let mut decide = decide;
     CommitRequest {
-        reads: ReadSet::of(vec![DocumentId::section("a")]),
+        read_set: ReadSet::of_documents(vec![DocumentId::section("a")]),
         decide: Box::new(move |_| {
             decide();
             Ok(Vec::new())

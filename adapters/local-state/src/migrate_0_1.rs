@@ -12,7 +12,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, OK, UNCONFIRMED};
+use reqlore_domain::audit_log::{
+    AuditEvent, AuditRow, AuditTarget, ChainHead, RESULT_OK, UNCONFIRMED_ACTION,
+};
 use reqlore_domain::document::Version;
 use reqlore_domain::identity::{Token, TokenId, User};
 use reqlore_domain::ports::archive::IdentityRecords;
@@ -242,14 +244,14 @@ impl OldData {
 
     fn insert(&self, connection: &TeamConnection) -> Result<(), DatabaseError> {
         if !self.identities.users.is_empty() || !self.identities.tokens.is_empty() {
-            identity::put_all(connection, &self.identities)?;
+            identity::insert_all(connection, &self.identities)?;
         }
         if let Some(folder) = &self.audit {
             let names = audit_segments(folder)?;
             for name in &names {
                 let is_newest = Some(name) == names.last();
                 for row in read_segment(folder, name, is_newest)? {
-                    audit::put(connection, &row)?;
+                    audit::insert_row(connection, &row)?;
                 }
             }
         }
@@ -268,7 +270,7 @@ impl OldData {
         if let Some(number) = recent.staged
             && !recent.rolled_back.contains(&number)
         {
-            audit::append(connection, [AuditEvent::unconfirmed(number, current_time())])?;
+            audit::append_events(connection, [AuditEvent::unconfirmed(number, current_time())])?;
         }
         let mut keys: BTreeMap<&str, &ProjectKey> = BTreeMap::new();
         for OldKey { key, stored, is_confirmed } in &self.keys {
@@ -297,8 +299,8 @@ impl OldData {
         let from = (newest + 1).saturating_sub(RECOVERY_SCAN_ROWS);
         let mut recent = RecentRows::default();
         for row in audit::rows(connection, from, usize::MAX, usize::MAX)? {
-            let Some(event) = row.entry() else { continue };
-            if event.action == UNCONFIRMED {
+            let Some(event) = row.parse_event() else { continue };
+            if event.action == UNCONFIRMED_ACTION {
                 recent.rolled_back.extend(event.reason.parse::<u64>());
             }
             if let Some(staged) = &self.staged_row
@@ -309,7 +311,7 @@ impl OldData {
                 recent.staged = Some(row.number);
             }
             if let Some(project) = event.project
-                && event.result == OK
+                && event.result == RESULT_OK
                 && event.targets.iter().any(AuditTarget::is_changed)
             {
                 recent.last_changes.insert(project, row.number);
@@ -343,7 +345,7 @@ fn insert_note(
         row = rows.pop();
     }
     let key = note.key.as_deref().filter(|key| keys.contains_key(key));
-    let mut project = row.as_ref().and_then(AuditRow::entry).and_then(|event| event.project);
+    let mut project = row.as_ref().and_then(AuditRow::parse_event).and_then(|event| event.project);
     if let (None, Some(key)) = (&project, key) {
         project = keys.get(key).copied().cloned();
     }
@@ -356,14 +358,14 @@ fn insert_note(
     }
     let intent = pending::insert(connection, &project, row.map(|row| row.number), key)?;
     if note.state == NoteState::Withdrawn {
-        pending::mark_withdrawn(connection, &intent)?;
+        pending::mark_rolled_back(connection, &intent)?;
     }
     Ok(())
 }
 
 /// The file name of a project's note.
 fn note_name(project: &ProjectKey) -> String {
-    Version::of(project.as_str().as_bytes()).to_string()
+    Version::of_bytes(project.as_str().as_bytes()).to_string()
 }
 
 /// Reads a file by its name or its name after the migration. An incomplete staged file is ignored,

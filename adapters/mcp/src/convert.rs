@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::ports::service::{
     CompletionValues, PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo,
     TemplateSpec, ToolReply, ToolSpec,
@@ -25,7 +25,7 @@ pub fn mcp_tool(spec: &ToolSpec) -> Tool {
     let mut annotations = ToolAnnotations::new().read_only(!spec.may_change).open_world(false);
     // Meaningless for a tool that only reads, and models pay for each word.
     if spec.may_change {
-        annotations = annotations.destructive(spec.destructive).idempotent(spec.idempotent);
+        annotations = annotations.destructive(spec.is_destructive).idempotent(spec.is_idempotent);
     }
     Tool::new(spec.name, spec.description, Arc::new(spec.input_schema.clone()))
         .with_title(spec.title)
@@ -71,7 +71,7 @@ pub fn mcp_prompt(spec: &PromptSpec) -> rmcp::model::Prompt {
         PromptArgument::new(argument.name)
             .with_title(argument.title)
             .with_description(argument.description)
-            .with_required(argument.required)
+            .with_required(argument.is_required)
     });
     rmcp::model::Prompt::new(spec.name, Some(spec.description), Some(arguments.collect()))
         .with_title(spec.title)
@@ -125,8 +125,8 @@ pub(crate) fn tool_error(
             } else {
                 error_code(error.kind)
             };
-            let tool = error.reference.map(|name| json!({ "tool": redact(&name) }));
-            Err(ErrorData::new(ErrorCode(code), redact(&error.message).into_owned(), tool))
+            let tool = error.reference.map(|name| json!({ "tool": redact_secrets(&name) }));
+            Err(ErrorData::new(ErrorCode(code), redact_secrets(&error.message).into_owned(), tool))
         }
         ErrorKind::Internal => Err(internal_error(&error, &context.request_id)),
         // A status of 403 needs a JSON-RPC error.
@@ -167,7 +167,7 @@ pub(crate) fn request_error(
     // JSON-RPC errors have the message outside of `data`.
     data.shift_remove("message");
     if let Some(uri) = uri {
-        data.insert("uri".to_owned(), json!(redact(uri)));
+        data.insert("uri".to_owned(), json!(redact_secrets(uri)));
     }
     if context.dialect == ClientDialect::JsonRpc {
         data.insert("correlation_id".to_owned(), json!(*context.request_id));
@@ -213,7 +213,7 @@ fn describe_error(error: Error, correlation_id: &str) -> (String, Map<String, Va
 }
 
 fn redact_if(is_redacted: bool, text: String) -> String {
-    match redact(&text) {
+    match redact_secrets(&text) {
         Cow::Owned(clean) if is_redacted => clean,
         _ => text,
     }

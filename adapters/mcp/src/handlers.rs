@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::ports::service::{CompletionRequest, CompletionTarget, UNKNOWN_METHOD};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
@@ -232,7 +232,7 @@ impl ServerHandler for McpServer {
         };
         let (argument, value) = (request.argument.name, request.argument.value);
         let guarded = self.guarded_service(&context)?;
-        let request = CompletionRequest { of: target, argument, value };
+        let request = CompletionRequest { target, argument, value };
         let completion = guarded.complete_argument(request);
         let mut result =
             convert::completion_result(run_request(completion, &context, &guarded, None).await?);
@@ -277,7 +277,7 @@ fn reject_cursor(
     list_name: &str,
 ) -> Result<(), ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
-    let cursor = redact(&cursor);
+    let cursor = redact_secrets(&cursor);
     let message = format!("cursor: {cursor:?} is unknown; list the {list_name} without a cursor");
     Err(ErrorData::invalid_params(message, None))
 }
@@ -318,7 +318,7 @@ pub(crate) fn is_modern(context: &Context) -> bool {
 
 pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
     // A client may have sent a secret as the method.
-    let (method, served) = (redact(method), served_methods(connected, modern).join(", "));
+    let (method, served) = (redact_secrets(method), served_methods(connected, modern).join(", "));
     let message = format!("unknown method {method:?}; use one of {served}");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorData,
     JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
@@ -169,7 +169,7 @@ pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
     };
     let rejection = match state.violation {
         Some(JsonViolation::DuplicateKey(key)) => {
-            let key = redact(&key);
+            let key = redact_secrets(&key);
             let message = format!("key {key:?}: appears twice in one object; send it once");
             ErrorData::invalid_params(message, Some(json!({ "field": key })))
         }

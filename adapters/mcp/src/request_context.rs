@@ -109,14 +109,8 @@ impl GuardedService {
         progress_sink: Arc<dyn ProgressSink>,
     ) -> Result<ToolReply> {
         let (caller, correlation_id) = self.caller_and_id();
-        let call = ToolCall {
-            caller,
-            correlation_id,
-            name,
-            arguments,
-            observer: progress_sink,
-            idempotency_key,
-        };
+        let call =
+            ToolCall { caller, correlation_id, name, arguments, progress_sink, idempotency_key };
         catch_panic(self.service.call(call)).await
     }
 

@@ -66,7 +66,7 @@ impl Metrics {
     }
 
     /// Renders all current values as OpenMetrics text, which Prometheus reads.
-    pub fn render(&self) -> String {
+    pub fn render_text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail, and every metric here has a text form.
         let _ = encode(&mut text, &self.registry);
@@ -74,12 +74,15 @@ impl Metrics {
     }
 
     /// Wraps a service to count and time its requests.
-    pub fn service(&self, inner: Arc<dyn ApplicationService>) -> Arc<dyn ApplicationService> {
+    pub fn measured_service(
+        &self,
+        inner: Arc<dyn ApplicationService>,
+    ) -> Arc<dyn ApplicationService> {
         Arc::new(MeasuredService::new(inner, self.calls.clone()))
     }
 
     /// Wraps a port of a storage to time its operations.
-    pub fn store<Port: ?Sized>(&self, inner: Arc<Port>) -> MeasuredStore<Port> {
+    pub fn measured_store<Port: ?Sized>(&self, inner: Arc<Port>) -> MeasuredStore<Port> {
         MeasuredStore { inner, metrics: self.store.clone() }
     }
 }
@@ -131,7 +134,7 @@ impl Collector for HttpCollector {
             counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
         for (name, help, count) in [
-            ("reqlore_http_connections", "Open HTTP connections", &self.0.connections),
+            ("reqlore_http_connections", "Open HTTP connections", &self.0.open_connections),
             ("reqlore_http_requests_in_flight", "HTTP requests in progress", &self.0.in_flight),
         ] {
             let gauge = ConstGauge::new(count.load(Ordering::Relaxed));
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn metrics_text_has_version_start_time_and_help() {
-        let text = Metrics::new("1.2.3", Timestamp::new(1_700_000_000, 5)).render();
+        let text = Metrics::new("1.2.3", Timestamp::new(1_700_000_000, 5)).render_text();
         assert_eq!(value(&text, "reqlore_build_info{version=\"1.2.3\"}"), Some(1.0));
         assert_eq!(value(&text, "process_start_time_seconds"), Some(1_700_000_000.0));
         assert!(text.ends_with("# EOF\n"), "{text}");
@@ -170,10 +173,10 @@ mod tests {
             rate_limited: 2.into(),
             failed_logins: 4.into(),
             refused_connections: 5.into(),
-            connections: 6.into(),
+            open_connections: 6.into(),
             in_flight: 8.into(),
         });
-        let text = Metrics::with_http("1", Timestamp::default(), traffic).render();
+        let text = Metrics::with_http("1", Timestamp::default(), traffic).render_text();
         for (name, expected) in [
             ("requests_total{status=\"2xx\"}", 7.0),
             ("requests_total{status=\"3xx\"}", 0.0),

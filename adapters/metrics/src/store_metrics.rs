@@ -110,16 +110,16 @@ measured_port! { DocumentRepository;
 
 // Operations that only administrators and maintenance use have no label.
 measured_port! { IdentityRepository;
-    users() -> Vec<User>;
-    tokens() -> Vec<Token>;
+    list_users() -> Vec<User>;
+    list_tokens() -> Vec<Token>;
     "holder": token_owner(id: &TokenId) -> Option<TokenOwner>;
-    "epoch": epoch() -> u64;
+    "epoch": identity_epoch() -> u64;
     commit_identities(commit: IdentityCommit) -> ();
     record_use(uses: Vec<(TokenId, Timestamp)>) -> ();
 }
 
 measured_port! { AuditLog;
-    "record": record(entries: Vec<AuditEvent>) -> ();
+    "record": append_events(entries: Vec<AuditEvent>) -> ();
     rows(from: u64, limit: usize) -> Vec<AuditRow>;
     newest() -> audit_log::ChainHead;
     prune(older_than: Timestamp, now: Timestamp) -> u64;
@@ -159,14 +159,18 @@ mod tests {
             audited: None,
             idempotency_key: None,
         };
-        CommitRequest { reads: ReadSet::of(vec![id()]), decide: Box::new(decide), context }
+        CommitRequest {
+            read_set: ReadSet::of_documents(vec![id()]),
+            decide: Box::new(decide),
+            context,
+        }
     }
 
     #[tokio::test]
     async fn measured_store_times_operations_and_returns_results() {
         let metrics = Metrics::new("1", Timestamp::default());
         let memory = Arc::new(MemoryStore::default());
-        let store = metrics.store::<dyn DocumentRepository>(memory.clone());
+        let store = metrics.measured_store::<dyn DocumentRepository>(memory.clone());
         let project = ProjectKey::default();
         let put = |_: &Snapshot| Ok(vec![DocumentChange::put(id(), "text")]);
         let committed = store.commit(&project, commit(put)).await.unwrap();
@@ -177,7 +181,7 @@ mod tests {
         let found = store.get(&project, &[id()]).await.unwrap();
         assert_eq!(found[0].as_ref().unwrap().body, "text");
         assert_eq!(store.versions(&project, &[id()]).await.unwrap(), committed.versions);
-        let filter = DocumentFilter::all(id().kind);
+        let filter = DocumentFilter::of_kind(id().kind);
         assert_eq!(store.find(&project, &filter).await.unwrap().total, 1);
         let words = ["auth".to_owned()];
         assert_eq!(store.lookup(&project, id().kind, &words).await.unwrap()[0].len(), 1);
@@ -186,18 +190,21 @@ mod tests {
             store.changes(&project, id().kind, Revision(0), Refresh::Incremental).await.unwrap();
         assert_eq!(changes, ChangeSet::Since { revision: committed.revision, ids: vec![id()] });
 
-        let identities = metrics.store::<dyn IdentityRepository>(memory.clone());
-        assert_eq!(identities.epoch().await.unwrap(), memory.epoch().await.unwrap());
+        let identities = metrics.measured_store::<dyn IdentityRepository>(memory.clone());
+        assert_eq!(
+            identities.identity_epoch().await.unwrap(),
+            memory.identity_epoch().await.unwrap()
+        );
         let id = TokenId::parse("Ab3dEf6hIj9l").unwrap();
         assert_eq!(identities.token_owner(&id).await.unwrap(), None);
-        let log = metrics.store::<dyn AuditLog>(memory.clone());
-        log.record(Vec::new()).await.unwrap();
+        let log = metrics.measured_store::<dyn AuditLog>(memory.clone());
+        log.append_events(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());
-        let records = metrics.store::<dyn IdempotencyStore>(memory);
+        let records = metrics.measured_store::<dyn IdempotencyStore>(memory);
         records.save_response("key", "response".to_owned()).await.unwrap();
         assert!(records.find_record("key").await.unwrap().is_none(), "no change, no key");
 
-        let text = metrics.render();
+        let text = metrics.render_text();
         let name = "reqlore_storage_duration_seconds_count";
         for operation in OPERATIONS {
             let timed = value(&text, &format!("{name}{{operation=\"{operation}\"}}"));

@@ -12,7 +12,7 @@ use ureq::{Agent, Body};
 
 use crate::error::Error;
 use crate::files::CopyError;
-use crate::{Progress, files};
+use crate::{DownloadProgress, files};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time without received data.
@@ -28,7 +28,7 @@ pub(crate) fn download_file(
     path: &Path,
     file: &str,
     max_bytes: u64,
-    progress: &mut dyn FnMut(Progress<'_>),
+    progress: &mut dyn FnMut(DownloadProgress<'_>),
 ) -> Result<(), Error> {
     let start = match files::file_length(path)? {
         Some(length) if length <= max_bytes => length,
@@ -65,7 +65,7 @@ pub(crate) fn download_file(
         return Err(Error::TooLarge { address: address.to_owned(), max_bytes });
     }
     let received = receive_body(response, &mut target, start, max_bytes, |done_bytes| {
-        progress(Progress { file, done_bytes, total_bytes });
+        progress(DownloadProgress { file, done_bytes, total_bytes });
     });
     let (done, why) = match received {
         Ok(done) if done > max_bytes => {

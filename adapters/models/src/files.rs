@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use reqlore_durable_fs as durable_fs;
 use sha2::{Digest, Sha256};
 
+use crate::catalog::Model;
 use crate::error::Error;
-use crate::known::Model;
 
 const LOCK_FILE: &str = "lock";
 const COPY_BUFFER_BYTES: usize = 1 << 16;

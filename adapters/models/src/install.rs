@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
+use crate::catalog::{self, Model};
 use crate::error::Error;
 use crate::files::CopyError;
-use crate::known::{self, Model};
-use crate::{Installed, Progress, Source, download, files};
+use crate::{DownloadProgress, InstalledModel, ModelSource, download, files};
 
 /// The file name of a downloaded archive.
 const ARCHIVE_FILE: &str = "archive";
@@ -21,22 +21,22 @@ const MAX_ARCHIVE_ENTRIES: usize = 10_000;
 struct Installation<'a> {
     model: &'a Model,
     partial: PathBuf,
-    progress: &'a mut dyn FnMut(Progress<'_>),
+    progress: &'a mut dyn FnMut(DownloadProgress<'_>),
 }
 
 pub(crate) fn install_model(
     model: &Model,
     folder: &Path,
-    source: &Source,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Installed, Error> {
+    source: &ModelSource,
+    progress: &mut dyn FnMut(DownloadProgress<'_>),
+) -> Result<InstalledModel, Error> {
     let partial = files::partial_folder(folder, model);
     let path = folder.join(model.name);
     // Two installations of one model exclude each other.
     let lock = files::lock_folder(&partial, model)?;
     if is_valid_model(model, &path)? {
         files::remove_folder(&partial)?;
-        return Ok(Installed { path, already: true });
+        return Ok(InstalledModel { path, was_installed: true });
     }
 
     let mut installation = Installation { model, partial, progress };
@@ -49,7 +49,7 @@ pub(crate) fn install_model(
     move_into_place(model, &installation.partial, &path)?;
     files::sync_to_disk(folder)?;
     drop(lock);
-    Ok(Installed { path, already: false })
+    Ok(InstalledModel { path, was_installed: false })
 }
 
 fn move_into_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Error> {
@@ -75,19 +75,21 @@ fn is_valid_model(model: &Model, folder: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn is_valid_file(file: &known::File, folder: &Path) -> Result<bool, Error> {
+fn is_valid_file(file: &catalog::ModelFile, folder: &Path) -> Result<bool, Error> {
     let path = folder.join(file.name);
     Ok(files::file_length(&path)? == Some(file.bytes)
         && file.sha256.contains(&files::sha256(&path)?.as_str()))
 }
 
 impl Installation<'_> {
-    fn collect_files(&mut self, source: &Source) -> Result<(), Error> {
+    fn collect_files(&mut self, source: &ModelSource) -> Result<(), Error> {
         match source {
-            Source::Default => self.download_files(self.model.address),
-            Source::Url(address) => self.download_url(address),
-            Source::Folder(folder) => self.copy_folder(folder),
-            Source::Archive(archive) => self.copy_archive(archive, &archive.display().to_string()),
+            ModelSource::Default => self.download_files(self.model.address),
+            ModelSource::Url(address) => self.download_url(address),
+            ModelSource::Folder(folder) => self.copy_folder(folder),
+            ModelSource::Archive(archive) => {
+                self.copy_archive(archive, &archive.display().to_string())
+            }
         }
     }
 
@@ -153,14 +155,18 @@ impl Installation<'_> {
         &mut self,
         source: &mut dyn Read,
         place: &Path,
-        file: &known::File,
+        file: &catalog::ModelFile,
     ) -> Result<(), Error> {
         let path = self.partial.join(file.name);
         let mut target = File::create(&path).map_err(Error::io(&path, "created"))?;
         let mut done_bytes = 0;
         let result = files::copy_chunks(&mut source.take(file.bytes + 1), |part| {
             done_bytes += part.len() as u64;
-            (self.progress)(Progress { file: file.name, done_bytes, total_bytes: file.bytes });
+            (self.progress)(DownloadProgress {
+                file: file.name,
+                done_bytes,
+                total_bytes: file.bytes,
+            });
             target.write_all(part)
         });
         match result {
@@ -171,7 +177,7 @@ impl Installation<'_> {
     }
 
     /// Verifies the hash of a file. A wrong file is removed.
-    fn verify_hash(&self, file: &known::File) -> Result<(), Error> {
+    fn verify_hash(&self, file: &catalog::ModelFile) -> Result<(), Error> {
         let path = self.partial.join(file.name);
         let actual = files::sha256(&path)?;
         if file.sha256.contains(&actual.as_str()) {
@@ -182,7 +188,7 @@ impl Installation<'_> {
         Err(Error::WrongHash { file: file.name.to_owned(), expected, actual })
     }
 
-    fn missing_file(&self, place: &str, file: &known::File) -> Error {
+    fn missing_file(&self, place: &str, file: &catalog::ModelFile) -> Error {
         let files: Vec<_> = self.model.files.iter().map(|file| file.name).collect();
         Error::Missing {
             place: place.to_owned(),
@@ -206,7 +212,10 @@ fn is_archive_address(address: &str) -> bool {
 }
 
 /// Returns the entry of this name in any folder; of several the first one of the expected length.
-fn find_entry(archive: &mut ZipArchive<BufReader<File>>, file: &known::File) -> Option<usize> {
+fn find_entry(
+    archive: &mut ZipArchive<BufReader<File>>,
+    file: &catalog::ModelFile,
+) -> Option<usize> {
     let mut first = None;
     for index in 0..archive.len().min(MAX_ARCHIVE_ENTRIES) {
         let Ok(entry) = archive.by_index_raw(index) else { continue };

@@ -3,22 +3,22 @@
 //! Only `install` uses the network. A model is the folder `NAME`. An incomplete installation is the
 //! folder `NAME.partial`, which is renamed after all its files were checked.
 
+pub mod catalog;
 mod download;
 pub mod error;
 mod files;
 mod install;
-pub mod known;
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::catalog::Model;
 use crate::error::Error;
-use crate::known::Model;
 
 /// The source of a model's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ModelSource {
     /// The address of the model's publisher.
     Default,
     /// The address of a folder with both files, of a zip or of a wheel.
@@ -29,7 +29,7 @@ pub enum Source {
     Archive(PathBuf),
 }
 
-impl Source {
+impl ModelSource {
     /// Parses `--from TEXT`.
     pub fn parse(text: &str) -> Self {
         if text.starts_with("https://") || text.starts_with("http://") {
@@ -44,7 +44,7 @@ impl Source {
 
 /// The progress of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress<'file> {
+pub struct DownloadProgress<'file> {
     pub file: &'file str,
     pub done_bytes: u64,
     /// 0 if unknown.
@@ -52,23 +52,23 @@ pub struct Progress<'file> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledModel {
     pub path: PathBuf,
     /// True if the model was already installed and valid; nothing was downloaded.
-    pub already: bool,
+    pub was_installed: bool,
 }
 
 /// A model of the catalog and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ModelStatus {
     pub name: &'static str,
     pub license: &'static str,
     pub bytes: u64,
-    pub state: State,
+    pub state: InstallState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum InstallState {
     Absent,
     /// An incomplete installation; the next one resumes after these bytes.
     Partial {
@@ -81,12 +81,12 @@ pub enum State {
 
 /// The installed models of one folder.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct ModelStore {
     catalog: &'static [Model],
     folder: PathBuf,
 }
 
-impl Store {
+impl ModelStore {
     /// The product passes the catalog of this crate; tests pass their own.
     pub fn new(catalog: &'static [Model], folder: impl Into<PathBuf>) -> Self {
         Self { catalog, folder: folder.into() }
@@ -96,9 +96,9 @@ impl Store {
     pub fn install(
         &self,
         name: &str,
-        source: &Source,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Installed, Error> {
+        source: &ModelSource,
+        progress: &mut dyn FnMut(DownloadProgress<'_>),
+    ) -> Result<InstalledModel, Error> {
         install::install_model(self.find_model(name)?, &self.folder, source, progress)
     }
 
@@ -115,10 +115,10 @@ impl Store {
         Some(path)
     }
 
-    pub fn list(&self) -> Vec<Listed> {
+    pub fn list(&self) -> Vec<ModelStatus> {
         let mut listed = Vec::with_capacity(self.catalog.len());
         for model in self.catalog {
-            listed.push(Listed {
+            listed.push(ModelStatus {
                 name: model.name,
                 license: model.license,
                 bytes: model.total_bytes(),
@@ -144,14 +144,14 @@ impl Store {
         Ok(files::remove_folder(&partial)? || removed)
     }
 
-    fn state(&self, model: &Model) -> State {
+    fn state(&self, model: &Model) -> InstallState {
         if let Some(path) = self.open(model.name) {
-            return State::Installed { path };
+            return InstallState::Installed { path };
         }
         let entries = match fs::read_dir(files::partial_folder(&self.folder, model)) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return State::Absent,
-            Err(_) => return State::Partial { bytes: 0 },
+            Err(error) if error.kind() == ErrorKind::NotFound => return InstallState::Absent,
+            Err(_) => return InstallState::Partial { bytes: 0 },
         };
         let mut bytes = 0;
         for entry in entries.flatten() {
@@ -159,7 +159,7 @@ impl Store {
                 bytes += metadata.len();
             }
         }
-        State::Partial { bytes }
+        InstallState::Partial { bytes }
     }
 
     fn find_model(&self, name: &str) -> Result<&'static Model, Error> {

@@ -8,9 +8,9 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
 
+use reqlore_models::catalog::{Model, ModelFile};
 use reqlore_models::error::Error;
-use reqlore_models::known::{File, Model};
-use reqlore_models::{Installed, Source, State, Store};
+use reqlore_models::{InstallState, InstalledModel, ModelSource, ModelStore};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use zip::ZipWriter;
@@ -30,27 +30,27 @@ fn weights() -> Vec<u8> {
     (0..300_000_u32).map(|i| (i % 251) as u8).collect()
 }
 
-fn file(name: &'static str, content: &[u8]) -> File {
+fn file(name: &'static str, content: &[u8]) -> ModelFile {
     let hash: &str = hash_of(content).leak();
-    File { name, bytes: content.len() as u64, sha256: vec!["00", hash].leak() }
+    ModelFile { name, bytes: content.len() as u64, sha256: vec!["00", hash].leak() }
 }
 
-fn store_at(address: &str, folder: &TempDir) -> Store {
+fn store_at(address: &str, folder: &TempDir) -> ModelStore {
     let files = vec![file(TOKENIZER, &tokenizer()), file(WEIGHTS, &weights())];
     let address = address.to_owned().leak();
     let model = Model { name: NAME, license: "MIT", address, files: files.leak() };
-    Store::new(vec![model].leak(), folder.path().join("models"))
+    ModelStore::new(vec![model].leak(), folder.path().join("models"))
 }
 
-fn store(folder: &TempDir) -> Store {
+fn store(folder: &TempDir) -> ModelStore {
     store_at("http://127.0.0.1:1/never", folder)
 }
 
-fn install(store: &Store, source: &Source) -> Result<Installed, Error> {
+fn install(store: &ModelStore, source: &ModelSource) -> Result<InstalledModel, Error> {
     store.install(NAME, source, &mut |_| {})
 }
 
-fn check_installed(store: &Store, folder: &TempDir) {
+fn check_installed(store: &ModelStore, folder: &TempDir) {
     let path = store.open(NAME).expect("the model is installed");
     assert_eq!(path, folder.path().join("models").join(NAME));
     assert_eq!(fs::read(path.join(TOKENIZER)).unwrap(), tokenizer());
@@ -59,12 +59,12 @@ fn check_installed(store: &Store, folder: &TempDir) {
         fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, [WEIGHTS, TOKENIZER], "no other file");
-    assert_eq!(store.list()[0].state, State::Installed { path });
+    assert_eq!(store.list()[0].state, InstallState::Installed { path });
 }
 
-fn check_absent(store: &Store, folder: &TempDir) {
+fn check_absent(store: &ModelStore, folder: &TempDir) {
     assert_eq!(store.open(NAME), None);
-    assert_eq!(store.list()[0].state, State::Absent);
+    assert_eq!(store.list()[0].state, InstallState::Absent);
     let left = fs::read_dir(folder.path().join("models")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "no file is left");
 }
@@ -92,20 +92,20 @@ fn install_from_default_address_then_remove() {
 
     let mut last = (0, 0);
     let installed = store
-        .install(NAME, &Source::Default, &mut |progress| {
+        .install(NAME, &ModelSource::Default, &mut |progress| {
             if progress.file == WEIGHTS {
                 last = (progress.done_bytes, progress.total_bytes);
             }
         })
         .unwrap();
-    assert!(!installed.already);
+    assert!(!installed.was_installed);
     assert_eq!(last, (300_000, 300_000));
     check_installed(&store, &folder);
     let paths: Vec<_> = server.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/hub/tiny/tokenizer.json", "/hub/tiny/model.safetensors"]);
 
     // The second installation sends no request.
-    assert!(install(&store, &Source::Default).unwrap().already);
+    assert!(install(&store, &ModelSource::Default).unwrap().was_installed);
     check_installed(&store, &folder);
 
     assert!(store.remove(NAME).unwrap());
@@ -122,7 +122,7 @@ fn install_follows_redirect() {
         Response::Redirect(format!("{}/cdn/w", mirror.address)),
     ]);
     let store = store(&folder);
-    install(&store, &Source::Url(format!("{}/", server.address))).unwrap();
+    install(&store, &ModelSource::Url(format!("{}/", server.address))).unwrap();
     check_installed(&store, &folder);
     assert_eq!(mirror.requests()[0].path, "/cdn/w");
     assert_eq!(server.requests()[1].path, "/model.safetensors");
@@ -135,7 +135,7 @@ fn wrong_file_is_reported_with_both_hashes_and_removed() {
     wrong[7] ^= 1;
     let server = Server::start(vec![Response::File(tokenizer()), Response::File(wrong.clone())]);
     let store = store(&folder);
-    let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
+    let error = install(&store, &ModelSource::Url(server.address.clone())).unwrap_err();
     let Error::WrongHash { file, expected, actual } = &error else { panic!("{error}") };
     assert_eq!(file, WEIGHTS);
     assert!(expected.contains(hash_of(&weights()).as_str()), "{expected}");
@@ -145,7 +145,7 @@ fn wrong_file_is_reported_with_both_hashes_and_removed() {
 
     // The valid file is kept; the other one is downloaded from its start.
     let server = Server::start(vec![Response::File(weights())]);
-    install(&store, &Source::Url(server.address.clone())).unwrap();
+    install(&store, &ModelSource::Url(server.address.clone())).unwrap();
     check_installed(&store, &folder);
     let request = Request { path: format!("/{WEIGHTS}"), range: None };
     assert_eq!(server.requests(), [request]);
@@ -161,14 +161,14 @@ fn lost_connection_is_resumed() {
     let store = store(&folder);
     let server =
         Server::start(vec![Response::File(tokenizer()), Response::Cut(weights(), 123_456)]);
-    let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
+    let error = install(&store, &ModelSource::Url(server.address.clone())).unwrap_err();
     assert!(matches!(error, Error::Cut { done: 123_456, .. }), "{error}");
     assert!(error.to_string().ends_with("run it again to resume"), "{error}");
     assert_eq!(store.open(NAME), None);
-    assert_eq!(store.list()[0].state, State::Partial { bytes: 123_456 + 17 });
+    assert_eq!(store.list()[0].state, InstallState::Partial { bytes: 123_456 + 17 });
 
     let server = Server::start(vec![Response::File(weights())]);
-    install(&store, &Source::Url(server.address.clone())).unwrap();
+    install(&store, &ModelSource::Url(server.address.clone())).unwrap();
     check_installed(&store, &folder);
     assert_eq!(server.requests()[0].range.as_deref(), Some("bytes=123456-"));
 
@@ -177,7 +177,7 @@ fn lost_connection_is_resumed() {
     let given = folder.path().join("models/tiny.partial");
     write(&given.join("archive"), &zip(&[(TOKENIZER, &tokenizer()), (WEIGHTS, &weights())]));
     let server = Server::start(vec![Response::File(fs::read(given.join("archive")).unwrap())]);
-    install(&store, &Source::Url(format!("{}/t.zip", server.address))).unwrap();
+    install(&store, &ModelSource::Url(format!("{}/t.zip", server.address))).unwrap();
     check_installed(&store, &folder);
 }
 
@@ -186,9 +186,9 @@ fn server_without_ranges_sends_whole_file_again() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
     let server = Server::start(vec![Response::Whole(tokenizer()), Response::Cut(weights(), 1000)]);
-    install(&store, &Source::Url(server.address.clone())).unwrap_err();
+    install(&store, &ModelSource::Url(server.address.clone())).unwrap_err();
     let server = Server::start(vec![Response::Whole(weights())]);
-    install(&store, &Source::Url(server.address.clone())).unwrap();
+    install(&store, &ModelSource::Url(server.address.clone())).unwrap();
     check_installed(&store, &folder);
 }
 
@@ -197,18 +197,18 @@ fn missing_or_too_large_file_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
     let server = Server::start(vec![Response::Status(404)]);
-    let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
+    let error = install(&store, &ModelSource::Url(server.address.clone())).unwrap_err();
     assert!(matches!(error, Error::Status { status: 404, .. }), "{error}");
     check_absent(&store, &folder);
 
     for response in [Response::File, Response::Endless] {
         let server = Server::start(vec![response(vec![0; 1_000_000])]);
-        let error = install(&store, &Source::Url(server.address.clone())).unwrap_err();
+        let error = install(&store, &ModelSource::Url(server.address.clone())).unwrap_err();
         assert!(matches!(error, Error::TooLarge { max_bytes: 17, .. }), "{error}");
         check_absent(&store, &folder);
     }
 
-    let error = install(&store, &Source::Default).unwrap_err();
+    let error = install(&store, &ModelSource::Default).unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     check_absent(&store, &folder);
 }
@@ -219,8 +219,8 @@ fn install_from_folder_replaces_damaged_file() {
     let store = store(&folder);
     let given = folder.path().join("given");
     write(&given.join(TOKENIZER), &tokenizer());
-    let source = Source::parse(given.to_str().unwrap());
-    assert_eq!(source, Source::Folder(given.clone()));
+    let source = ModelSource::parse(given.to_str().unwrap());
+    assert_eq!(source, ModelSource::Folder(given.clone()));
     let error = install(&store, &source).unwrap_err().to_string();
     assert!(error.contains("it has no model.safetensors"), "{error}");
     assert_eq!(store.open(NAME), None);
@@ -232,7 +232,7 @@ fn install_from_folder_replaces_damaged_file() {
     // A file that was damaged later is not opened, and is replaced.
     fs::write(store.open(NAME).unwrap().join(WEIGHTS), b"torn").unwrap();
     assert_eq!(store.open(NAME), None);
-    assert!(!install(&store, &source).unwrap().already);
+    assert!(!install(&store, &source).unwrap().was_installed);
     check_installed(&store, &folder);
 }
 
@@ -251,13 +251,13 @@ fn install_from_zip_and_wheel() {
         let path = folder.path().join(name);
         write(&path, &bytes);
         let store = store(&folder);
-        install(&store, &Source::parse(path.to_str().unwrap())).unwrap();
+        install(&store, &ModelSource::parse(path.to_str().unwrap())).unwrap();
         check_installed(&store, &folder);
         assert!(store.remove(NAME).unwrap());
 
         // The same from an address, with one lost connection.
         let address =
-            |server: &Server| Source::Url(format!("{}/{name}?download=1", server.address));
+            |server: &Server| ModelSource::Url(format!("{}/{name}?download=1", server.address));
         let server = Server::start(vec![Response::Cut(bytes.clone(), 500)]);
         let error = install(&store, &address(&server)).unwrap_err();
         assert!(matches!(error, Error::Cut { done: 500, .. }), "{error}");
@@ -274,18 +274,18 @@ fn invalid_or_incomplete_archive_is_reported() {
     let store = store(&folder);
     let path = folder.path().join("given.zip");
     write(&path, b"no zip");
-    let error = install(&store, &Source::Archive(path.clone())).unwrap_err();
+    let error = install(&store, &ModelSource::Archive(path.clone())).unwrap_err();
     assert!(matches!(error, Error::Archive { .. }), "{error}");
     check_absent(&store, &folder);
 
     write(&path, &zip(&[("a/tokenizer.json", b"another one")]));
-    let error = install(&store, &Source::Archive(path.clone())).unwrap_err();
+    let error = install(&store, &ModelSource::Archive(path.clone())).unwrap_err();
     assert!(matches!(error, Error::WrongHash { .. }), "{error}");
     check_absent(&store, &folder);
 
     write(&path, &zip(&[(WEIGHTS, &weights())]));
     let server = Server::start(vec![Response::File(fs::read(&path).unwrap())]);
-    let from = Source::Url(format!("{}/given.zip", server.address));
+    let from = ModelSource::Url(format!("{}/given.zip", server.address));
     let error = install(&store, &from).unwrap_err().to_string();
     assert!(error.contains("/given.zip: it has no tokenizer.json"), "{error}");
     assert!(error.contains("tokenizer.json and model.safetensors"), "{error}");
@@ -297,7 +297,7 @@ fn unknown_names_and_parallel_installs_are_rejected() {
     let folder = TempDir::new().unwrap();
     let store = store(&folder);
     for name in ["", "..", "tiny/../..", "other"] {
-        let error = store.install(name, &Source::Default, &mut |_| {}).unwrap_err();
+        let error = store.install(name, &ModelSource::Default, &mut |_| {}).unwrap_err();
         assert!(error.to_string().ends_with("known are tiny"), "{error}");
         assert!(matches!(store.remove(name), Err(Error::Unknown { .. })));
         assert_eq!(store.open(name), None);
@@ -306,7 +306,7 @@ fn unknown_names_and_parallel_installs_are_rejected() {
     let given = folder.path().join("given");
     write(&given.join(TOKENIZER), &tokenizer());
     write(&given.join(WEIGHTS), &weights());
-    let source = Source::Folder(given);
+    let source = ModelSource::Folder(given);
     let mut errors = Vec::new();
     store
         .install(NAME, &source, &mut |_| {
@@ -320,7 +320,7 @@ fn unknown_names_and_parallel_installs_are_rejected() {
 
 #[test]
 fn catalog_pins_length_and_hash_of_each_file() {
-    for model in &reqlore_models::known::MODELS {
+    for model in &reqlore_models::catalog::CATALOG {
         assert_eq!(model.files.len(), 2, "{}", model.name);
         for file in model.files {
             let digits =

@@ -38,7 +38,7 @@ impl CheckpointFile {
             self.checkpoints = checkpoints;
         }
         let previous = self.checkpoints.remove(name).unwrap_or_default();
-        let difference = IndexDifference::between(&previous, &versions);
+        let difference = IndexDifference::compare_versions(&previous, &versions);
         self.checkpoints.insert(name.to_owned(), versions);
         let unchanged =
             IndexDifference { unchanged: difference.unchanged, ..IndexDifference::default() };

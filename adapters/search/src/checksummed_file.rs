@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn documents_of_all_kinds_round_trip() {
         for kind in DocumentKind::ALL {
-            let (id, version) = (DocumentId { kind, name: "a/б".to_owned() }, Version::of(b"1"));
+            let (id, version) =
+                (DocumentId { kind, name: "a/б".to_owned() }, Version::of_bytes(b"1"));
             let mut bytes = Vec::new();
             put_document(&mut bytes, &id, version);
             assert_eq!(ByteReader(&bytes).take_document(), Some((id, version)));

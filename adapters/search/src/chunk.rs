@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use reqlore_domain::sections::heading;
+use reqlore_domain::sections::parse_heading;
 
 /// The first 16 bytes of the BLAKE3 hash of a chunk's text.
 pub(crate) type ChunkHash = [u8; 16];
@@ -39,7 +39,7 @@ pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
         let trimmed = line.trim();
         // A `#` line inside a code block is not a heading.
         is_code ^= trimmed.starts_with("```") || trimmed.starts_with("~~~");
-        let section = if is_code { None } else { heading(trimmed) };
+        let section = if is_code { None } else { parse_heading(trimmed) };
         let count = line.split_whitespace().count();
         if section.is_some() || words + count > MAX_CHUNK_WORDS {
             push_chunk(&mut chunks, item, &path, start..offset);

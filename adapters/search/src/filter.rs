@@ -27,7 +27,7 @@ impl<'a> ItemFilter<'a> {
             numbers.sort_unstable();
             facets.push(numbers);
         }
-        Self { documents: &query.documents, kinds: &query.kinds, facets }
+        Self { documents: &query.document_kinds, kinds: &query.item_kinds, facets }
     }
 
     pub(crate) fn includes_slot(&self, table: &ItemTable, slot: u32) -> bool {

@@ -286,14 +286,14 @@ mod tests {
         let mut table = ItemTable::default();
         for name in ["a", "b", "c"] {
             let document =
-                table.add_document(DocumentId::entity(name), Version::of(name.as_bytes()));
+                table.add_document(DocumentId::entity(name), Version::of_bytes(name.as_bytes()));
             for reference in ["x", "Y"] {
                 let facet = table.facets.assign(reference);
                 table.add_item(item(&document, &format!("{name}:{reference}"), facet));
             }
         }
         table.remove_document(&DocumentId::entity("b"));
-        table.add_document(DocumentId::docsets(), Version::of(b"empty"));
+        table.add_document(DocumentId::docsets(), Version::of_bytes(b"empty"));
         let bytes = table.encode();
         let decoded = ItemTable::decode(&bytes).unwrap();
         assert_eq!(decoded.versions(), table.versions());

@@ -9,9 +9,9 @@ mod checkpoints;
 mod checksummed_file;
 mod chunk;
 mod filter;
+pub mod inspect;
 mod item_table;
 mod lexical;
-pub mod outside;
 mod project_cache;
 mod project_index;
 mod rank_fusion;
@@ -42,9 +42,9 @@ use worker::SharedState;
 const MAX_FAST_APPLY_ITEMS: usize = 8;
 
 #[derive(Clone, Default)]
-pub struct Config {
+pub struct SearchConfig {
     /// The folder of this user's caches; `None` keeps everything in memory.
-    pub cache: Option<PathBuf>,
+    pub cache_folder: Option<PathBuf>,
     /// The address of the projects' store; for files the path of the default project. With a
     /// project's key it identifies the project's cache directory. It is never shown.
     pub store: String,
@@ -52,11 +52,11 @@ pub struct Config {
     pub embedders: Vec<Arc<dyn Embedder>>,
 }
 
-impl std::fmt::Debug for Config {
+impl std::fmt::Debug for SearchConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let models: Vec<_> = self.embedders.iter().map(|model| &model.profile().name).collect();
         f.debug_struct("Config")
-            .field("cache", &self.cache)
+            .field("cache", &self.cache_folder)
             .field("models", &models)
             .finish_non_exhaustive()
     }
@@ -64,14 +64,14 @@ impl std::fmt::Debug for Config {
 
 /// The index of all projects. Dropping it saves unsaved changes.
 #[derive(Debug)]
-pub struct Index {
+pub struct LocalSearchIndex {
     shared: Arc<SharedState>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Index {
+impl LocalSearchIndex {
     /// Opens no project yet; the first call for a project opens it.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SearchConfig) -> Self {
         let shared = Arc::new(SharedState::new(config));
         let worker = worker::start_thread(&shared);
         Self { shared, worker: Mutex::new(worker) }
@@ -112,12 +112,15 @@ async fn run_blocking<T: Send + 'static>(
 }
 
 #[async_trait]
-impl SearchIndex for Index {
-    async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
+impl SearchIndex for LocalSearchIndex {
+    async fn indexed_versions(
+        &self,
+        project: &ProjectKey,
+    ) -> Result<BTreeMap<DocumentId, Version>> {
         self.with_project(project, |_| true, |project| Ok(project.indexed())).await
     }
 
-    async fn apply(
+    async fn apply_projections(
         &self,
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
@@ -173,7 +176,7 @@ impl SearchIndex for Index {
         self.with_project(project, |_| true, |project| Ok(project.generation())).await
     }
 
-    async fn checkpoint(
+    async fn update_checkpoint(
         &self,
         project: &ProjectKey,
         name: &'static str,
@@ -184,7 +187,7 @@ impl SearchIndex for Index {
     }
 }
 
-impl Drop for Index {
+impl Drop for LocalSearchIndex {
     fn drop(&mut self) {
         self.shared.stop();
         // The thread saves all projects before it ends.

@@ -10,7 +10,7 @@ use lru::LruCache;
 use reqlore_domain::error::Result;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::Config;
+use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
@@ -20,7 +20,7 @@ const MAX_OPEN_PROJECTS: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct ProjectCache {
-    config: Config,
+    config: SearchConfig,
     analyzers: AnalyzerPair,
     open: Mutex<LruCache<ProjectKey, Arc<Mutex<ProjectIndex>>>>,
     /// Held while an index is closed and opened, so that no directory is read while it is saved.
@@ -31,7 +31,7 @@ pub(crate) struct ProjectCache {
 }
 
 impl ProjectCache {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: SearchConfig) -> Self {
         let analyzers = AnalyzerPair { query: Analyzer::new(), document: Analyzer::new() };
         let open = Mutex::new(LruCache::unbounded());
         Self { config, analyzers, open, opening: Mutex::default(), next_generation: Arc::default() }
@@ -77,7 +77,8 @@ impl ProjectCache {
     }
 
     fn open_cache_dir(&self, key: &ProjectKey) -> Option<CacheDir> {
-        let path = self.config.cache.as_deref()?.join(cache_dir_name(&self.config.store, key));
+        let path =
+            self.config.cache_folder.as_deref()?.join(cache_dir_name(&self.config.store, key));
         match CacheDir::open(path.clone()) {
             Ok(cache_dir) => Some(cache_dir),
             Err(error) => {
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn open_projects_over_limit_close_least_recently_used() {
-        let projects = ProjectCache::new(Config::default());
+        let projects = ProjectCache::new(SearchConfig::default());
         let key = |number: usize| ProjectKey::new(format!("p-{number}"));
         let first = Arc::downgrade(&projects.get_or_open(&key(0)).unwrap());
         for number in 1..20 {

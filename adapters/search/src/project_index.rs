@@ -182,7 +182,7 @@ impl ProjectIndex {
         let text = truncate_to(&query.text, MAX_QUERY_BYTES);
         let script = Script::detect(&[text]);
         let mut plan = SemanticPlan { model: None, query_vector: None, script };
-        if query.meaning != search::SemanticMode::Best {
+        if query.semantic_mode != search::SemanticMode::Best {
             return Ok(QueryPlan::Ready(plan));
         }
         let Some(model) = self.semantic.ranking_model(&self.table, script) else {
@@ -194,7 +194,7 @@ impl ProjectIndex {
             return Ok(QueryPlan::Ready(plan));
         }
         let embedder = Arc::clone(self.semantic.embedder(model));
-        if embedder.profile().pace == ModelSpeed::Slow {
+        if embedder.profile().speed == ModelSpeed::Slow {
             return Ok(QueryPlan::NeedsEmbedding(plan, embedder));
         }
         let vector = embed_query(&*embedder, query);

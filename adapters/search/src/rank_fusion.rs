@@ -191,7 +191,7 @@ mod tests {
         let mut table = ItemTable::default();
         for number in 0..items {
             let document = DocumentId::entity(format!("{number:04}"));
-            let document = table.add_document(document, Version::of(b""));
+            let document = table.add_document(document, Version::of_bytes(b""));
             let reference = format!("{:04}", items - number).into();
             let (kind, title, chunks) = ("".into(), "".into(), [].into());
             let script = Script::None;

@@ -145,7 +145,7 @@ impl SemanticIndex {
     /// Takes the next batch: the newest chunks of the first model with pending ones.
     pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {
         for (number, model) in self.models.iter_mut().enumerate() {
-            let max_texts = match model.embedder.profile().pace {
+            let max_texts = match model.embedder.profile().speed {
                 ModelSpeed::Slow => SLOW_BATCH_TEXTS,
                 ModelSpeed::Instant => INSTANT_BATCH_TEXTS,
             };
@@ -325,7 +325,7 @@ impl ModelIndex {
     }
 
     fn embed_or_queue(&mut self, chunks: &[Chunk], budget: &mut usize) {
-        let is_instant = self.embedder.profile().pace == ModelSpeed::Instant;
+        let is_instant = self.embedder.profile().speed == ModelSpeed::Instant;
         let (mut hashes, mut texts) = (Vec::new(), Vec::new());
         for chunk in chunks {
             if self.vectors.row(&chunk.hash).is_some() {

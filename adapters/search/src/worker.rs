@@ -11,7 +11,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::embedder::TextRole;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::Config;
+use crate::SearchConfig;
 use crate::project_cache::{ProjectCache, lock};
 use crate::project_index::ProjectIndex;
 use crate::semantic;
@@ -51,7 +51,7 @@ enum WorkerTask {
 }
 
 impl SharedState {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: SearchConfig) -> Self {
         let (state, wake) = (Mutex::default(), Condvar::new());
         Self { projects: ProjectCache::new(config), state, wake }
     }

@@ -15,7 +15,7 @@ use crate::error::DatabaseError;
 pub const PRUNE_LIMIT: usize = 10_000;
 
 /// Chains events to the newest row. Returns the new end of the chain, or `None` without events.
-pub fn append(
+pub fn append_events(
     connection: &Connection,
     events: impl IntoIterator<Item = AuditEvent>,
 ) -> Result<Option<ChainHead>, DatabaseError> {
@@ -25,15 +25,15 @@ pub fn append(
             Some(head) => head,
             None => newest(connection)?,
         };
-        let row = AuditRow::after(head, event);
-        put(connection, &row)?;
+        let row = AuditRow::seal_after(head, event);
+        insert_row(connection, &row)?;
         last = Some(row.head());
     }
     Ok(last)
 }
 
 /// Inserts a sealed row unchanged.
-pub fn put(connection: &Connection, row: &AuditRow) -> Result<(), DatabaseError> {
+pub fn insert_row(connection: &Connection, row: &AuditRow) -> Result<(), DatabaseError> {
     let insert = "INSERT INTO audit (number, hash, text) VALUES (?1, ?2, ?3)";
     let AuditRow { number, hash, text } = row;
     connection.prepare_cached(insert)?.execute((number, &hash.0, &**text))?;
@@ -90,13 +90,13 @@ fn chain_head(row: &Row<'_>) -> Result<ChainHead, DatabaseError> {
 }
 
 #[derive(Debug, Default)]
-pub struct Pruned {
+pub struct PruneOutcome {
     pub removed: usize,
     /// The unreadable row at which pruning stopped.
     pub unreadable: Option<u64>,
 }
 
-impl Pruned {
+impl PruneOutcome {
     /// Logs an unreadable row, once per process.
     pub fn warn_once(&self) {
         static WARNED: AtomicBool = AtomicBool::new(false);
@@ -117,14 +117,14 @@ pub fn prune(
     connection: &Connection,
     older_than: Timestamp,
     now: Timestamp,
-) -> Result<Pruned, DatabaseError> {
+) -> Result<PruneOutcome, DatabaseError> {
     let select = "SELECT number, hash, text FROM audit ORDER BY number LIMIT ?1";
     let mut select = connection.prepare_cached(select)?;
     let mut oldest = select.query([PRUNE_LIMIT])?;
     let (mut last, mut unreadable) = (None, None);
     while let Some(row) = oldest.next()? {
         let row = audit_row(row)?;
-        match row.entry() {
+        match row.parse_event() {
             Some(entry) if entry.at < older_than => last = Some(row.number),
             Some(_) => break,
             None => {
@@ -135,8 +135,8 @@ pub fn prune(
     }
     drop(oldest);
     // The row of the pruning is appended first: the newest row may be pruned too.
-    let Some(last) = last else { return Ok(Pruned { removed: 0, unreadable }) };
-    append(connection, [AuditEvent::pruned(last, now)])?;
+    let Some(last) = last else { return Ok(PruneOutcome { removed: 0, unreadable }) };
+    append_events(connection, [AuditEvent::pruned(last, now)])?;
     let mut delete = connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?;
-    Ok(Pruned { removed: delete.execute([last])?, unreadable })
+    Ok(PruneOutcome { removed: delete.execute([last])?, unreadable })
 }

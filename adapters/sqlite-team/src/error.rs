@@ -5,7 +5,7 @@ use rusqlite::ErrorCode;
 use rusqlite::types::FromSqlError;
 
 /// The next step after damage.
-pub const RESTORE: &str = "restore a backup with `reqlore restore`";
+pub const RESTORE_HINT: &str = "restore a backup with `reqlore restore`";
 
 /// A database error that does not contain the name of the database yet.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl DatabaseError {
             Self::Sql(error) => from_sql(place, &error),
             Self::Damaged(object) => StoreError::Unreadable {
                 place: place.to_owned(),
-                reason: format!("{object} is damaged; {RESTORE}"),
+                reason: format!("{object} is damaged; {RESTORE_HINT}"),
             },
             Self::Store(error) => error,
         }
@@ -87,7 +87,7 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
             refused(place, "is not an SQLite database; name another file")
         }
         Some(ErrorCode::DatabaseCorrupt) => {
-            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
+            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE_HINT}") }
         }
         // These I/O errors report the content of the file, not the access to the disk.
         Some(ErrorCode::SystemIoFailure)
@@ -95,7 +95,7 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
                 .map(Some)
                 .contains(&extended) =>
         {
-            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
+            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE_HINT}") }
         }
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unavailable(

@@ -21,11 +21,14 @@ pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
     connection.prepare_cached(select)?.query_and_then([], decode_token)?.collect()
 }
 
-pub fn all(connection: &Connection) -> Result<IdentityRecords, DatabaseError> {
+pub fn all_identities(connection: &Connection) -> Result<IdentityRecords, DatabaseError> {
     Ok(IdentityRecords { users: users(connection)?, tokens: tokens(connection)? })
 }
 
-pub fn owner(connection: &Connection, id: &TokenId) -> Result<Option<TokenOwner>, DatabaseError> {
+pub fn token_owner(
+    connection: &Connection,
+    id: &TokenId,
+) -> Result<Option<TokenOwner>, DatabaseError> {
     let mut select = connection.prepare_cached(
         "SELECT t.text, t.used, u.text FROM tokens t JOIN users u ON u.key = t.user \
          WHERE t.id = ?1",
@@ -56,7 +59,7 @@ pub fn commit(connection: &Connection, mut commit: IdentityCommit) -> Result<(),
         }
     }
     raise_epoch(connection)?;
-    audit::append(connection, event).map(drop)
+    audit::append_events(connection, event).map(drop)
 }
 
 fn users_by_name(
@@ -86,7 +89,7 @@ fn tokens_by_id(
 }
 
 /// Inserts users and tokens of an archive.
-pub fn put_all(connection: &Connection, all: &IdentityRecords) -> Result<(), DatabaseError> {
+pub fn insert_all(connection: &Connection, all: &IdentityRecords) -> Result<(), DatabaseError> {
     for user in &all.users {
         put_user(connection, user)?;
     }

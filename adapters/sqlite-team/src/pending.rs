@@ -16,7 +16,7 @@ pub struct PendingCommit {
     pub audit_number: Option<u64>,
     pub idempotency_key: Option<String>,
     /// The commit's files were restored, so their present content does not matter.
-    pub withdrawn: bool,
+    pub is_rolled_back: bool,
 }
 
 /// Inserts the sealed audit row, the idempotency record and the intent. Rejects a key that any
@@ -42,7 +42,7 @@ pub fn prepare(
         }
         idempotency::insert(connection, key, record)?;
     }
-    let audit_number = audit::append(connection, event)?.map(|head| head.number);
+    let audit_number = audit::append_events(connection, event)?.map(|head| head.number);
     let key = record.map(|(key, _)| key.as_str());
     insert(connection, project, audit_number, key)
 }
@@ -56,7 +56,7 @@ pub fn insert(
     let insert = "INSERT INTO pending (project, audit_number, idempotency_key) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(insert)?.execute((project.as_str(), audit_number, key))?;
     let (id, idempotency_key) = (connection.last_insert_rowid(), key.map(str::to_owned));
-    Ok(PendingCommit { id, audit_number, idempotency_key, withdrawn: false })
+    Ok(PendingCommit { id, audit_number, idempotency_key, is_rolled_back: false })
 }
 
 fn is_pending(connection: &Connection, key: &str) -> Result<bool, DatabaseError> {
@@ -78,7 +78,7 @@ pub fn projects(connection: &Connection) -> Result<Vec<ProjectKey>, DatabaseErro
     select.query_and_then([], |row| Ok(ProjectKey::new(row.get::<_, String>(0)?)))?.collect()
 }
 
-pub fn of_project(
+pub fn intents_of_project(
     connection: &Connection,
     project: &ProjectKey,
 ) -> Result<Vec<PendingCommit>, DatabaseError> {
@@ -93,14 +93,14 @@ pub fn of_project(
             id: row.get(0)?,
             audit_number: row.get(1)?,
             idempotency_key: row.get(2)?,
-            withdrawn: row.get(3)?,
+            is_rolled_back: row.get(3)?,
         });
     }
     Ok(commits)
 }
 
 /// Returns the documents of a commit, from its audit row or else its idempotency record.
-pub fn targets(
+pub fn commit_targets(
     connection: &Connection,
     commit: &PendingCommit,
 ) -> Result<Vec<AuditTarget>, DatabaseError> {
@@ -109,7 +109,7 @@ pub fn targets(
         // A pruned row is missing, and the query then returns the next one.
         if let Some(row) = rows.first()
             && row.number == number
-            && let Some(event) = row.entry()
+            && let Some(event) = row.parse_event()
         {
             return Ok(event.targets);
         }
@@ -133,7 +133,7 @@ fn delete_intent(connection: &Connection, commit: &PendingCommit) -> Result<bool
     Ok(connection.prepare_cached(delete)?.execute([commit.id])? > 0)
 }
 
-pub fn mark_withdrawn(
+pub fn mark_rolled_back(
     connection: &Connection,
     commit: &PendingCommit,
 ) -> Result<(), DatabaseError> {
@@ -156,5 +156,5 @@ pub fn roll_back(
         connection.prepare_cached("DELETE FROM answers WHERE key = ?1")?.execute([key])?;
     }
     let event = commit.audit_number.map(|number| AuditEvent::unconfirmed(number, now));
-    audit::append(connection, event).map(drop)
+    audit::append_events(connection, event).map(drop)
 }

@@ -203,7 +203,7 @@ fn prepare_import(store: &StoreInner) -> StoreResult<()> {
 
 #[async_trait]
 impl Archive for FsStore {
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let locks = self.lock_all().await?;
         let (ids, rows) = self.run_blocking(list_archive).await?;
         Ok(Box::new(ExportReader {
@@ -216,7 +216,7 @@ impl Archive for FsStore {
         }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let locks = self.lock_all().await?;
         self.run_blocking(prepare_import).await?;
         Ok(Box::new(ImportWriter { store: self.clone(), locks: Arc::new(locks) }))
@@ -236,11 +236,11 @@ struct ExportReader {
 
 #[async_trait]
 impl RecordReader for ExportReader {
-    fn total(&self) -> Option<usize> {
+    fn total_documents(&self) -> Option<usize> {
         Some(self.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         // The order of an archive: documents, high-water marks and identities, audit rows.
         let documents = self.next_documents().await?;
         if !documents.is_empty() {
@@ -338,7 +338,7 @@ fn document_record(
     Ok(DocumentRecord {
         project: project.clone(),
         modified: FileStamp::from_metadata(&content.metadata).modified_at(),
-        place: Some(location.display_path.into()),
+        path: Some(location.display_path.into()),
         document: Document::new(id, content.bytes),
     })
 }
@@ -385,7 +385,7 @@ pub(crate) struct ImportWriter {
 
 #[async_trait]
 impl RecordWriter for ImportWriter {
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let (mut documents, mut marks, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         let mut identities = IdentityRecords::default();
         for record in records {
@@ -448,7 +448,7 @@ impl StoreInner {
     }
 
     fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, place } = record;
+        let DocumentRecord { project, document, modified, path: place } = record;
         let id = &document.id;
         self.check_configured(project, &id.to_string())?;
         if let Err(reason) = id.check() {

@@ -51,7 +51,7 @@ pub(crate) fn run_commit(
     for _ in 0..MAX_ATTEMPTS {
         // Located again for each attempt: an editor may have moved a folder.
         let mut tree = ProjectTree::new(root, &store.layout);
-        let reads = &commit.reads;
+        let reads = &commit.read_set;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
         let _requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
@@ -186,7 +186,7 @@ fn read_metadata(
             && loaded.document.version != metadata.version
         {
             let modified_at = FileStamp::from_metadata(&loaded.metadata).modified_at();
-            *metadata = Arc::new(DocumentMeta::of(&loaded.document, modified_at));
+            *metadata = Arc::new(DocumentMeta::from_document(&loaded.document, modified_at));
         }
     }
     Ok(all)

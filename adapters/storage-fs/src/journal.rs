@@ -93,7 +93,7 @@ fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     file.write_all(MAGIC)?;
     file.write_all(local::file_identity(&file.metadata()?).as_bytes())?;
     // The checksum comes first, so that a journal that was cut off is recognized.
-    file.write_all(Version::of(body).to_string().as_bytes())?;
+    file.write_all(Version::of_bytes(body).to_string().as_bytes())?;
     hit_failpoint(FailPoint::JournalBegun)?;
     file.write_all(body)?;
     hit_failpoint(FailPoint::JournalWritten)?;
@@ -207,7 +207,7 @@ fn is_copied(bytes: &[u8], identity: &str) -> bool {
 fn parse_entries(bytes: &[u8]) -> Option<Vec<JournalEntry<'_>>> {
     let (_, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(local::IDENTITY_LENGTH)?;
     let (checksum, body) = rest.split_at_checked(Version::LENGTH)?;
-    if checksum != Version::of(body).to_string().as_bytes() {
+    if checksum != Version::of_bytes(body).to_string().as_bytes() {
         return None;
     }
     let entries: Vec<JournalEntry<'_>> = postcard::from_bytes(body).ok()?;
@@ -276,7 +276,7 @@ fn roll_forward(tree: &mut ProjectTree<'_>, entry: &JournalEntry<'_>) -> StoreRe
         let loaded = LoadedDocument::read(tree, id)?;
         let version = loaded.as_ref().map(|loaded| loaded.document.version);
         // The killed process had already replaced this document.
-        if version == entry.new.map(Version::of) {
+        if version == entry.new.map(Version::of_bytes) {
             return Ok(true);
         }
         if version != entry.expected {

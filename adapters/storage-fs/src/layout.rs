@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document;
-use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_local_state::{create_folder, open_folder};
@@ -227,7 +227,7 @@ fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
         return None;
     }
     if id.kind != DocumentKind::Entity {
-        folders.push(folder_of(id.kind));
+        folders.push(backlog_folder_of(id.kind));
     }
     Some((folders, format!("{stem}.md")))
 }
@@ -503,7 +503,7 @@ impl DocumentArea {
     pub(crate) fn top_folder(self) -> &'static str {
         match self {
             Self::Knowledge => KNOWLEDGE_FOLDER,
-            Self::Backlog => document::BACKLOG,
+            Self::Backlog => document::BACKLOG_FOLDER,
         }
     }
 

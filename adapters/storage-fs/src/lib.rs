@@ -101,7 +101,7 @@ impl FsStore {
 
     /// Opens the store to inspect it; `None` if a commit is running or was interrupted, because
     /// opening the store would finish it.
-    pub fn look(config: &Config) -> StoreResult<Option<Self>> {
+    pub fn open_to_inspect(config: &Config) -> StoreResult<Option<Self>> {
         let store = Self::with_team(config, TeamHandle::read_only());
         if journal::exists(store.inner.folders.default_path()) {
             return Ok(None);
@@ -162,7 +162,7 @@ impl FsStore {
 }
 
 /// Creates `.reqlore/local` below a project's root and hides it from Git.
-pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
+pub fn create_local_state_dir(root: &Path) -> StoreResult<PathBuf> {
     local::open_or_create(&ProjectRoot::open(root)?.dir)?;
     Ok(root.join(local::LOCAL_STATE_DIR))
 }

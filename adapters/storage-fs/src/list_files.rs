@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
-use reqlore_domain::document::{DocumentId, DocumentKind, MAX_BYTES, folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
@@ -74,13 +74,13 @@ impl PendingFolder {
         if let Some(name) = last_component(&self.name_prefix) {
             return Some(name);
         }
-        let kind_folder = folder_of(self.kind);
+        let kind_folder = backlog_folder_of(self.kind);
         if kind_folder.is_empty() { None } else { Some(kind_folder) }
     }
 
     /// The folder's path in messages, with a slash at its end.
     fn display_path(&self, area: DocumentArea) -> String {
-        match folder_of(self.kind) {
+        match backlog_folder_of(self.kind) {
             "" => format!("{}/{}", area.top_folder(), self.name_prefix),
             folder => format!("{}/{folder}/{}", area.top_folder(), self.name_prefix),
         }
@@ -275,8 +275,8 @@ pub(crate) fn check_copyable(
     };
     let reason = match file_type(&stat) {
         FileType::Symlink => "is a symbolic link; put a regular file there or remove it".to_owned(),
-        FileType::RegularFile if stat.st_size.unsigned_abs() > MAX_BYTES as u64 => {
-            format!("is larger than {} MiB; split it into smaller files", MAX_BYTES >> 20)
+        FileType::RegularFile if stat.st_size.unsigned_abs() > MAX_DOCUMENT_BYTES as u64 => {
+            format!("is larger than {} MiB; split it into smaller files", MAX_DOCUMENT_BYTES >> 20)
         }
         FileType::RegularFile => {
             match rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS) {

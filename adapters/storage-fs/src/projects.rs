@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_project};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
@@ -112,8 +112,13 @@ impl FsProjects {
         let name = name.unwrap_or(caller.project.as_str());
         // Any path in a repository may name it.
         match self.folders.find_key(name, toolset == Toolset::Knowledge) {
-            Some(key) if caller.reach.includes(key) => Ok(key.clone()),
-            _ => Err(no_project(&caller.reach, &self.folders.keys(), toolset.argument(), name)),
+            Some(key) if caller.scope.includes(key) => Ok(key.clone()),
+            _ => Err(project_not_found(
+                &caller.scope,
+                &self.folders.keys(),
+                toolset.argument(),
+                name,
+            )),
         }
     }
 
@@ -200,7 +205,7 @@ impl ProjectResolver for FsProjects {
         name: Option<&'a str>,
         toolset: Toolset,
     ) -> Result<ProjectKey> {
-        if caller.reach != ProjectScope::Anywhere {
+        if caller.scope != ProjectScope::Anywhere {
             return self.resolve_configured(caller, name, toolset);
         }
         let start = match name {
@@ -362,7 +367,7 @@ impl ProjectResolver for ConfiguredProjects {
         name: Option<&'a str>,
         toolset: Toolset,
     ) -> Result<ProjectKey> {
-        if caller.reach != ProjectScope::Anywhere {
+        if caller.scope != ProjectScope::Anywhere {
             return self.files.resolve_configured(caller, name, toolset);
         }
         let Some(name) = name else { return Ok(caller.project.clone()) };

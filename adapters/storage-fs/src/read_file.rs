@@ -19,7 +19,7 @@ use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::FileLocation;
 use crate::system;
 
-const MAX_BYTES: u64 = document::MAX_BYTES as u64;
+const MAX_BYTES: u64 = document::MAX_DOCUMENT_BYTES as u64;
 /// The number of times that a file that looks partially saved is read again.
 const PARTIAL_RETRIES: u32 = 3;
 const PARTIAL_PAUSE: Duration = Duration::from_millis(50);

@@ -184,7 +184,7 @@ pub(crate) struct IssuedNumbers {
 impl IssuedNumbers {
     /// Adds a document's number, if it has one.
     pub(crate) fn add(&mut self, id: &DocumentId) {
-        match Reference::of_document(id) {
+        match Reference::from_document(id) {
             // Kept by document, so that removing the document frees the number.
             Some(Reference { number: MAX_NUMBER, .. }) => {
                 self.with_last_number.insert(id.clone());
@@ -202,7 +202,7 @@ impl IssuedNumbers {
     pub(crate) fn high_water_marks(&self) -> HighWaterMarks {
         let mut marks = self.highest.clone();
         for id in &self.with_last_number {
-            if let Some(Reference { kind, number }) = Reference::of_document(id) {
+            if let Some(Reference { kind, number }) = Reference::from_document(id) {
                 marks.raise(kind, number);
             }
         }

@@ -21,7 +21,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_contract::{Storage, act};
+use reqlore_contract::{Storage, test_context};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::Store;
@@ -147,8 +147,13 @@ fn item(kind: ItemKind, name: &str) -> DocumentId {
 
 fn commit(changes: Vec<DocumentChange>) -> CommitRequest {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(documents) };
-    CommitRequest { reads, decide: Box::new(move |_| Ok(changes.clone())), context: act() }
+    let reads =
+        ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of_documents(documents) };
+    CommitRequest {
+        read_set: reads,
+        decide: Box::new(move |_| Ok(changes.clone())),
+        context: test_context(),
+    }
 }
 
 async fn get(store: &FsStore, id: &DocumentId) -> StoreResult<Option<Bytes>> {

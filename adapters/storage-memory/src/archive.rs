@@ -26,7 +26,7 @@ fn refusal(reason: &str) -> StoreError {
 
 #[async_trait]
 impl Archive for MemoryStore {
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let state = self.lock_state();
         state.check_complete()?;
         let StoreState { projects, team, .. } = &*state;
@@ -37,7 +37,7 @@ impl Archive for MemoryStore {
                     project: key.clone(),
                     document: document.clone(),
                     modified: *modified,
-                    place: place.clone(),
+                    path: place.clone(),
                 }));
             }
             for (kind, number) in &project.marks {
@@ -53,7 +53,7 @@ impl Archive for MemoryStore {
         Ok(Box::new(MemoryReader { records, total }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let mut state = self.lock_state();
         state.check_complete()?;
         let StoreState { projects, team, .. } = &*state;
@@ -75,11 +75,11 @@ struct MemoryReader {
 
 #[async_trait]
 impl RecordReader for MemoryReader {
-    fn total(&self) -> Option<usize> {
+    fn total_documents(&self) -> Option<usize> {
         Some(self.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         Ok(std::mem::take(&mut self.records))
     }
 }
@@ -88,12 +88,12 @@ struct MemoryWriter(MemoryStore);
 
 #[async_trait]
 impl RecordWriter for MemoryWriter {
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let StoreState { projects, team, .. } = &mut *self.0.lock_state();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => {
-                    let DocumentRecord { project, document, modified, place } = record;
+                    let DocumentRecord { project, document, modified, path: place } = record;
                     let project = projects.entry(project).or_default();
                     project.revision.0 += 1;
                     let (id, revision) = (document.id.clone(), project.revision);

@@ -40,7 +40,7 @@ impl TeamState {
 
     pub(crate) fn append_events(&mut self, events: impl IntoIterator<Item = AuditEvent>) {
         for event in events {
-            self.rows.push(AuditRow::after(self.newest_row(), event));
+            self.rows.push(AuditRow::seal_after(self.newest_row(), event));
         }
     }
 
@@ -75,11 +75,11 @@ impl TeamState {
 
 #[async_trait]
 impl IdentityRepository for MemoryStore {
-    async fn users(&self) -> StoreResult<Vec<User>> {
+    async fn list_users(&self) -> StoreResult<Vec<User>> {
         Ok(self.lock_state().team.users.values().cloned().collect())
     }
 
-    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+    async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
         Ok(self.lock_state().team.tokens_by_age())
     }
 
@@ -90,7 +90,7 @@ impl IdentityRepository for MemoryStore {
         Ok(Some(TokenOwner { token: token.clone(), user: user.clone() }))
     }
 
-    async fn epoch(&self) -> StoreResult<u64> {
+    async fn identity_epoch(&self) -> StoreResult<u64> {
         Ok(self.lock_state().team.epoch)
     }
 
@@ -111,7 +111,7 @@ impl IdentityRepository for MemoryStore {
 
 #[async_trait]
 impl AuditLog for MemoryStore {
-    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+    async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
         self.lock_state().team.append_events(events);
         Ok(())
     }
@@ -130,7 +130,7 @@ impl AuditLog for MemoryStore {
         let team = &mut self.lock_state().team;
         let mut count = 0;
         // An unreadable row has an unknown age, so it ends the pruning.
-        while let Some(event) = team.rows.get(count).and_then(AuditRow::entry)
+        while let Some(event) = team.rows.get(count).and_then(AuditRow::parse_event)
             && event.at < older_than
         {
             count += 1;

@@ -18,7 +18,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitDecision, CommitRequest, CommitResult, DocumentChange,
     DocumentFilter, DocumentRepository, MetadataPage, Refresh, Revision, Snapshot, StoreResult,
 };
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_project};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -100,7 +100,7 @@ impl DocumentRepository for MemoryStore {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         Ok(self.with_project(project, |project| {
-            MetadataPage::of(project.metadata_of(filter.kind), filter)
+            MetadataPage::select(project.metadata_of(filter.kind), filter)
         }))
     }
 
@@ -172,7 +172,7 @@ impl StoredProject {
         let mut metadata = Vec::new();
         for StoredDocument { document, modified, .. } in self.documents.values() {
             if document.id.kind == kind {
-                metadata.push(Arc::new(DocumentMeta::of(document, *modified)));
+                metadata.push(Arc::new(DocumentMeta::from_document(document, *modified)));
             }
         }
         metadata
@@ -205,7 +205,7 @@ impl StoredProject {
 
     /// Raises the high-water mark to the document's number, if it has one.
     fn raise_mark_to(&mut self, id: &DocumentId) {
-        if let Some(Reference { kind, number }) = Reference::of_document(id) {
+        if let Some(Reference { kind, number }) = Reference::from_document(id) {
             self.raise_high_water_mark(kind, number);
         }
     }
@@ -216,15 +216,15 @@ impl StoredProject {
         mut commit: CommitRequest,
     ) -> StoreResult<(CommitResult, CommitDecision)> {
         let snapshot = Snapshot {
-            documents: self.documents(&commit.reads.documents),
+            documents: self.documents(&commit.read_set.documents),
             metadata: commit
-                .reads
+                .read_set
                 .metadata_of
                 .map(|kind| self.metadata_of(kind))
                 .unwrap_or_default(),
-            backlinks: self.backlinks(&commit.reads.backlinks),
+            backlinks: self.backlinks(&commit.read_set.backlinks),
             next_numbers: commit
-                .reads
+                .read_set
                 .sequences
                 .iter()
                 .map(|kind| self.free_number(*kind))
@@ -291,7 +291,7 @@ impl ProjectResolver for NamedProjects {
         named: Option<&'a str>,
         toolset: Toolset,
     ) -> Result<ProjectKey> {
-        if caller.reach != ProjectScope::Anywhere {
+        if caller.scope != ProjectScope::Anywhere {
             let mut project = match named {
                 Some(name) => ProjectKey::new(name),
                 None => caller.project.clone(),
@@ -300,10 +300,10 @@ impl ProjectResolver for NamedProjects {
                 project = ProjectKey::default();
             }
             let keys = self.keys();
-            return if keys.contains(&project) && caller.reach.includes(&project) {
+            return if keys.contains(&project) && caller.scope.includes(&project) {
                 Ok(project)
             } else {
-                Err(no_project(&caller.reach, &keys, toolset.argument(), project.as_str()))
+                Err(project_not_found(&caller.scope, &keys, toolset.argument(), project.as_str()))
             };
         }
         match named {

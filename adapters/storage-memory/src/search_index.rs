@@ -40,7 +40,10 @@ impl MemoryIndex {
 
 #[async_trait]
 impl SearchIndex for MemoryIndex {
-    async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
+    async fn indexed_versions(
+        &self,
+        project: &ProjectKey,
+    ) -> Result<BTreeMap<DocumentId, Version>> {
         Ok(self.with_project(project, |project| {
             let mut versions = BTreeMap::new();
             for (id, (version, _)) in &project.documents {
@@ -50,7 +53,7 @@ impl SearchIndex for MemoryIndex {
         }))
     }
 
-    async fn apply(
+    async fn apply_projections(
         &self,
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
@@ -71,11 +74,12 @@ impl SearchIndex for MemoryIndex {
         let mut hits = self.with_project(project, |project| {
             let mut hits = Vec::new();
             for (id, (_, items)) in &project.documents {
-                if !query.documents.contains(&id.kind) {
+                if !query.document_kinds.contains(&id.kind) {
                     continue;
                 }
                 for item in items {
-                    let is_kind = query.kinds.is_empty() || query.kinds.contains(&item.kind);
+                    let is_kind =
+                        query.item_kinds.is_empty() || query.item_kinds.contains(&item.kind);
                     if is_kind && has_facets(item, query) {
                         hits.extend(match_item(id, item, &words));
                     }
@@ -94,7 +98,7 @@ impl SearchIndex for MemoryIndex {
         Ok(0)
     }
 
-    async fn checkpoint(
+    async fn update_checkpoint(
         &self,
         project: &ProjectKey,
         name: &'static str,
@@ -102,7 +106,7 @@ impl SearchIndex for MemoryIndex {
     ) -> Result<IndexDifference> {
         Ok(self.with_project(project, |project| {
             let before = project.checkpoints.insert(name, versions.clone()).unwrap_or_default();
-            IndexDifference::between(&before, &versions)
+            IndexDifference::compare_versions(&before, &versions)
         }))
     }
 }

@@ -32,7 +32,7 @@ const IMPORT_CHANGES: usize = 1000;
 
 #[async_trait]
 impl Archive for SledStore {
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let database = Arc::clone(&self.open_store()?.database);
         let guard = Arc::clone(&database.copy_lock).read_owned().await;
         let reader = run_blocking(move || {
@@ -47,7 +47,7 @@ impl Archive for SledStore {
         Ok(Box::new(reader.await?))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let database = Arc::clone(&self.open_store()?.database);
         let guard = Arc::clone(&database.copy_lock).read_owned().await;
         let writer = run_blocking(move || {
@@ -83,11 +83,11 @@ struct SledReader {
 
 #[async_trait]
 impl RecordReader for SledReader {
-    fn total(&self) -> Option<usize> {
+    fn total_documents(&self) -> Option<usize> {
         self.total
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let Some(mut records) = self.records.take() else {
             return Err(StoreError::Internal("the export was read after an error".to_owned()));
         };
@@ -157,12 +157,12 @@ impl SledDatabase {
             project: project.clone(),
             document: Document { id, body, version: row.version },
             modified: row.modified,
-            place: row.place,
+            path: row.place,
         }))
     }
 
     fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, place } = record;
+        let DocumentRecord { project, document, modified, path: place } = record;
         let mut row = self.project_row(&project)?;
         self.begin_revision(&project, &mut row)?;
         let old = self.old_document(row.id, &document.id)?;
@@ -210,7 +210,7 @@ struct SledWriter {
 
 #[async_trait]
 impl RecordWriter for SledWriter {
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let database = Arc::clone(&self.database);
         run_blocking(move || database.import_records(records)).await
     }

@@ -218,7 +218,7 @@ pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
 
 /// Options to read a file without following a symbolic link.
 fn open_options() -> OpenOptions {
-    let mut options = durable_fs::private_file();
+    let mut options = durable_fs::private_open_options();
     options.read(true);
     options
 }

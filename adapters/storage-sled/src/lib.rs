@@ -42,7 +42,7 @@ const INLINE_READS: usize = 100;
 
 /// Location of a database.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct SledConfig {
     /// The database's own folder, created if it is missing.
     pub folder: PathBuf,
 }
@@ -52,7 +52,7 @@ pub struct Config {
 pub struct SledStore {
     /// `None` after [`SledStore::close`].
     open: Mutex<Option<Arc<OpenStore>>>,
-    config: Config,
+    config: SledConfig,
 }
 
 /// The fields are dropped in this order: the writer must end before the database closes.
@@ -64,12 +64,12 @@ struct OpenStore {
 
 impl SledStore {
     /// Opens or creates the database. Errors name the folder and a next step.
-    pub fn open(config: &Config) -> StoreResult<Self> {
+    pub fn open(config: &SledConfig) -> StoreResult<Self> {
         Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT)
     }
 
     fn open_with(
-        config: &Config,
+        config: &SledConfig,
         sync: files::SyncFn,
         copy_timeout: Duration,
     ) -> StoreResult<Self> {
@@ -84,7 +84,7 @@ impl SledStore {
 
     /// Inspects an existing database without opening it, because sled writes to every folder that
     /// it opens. Fails where [`SledStore::open`] would, except for damage that only sled detects.
-    pub fn inspect(config: &Config) -> StoreResult<DatabaseState> {
+    pub fn inspect(config: &SledConfig) -> StoreResult<DatabaseState> {
         files::inspect_folder(&config.folder)
     }
 

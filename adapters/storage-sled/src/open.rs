@@ -233,7 +233,7 @@ impl SledDatabase {
                 batch.remove(REFERENCES, old);
             }
             let document = Document { id, body, version: row.version };
-            let meta = DocumentMeta::of(&document, row.modified);
+            let meta = DocumentMeta::from_document(&document, row.modified);
             row.set_meta(&meta);
             write::put_references(&mut batch, project, &row, &meta);
             let value = encode(&key, &row);

@@ -105,7 +105,7 @@ impl SledDatabase {
             // A damaged document exists: its version is unknown, not absent.
             let version = match decode::<DocumentRow>(&key, &value) {
                 Some(row) => row.version,
-                None => Version::UNREAD,
+                None => Version::UNREADABLE,
             };
             versions.push(Some(version));
         }
@@ -121,7 +121,7 @@ impl SledDatabase {
         let limit = filter.limit.unwrap_or(usize::MAX);
         // One row beyond the limit shows whether there is another page.
         let rows = limit.saturating_add(1);
-        let after = filter.after.as_deref();
+        let after = filter.after_name.as_deref();
         let mut metadata = self.list_metadata(project.id, filter.kind, after, rows)?;
         let has_more = metadata.len() > limit;
         metadata.truncate(limit);
@@ -129,7 +129,7 @@ impl SledDatabase {
             Some(last) if has_more => Some(last.id.name.clone()),
             _ => None,
         };
-        Ok(MetadataPage { metadata, total, next })
+        Ok(MetadataPage { metadata, total, next_name: next })
     }
 
     /// Returns at most `limit` documents of a kind, sorted by name.
@@ -184,7 +184,7 @@ impl SledDatabase {
             }
             modified = row.modified;
         }
-        DocumentMeta::placeholder(id, Version::UNREAD, modified, damaged_value())
+        DocumentMeta::placeholder(id, Version::UNREADABLE, modified, damaged_value())
     }
 
     /// Returns `None` if the metadata is damaged.
@@ -199,7 +199,7 @@ impl SledDatabase {
         }
         let body = self.read_body(key, row, id).ok()?;
         let document = Document { id: id.clone(), body, version: row.version };
-        Some(DocumentMeta::of(&document, row.modified))
+        Some(DocumentMeta::from_document(&document, row.modified))
     }
 
     fn document_meta(&self, project: u32, id: DocumentId) -> StoreResult<Option<DocumentMeta>> {
@@ -320,5 +320,5 @@ impl SledDatabase {
 /// Confirms a hit of [`LINKS`], because targets with the same hash share a key. A damaged document
 /// is kept: its metadata cannot be read, and its key shows that it linked to the target.
 fn may_link(meta: &DocumentMeta, target: &str) -> bool {
-    meta.version == Version::UNREAD || meta.links().iter().any(|(_, link)| link == target)
+    meta.version == Version::UNREADABLE || meta.links().iter().any(|(_, link)| link == target)
 }

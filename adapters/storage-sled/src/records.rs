@@ -67,7 +67,7 @@ impl ProjectRow {
 
     /// Raises the high-water mark to the document's number, if it has one.
     pub(crate) fn raise_mark_to(&mut self, id: &DocumentId) {
-        if let Some(Reference { kind, number }) = Reference::of_document(id) {
+        if let Some(Reference { kind, number }) = Reference::from_document(id) {
             self.raise_high_water_mark(kind, number);
         }
     }
@@ -133,7 +133,7 @@ pub(crate) fn reference_prefix(project: u32, kind: DocumentKind, reference: &str
 /// Common prefix of the keys of all documents of a kind that may link to a target. A target has
 /// any length, so the key holds its hash, and readers check the metadata.
 pub(crate) fn link_prefix(project: u32, kind: DocumentKind, target: &str) -> Vec<u8> {
-    let hash = Version::of(target.as_bytes()).to_string();
+    let hash = Version::of_bytes(target.as_bytes()).to_string();
     [&kind_prefix(project, kind), hash.as_bytes()].concat()
 }
 

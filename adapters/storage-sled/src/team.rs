@@ -30,11 +30,11 @@ const MAX_PRUNED_ROWS: usize = if cfg!(test) { 50 } else { 5_000 };
 
 #[async_trait]
 impl IdentityRepository for SledStore {
-    async fn users(&self) -> StoreResult<Vec<User>> {
+    async fn list_users(&self) -> StoreResult<Vec<User>> {
         self.run_query(false, SledDatabase::list_users).await
     }
 
-    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+    async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
         self.run_query(false, SledDatabase::list_tokens).await
     }
 
@@ -45,7 +45,7 @@ impl IdentityRepository for SledStore {
 
     /// Does not wait for the writer. The epoch changes before the gate opens, so a caller with the
     /// new epoch reads the new users and tokens.
-    async fn epoch(&self) -> StoreResult<u64> {
+    async fn identity_epoch(&self) -> StoreResult<u64> {
         Ok(self.open_store()?.database.epoch.load(Ordering::Acquire))
     }
 
@@ -60,7 +60,7 @@ impl IdentityRepository for SledStore {
 
 #[async_trait]
 impl AuditLog for SledStore {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
+    async fn append_events(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         self.run_write(|group| group.record_events(entries)).await
     }
 
@@ -272,7 +272,7 @@ impl CommitGroup {
                 Some(head) => head,
                 None => self.database.newest_row()?,
             };
-            let row = AuditRow::after(head, event);
+            let row = AuditRow::seal_after(head, event);
             put_row(batch, &row);
             newest = Some(row.head());
         }
@@ -295,7 +295,7 @@ impl CommitGroup {
         let database = Arc::clone(&self.database);
         for row in database.audit_rows(0).take(MAX_PRUNED_ROWS) {
             let row = row?;
-            let Some(event) = row.entry() else {
+            let Some(event) = row.parse_event() else {
                 tracing::warn!(
                     row = row.number,
                     "an audit row is unreadable, so it and all later rows are kept; run `reqlore \

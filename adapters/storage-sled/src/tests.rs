@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join, maybe_done};
-use reqlore_contract::{Storage, act};
+use reqlore_contract::{Storage, test_context};
 use reqlore_domain::audit_log::{AuditRow, ChainVerifier};
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::ports::Store;
@@ -31,10 +31,10 @@ use tempfile::{TempDir, tempdir};
 
 use crate::database::SledDatabase;
 use crate::files::SyncFn;
-use crate::{COPY_TIMEOUT, Config, SledStore};
+use crate::{COPY_TIMEOUT, SledConfig, SledStore};
 
-fn config(folder: &Path) -> Config {
-    Config { folder: folder.join("sled") }
+fn config(folder: &Path) -> SledConfig {
+    SledConfig { folder: folder.join("sled") }
 }
 
 fn storage() -> Storage {
@@ -69,7 +69,7 @@ fn database(store: &SledStore) -> Arc<SledDatabase> {
 }
 
 fn audited() -> WriteContext {
-    WriteContext { audited: Some(AuditScope::begin(Arc::new(act().at))), ..act() }
+    WriteContext { audited: Some(AuditScope::begin(Arc::new(test_context().at))), ..test_context() }
 }
 
 async fn commit_as(
@@ -78,13 +78,13 @@ async fn commit_as(
     changes: Vec<DocumentChange>,
     act: WriteContext,
 ) -> StoreResult<CommitResult> {
-    let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
+    let reads = ReadSet::of_documents(changes.iter().map(|change| change.id().clone()).collect());
     let decide = Box::new(move |_: &_| Ok(changes.clone()));
-    store.commit(project, CommitRequest { reads, decide, context: act }).await
+    store.commit(project, CommitRequest { read_set: reads, decide, context: act }).await
 }
 
 async fn commit(store: &SledStore, changes: Vec<DocumentChange>) -> StoreResult<CommitResult> {
-    commit_as(store, &ProjectKey::default(), changes, act()).await
+    commit_as(store, &ProjectKey::default(), changes, test_context()).await
 }
 
 async fn put(store: &SledStore, id: &DocumentId, body: &str) -> StoreResult<CommitResult> {
@@ -110,7 +110,7 @@ async fn get(store: &SledStore, id: &DocumentId) -> StoreResult<Option<Document>
 async fn verified_rows(store: &SledStore) -> Vec<AuditRow> {
     let rows = store.rows(0, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::default();
-    verifier.next(&rows).unwrap();
+    verifier.verify_rows(&rows).unwrap();
     assert_eq!(verifier.finish().unwrap().1, store.newest().await.unwrap());
     rows
 }
@@ -160,7 +160,7 @@ impl PausingStore {
     /// Queues jobs during the sync of another group, so that all of them are in the next group.
     async fn in_one_group<T>(&self, jobs: impl Future<Output = T>) -> T {
         self.pauses.store(true, Ordering::Relaxed);
-        let mut first = Box::pin(write(&self.store, "first", act()));
+        let mut first = Box::pin(write(&self.store, "first", test_context()));
         assert!(first.as_mut().now_or_never().is_none());
         self.wait_for_sync();
         let mut jobs = Box::pin(maybe_done(jobs));

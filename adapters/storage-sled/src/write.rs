@@ -75,7 +75,7 @@ impl CommitGroup {
     ) -> StoreResult<CommitResult> {
         self.check_idempotency(&commit.context)?;
         let row = self.project_row(project)?;
-        let reads = &commit.reads;
+        let reads = &commit.read_set;
         // Lists and pending documents are read from the trees.
         let mut needs_write = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
         for id in &reads.documents {
@@ -318,7 +318,7 @@ pub(crate) fn put_document(
         reference: None,
         meta: Vec::new(),
     };
-    let meta = DocumentMeta::of(document, modified);
+    let meta = DocumentMeta::from_document(document, modified);
     row.set_meta(&meta);
     project.raise_mark_to(id);
     match old {

@@ -26,13 +26,13 @@ const CHECKPOINT_PAGES: u32 = 8_000;
 
 #[async_trait]
 impl Archive for SqliteStore {
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let connector = self.connector.clone();
         let snapshot = run_blocking(move || ArchiveSnapshot::begin(&connector)).await?;
         Ok(Box::new(SnapshotReader { snapshot: Some(snapshot) }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let connector = self.connector.clone();
         let connection = run_blocking(move || begin_import(&connector)).await?;
         Ok(Box::new(ImportWriter {
@@ -53,11 +53,11 @@ struct SnapshotReader {
 
 #[async_trait]
 impl RecordReader for SnapshotReader {
-    fn total(&self) -> Option<usize> {
+    fn total_documents(&self) -> Option<usize> {
         self.snapshot.as_ref().map(|snapshot| snapshot.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut snapshot = self.snapshot.take().ok_or_else(used_after_error)?;
         let (records, snapshot) =
             run_blocking(move || Ok::<_, QueryError>((snapshot.next_records()?, snapshot))).await?;
@@ -116,7 +116,7 @@ impl ArchiveSnapshot {
         }
         if !std::mem::replace(&mut self.is_past_tokens, true) {
             let mut records = self.high_water_marks()?;
-            records.extend(identity::all(&self.connection)?.into_records());
+            records.extend(identity::all_identities(&self.connection)?.into_records());
             if !records.is_empty() {
                 return Ok(records);
             }
@@ -146,7 +146,7 @@ impl ArchiveSnapshot {
                     project: project.clone(),
                     document,
                     modified: Timestamp(row.get(4)?),
-                    place: place.map(Into::into),
+                    path: place.map(Into::into),
                 }));
                 if records.len() >= read::BATCH_RECORDS || bytes > read::BATCH_BYTES {
                     return Ok(records);
@@ -207,7 +207,7 @@ struct ImportWriter {
 #[async_trait]
 impl RecordWriter for ImportWriter {
     /// Runs one transaction.
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let mut connection = self.connection.take().ok_or_else(used_after_error)?;
         let put = run_blocking(move || {
             let transaction =
@@ -232,7 +232,12 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
     let mut identities = IdentityRecords::default();
     for record in records {
         match record {
-            ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
+            ArchiveRecord::Document(DocumentRecord {
+                project,
+                document,
+                modified,
+                path: place,
+            }) => {
                 // Records are ordered by project, so each batch has one revision per project.
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
@@ -248,13 +253,13 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
             }
             ArchiveRecord::User(user) => identities.users.push(user),
             ArchiveRecord::Token(token) => identities.tokens.push(token),
-            ArchiveRecord::AuditRow(row) => audit::put(connection, &row)?,
+            ArchiveRecord::AuditRow(row) => audit::insert_row(connection, &row)?,
         }
     }
     if identities == IdentityRecords::default() {
         return Ok(());
     }
-    identity::put_all(connection, &identities)
+    identity::insert_all(connection, &identities)
 }
 
 fn finish_import(connector: &Connector, connection: &Connection) -> Result<(), QueryError> {

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
-use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
+use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
 
 use crate::error::{DATABASE_NAME, io_error};
 
@@ -110,7 +110,7 @@ impl DatabaseFile {
         // SQLite would discard the log of a missing or empty database.
         if is_empty && self.has_pending_log() {
             let reason = format!(
-                "is missing or empty, but its -wal file is not; put the database back, or {RESTORE}"
+                "is missing or empty, but its -wal file is not; put the database back, or {RESTORE_HINT}"
             );
             return Err(refused(&self.shown_path, reason));
         }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
-use reqlore_sqlite_team::error::RESTORE;
+use reqlore_sqlite_team::error::RESTORE_HINT;
 use rusqlite::{ErrorCode, InterruptHandle};
 
 use crate::connection::{ConnectionUse, Connector};
@@ -85,7 +85,7 @@ fn run_check(
         }
     };
     is_damaged.store(true, Ordering::Relaxed);
-    tracing::error!(damage, "the database is damaged, so writes are disabled; {RESTORE}");
+    tracing::error!(damage, "the database is damaged, so writes are disabled; {RESTORE_HINT}");
 }
 
 /// Returns the first damage, or `None` if there is none or the check was stopped.

@@ -42,7 +42,7 @@ use write::SqliteEngine;
 const INLINE_BACKLINKS: usize = 200;
 
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct SqliteConfig {
     /// The database. Its log is in the same folder.
     pub file: PathBuf,
 }
@@ -59,28 +59,28 @@ pub struct SqliteStore {
 
 /// The outcome of a read-only open.
 #[derive(Debug)]
-pub enum Looked {
+pub enum ReadOnlyOpen {
     Open {
         store: SqliteStore,
         schema: usize,
     },
     /// The next [`SqliteStore::open`] migrates it; schema 0 is an empty file.
-    Older {
+    NeedsMigration {
         schema: usize,
         newest: usize,
     },
     /// The last process did not close it, and its log cannot be read without a recovery.
-    Unsettled,
+    NeedsRecovery,
 }
 
 impl SqliteStore {
     /// Opens the database, or creates it if it is missing. Blocks for a few milliseconds, or for
     /// the time of a migration.
-    pub fn open(config: &Config) -> StoreResult<Self> {
+    pub fn open(config: &SqliteConfig) -> StoreResult<Self> {
         Self::open_with(config, MIGRATIONS)
     }
 
-    fn open_with(config: &Config, migrations: &[&str]) -> StoreResult<Self> {
+    fn open_with(config: &SqliteConfig, migrations: &[&str]) -> StoreResult<Self> {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
         let shown_path = file.shown_path.clone();
         if is_too_old(rusqlite::version_number()) {
@@ -108,13 +108,13 @@ impl SqliteStore {
     ///
     /// To read a log, SQLite creates the shared memory file if it is missing. So a database without
     /// a log is read as immutable. Such a read may fail once if another process begins to write.
-    pub fn look(config: &Config) -> StoreResult<Looked> {
+    pub fn open_read_only(config: &SqliteConfig) -> StoreResult<ReadOnlyOpen> {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
         let shown_path = file.shown_path.clone();
         let mode = match (file.has_log(), file.has_shared_memory()) {
             (false, _) => OpenMode::Immutable,
             (true, true) => OpenMode::ReadOnly,
-            (true, false) => return Ok(Looked::Unsettled),
+            (true, false) => return Ok(ReadOnlyOpen::NeedsRecovery),
         };
         let connector = Connector { file, mode };
         let newest = MIGRATIONS.len();
@@ -122,10 +122,10 @@ impl SqliteStore {
         let (connection, schema, is_current) =
             inspected.map_err(|failed| failed.into_store_error(&shown_path))?;
         if !is_current {
-            return Ok(Looked::Older { schema, newest });
+            return Ok(ReadOnlyOpen::NeedsMigration { schema, newest });
         }
         let store = Self::start(connector, connection, newest, false)?;
-        Ok(Looked::Open { store, schema })
+        Ok(ReadOnlyOpen::Open { store, schema })
     }
 
     fn start(

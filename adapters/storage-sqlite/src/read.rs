@@ -109,7 +109,7 @@ pub(crate) fn metadata_page(
 ) -> Result<MetadataPage, QueryError> {
     let (project, kind) = (project.as_str(), filter.kind.name());
     let limit = filter.limit.unwrap_or(usize::MAX);
-    let first = match &filter.after {
+    let first = match &filter.after_name {
         Some(name) => next_name(name),
         None => String::new(),
     };
@@ -122,7 +122,7 @@ pub(crate) fn metadata_page(
     let mut metadata =
         decode_metadata(select.query((project, kind, first, sql_limit(limit, 1)))?)?;
     let has_more = metadata.len() > limit;
-    let total = if filter.after.is_none() && !has_more {
+    let total = if filter.after_name.is_none() && !has_more {
         metadata.len()
     } else {
         // Counting reads the whole index, so it is skipped for a complete list.
@@ -135,7 +135,7 @@ pub(crate) fn metadata_page(
         Some(last) if has_more => Some(last.id.name.clone()),
         _ => None,
     };
-    Ok(MetadataPage { metadata, total, next })
+    Ok(MetadataPage { metadata, total, next_name: next })
 }
 
 /// Returns a `LIMIT` of `count + more` rows; -1 means no limit.

@@ -118,8 +118,11 @@ fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
     let copy = sibling_path(&file.path, &format!(".schema-{version}.backup"));
     let unfinished = sibling_path(&file.path, &format!(".schema-{version}.unfinished"));
     // SQLite would create the file readable by all users.
-    let created =
-        durable_fs::private_file().write(true).create(true).truncate(true).open(&unfinished);
+    let created = durable_fs::private_open_options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&unfinished);
     created.map_err(|error| backup_error(file, error))?;
     copy_database(connector, &unfinished).map_err(|error| {
         QueryError::Sql(error).into_store_error(&unfinished.display().to_string())
@@ -202,7 +205,7 @@ fn rebuild_next(connection: &Connection, last: i64) -> Result<Option<i64>, Query
     let mut rows = select.query([last])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let (id, project, modified) = (row.get(4)?, row.get(5)?, Timestamp(row.get(6)?));
-    let meta = DocumentMeta::of(&read::decode_document(row)?, modified);
+    let meta = DocumentMeta::from_document(&read::decode_document(row)?, modified);
     write::update_metadata(connection, (id, project), &meta)?;
     Ok(Some(id))
 }

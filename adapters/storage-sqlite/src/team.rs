@@ -25,20 +25,22 @@ impl SqliteStore {
 
 #[async_trait]
 impl IdentityRepository for SqliteStore {
-    async fn users(&self) -> StoreResult<Vec<User>> {
+    async fn list_users(&self) -> StoreResult<Vec<User>> {
         self.pool.read_blocking(identity::users).await
     }
 
-    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+    async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
         self.pool.read_blocking(identity::tokens).await
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
-        self.pool.read_inline_statement(move |connection| identity::owner(connection, &id)).await
+        self.pool
+            .read_inline_statement(move |connection| identity::token_owner(connection, &id))
+            .await
     }
 
-    async fn epoch(&self) -> StoreResult<u64> {
+    async fn identity_epoch(&self) -> StoreResult<u64> {
         self.pool.read_inline_statement(identity::epoch).await
     }
 
@@ -57,11 +59,11 @@ impl IdentityRepository for SqliteStore {
 
 #[async_trait]
 impl AuditLog for SqliteStore {
-    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+    async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
         if events.is_empty() {
             return Ok(());
         }
-        self.run_write(|connection| audit::append(connection, events).map(drop)).await
+        self.run_write(|connection| audit::append_events(connection, events).map(drop)).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {

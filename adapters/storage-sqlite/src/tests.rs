@@ -16,10 +16,10 @@ use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::{Config, SqliteStore};
+use crate::{SqliteConfig, SqliteStore};
 
 fn open_file(file: &Path) -> StoreResult<SqliteStore> {
-    SqliteStore::open(&Config { file: file.to_owned() })
+    SqliteStore::open(&SqliteConfig { file: file.to_owned() })
 }
 
 /// Opens the store of this file with the helpers of the contract suite.

@@ -15,7 +15,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
-use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
+use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
 
@@ -37,7 +37,7 @@ pub(crate) struct SqliteEngine {
 impl reqlore_group_commit::GroupEngine for SqliteEngine {
     fn begin_group(&mut self) -> StoreResult<()> {
         if self.is_damaged.load(Ordering::Relaxed) {
-            let reason = format!("is damaged, so writes are disabled; {RESTORE}");
+            let reason = format!("is damaged, so writes are disabled; {RESTORE_HINT}");
             return Err(refused(DATABASE_NAME, reason));
         }
         self.file.check_all_identities()?;
@@ -164,7 +164,7 @@ fn commit_changes(
     if let Some(key) = &commit.context.idempotency_key {
         commit.context.check_idempotency(idempotency::find(connection, &key.key)?)?;
     }
-    let snapshot = read_snapshot(connection, project, &commit.reads)?;
+    let snapshot = read_snapshot(connection, project, &commit.read_set)?;
     let decision = commit.decide(project, &snapshot)?;
     let CommitDecision { changes, audit, idempotency: record } = decision;
     if changes.is_empty() {
@@ -172,7 +172,7 @@ fn commit_changes(
         return Ok(CommitResult { revision, versions: Vec::new() });
     }
     let revision = write_changes(connection, project, &changes, commit.context.at)?;
-    audit::append(connection, audit)?;
+    audit::append_events(connection, audit)?;
     if let Some((key, record)) = record {
         idempotency::insert(connection, &key, &record)?;
     }
@@ -186,7 +186,7 @@ fn read_snapshot(
 ) -> Result<Snapshot, QueryError> {
     let mut metadata = Vec::new();
     if let Some(kind) = reads.metadata_of {
-        let filter = DocumentFilter::all(kind);
+        let filter = DocumentFilter::of_kind(kind);
         metadata = read::metadata_page(connection, project, &filter)?.metadata;
     }
     let backlinks = read::backlinks(connection, project, &reads.backlinks, usize::MAX)?;
@@ -239,7 +239,7 @@ pub(crate) fn put_document(
 ) -> Result<(), QueryError> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
-    let meta = DocumentMeta::of(document, modified);
+    let meta = DocumentMeta::from_document(document, modified);
     let mut upsert = connection.prepare_cached(
         "INSERT INTO documents \
          (project, kind, name, version, revision, modified, place, reference, head) \
@@ -299,7 +299,7 @@ pub(crate) fn raise_mark_to(
     project: i64,
     id: &DocumentId,
 ) -> Result<(), QueryError> {
-    let Some(Reference { kind, number }) = Reference::of_document(id) else { return Ok(()) };
+    let Some(Reference { kind, number }) = Reference::from_document(id) else { return Ok(()) };
     raise_high_water_mark(connection, project, kind, number)
 }
 

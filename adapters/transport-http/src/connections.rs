@@ -87,7 +87,7 @@ impl HttpListener {
         self.shared.protocol.end_subscriptions();
         self.connections.close();
         self.shared.running_requests.close();
-        let until = Instant::now() + self.shared.config.limits.drain;
+        let until = Instant::now() + self.shared.config.limits.drain_timeout;
         let drained = async {
             self.connections.wait().await;
             self.shared.running_requests.wait().await;
@@ -147,7 +147,7 @@ impl HttpListener {
         let is_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
         // A proxy opens the connections of all its clients.
         let of_address = if is_proxy { None } else { Some(self.address_permit(address)?) };
-        let gauge = GaugeGuard::new(&config.counters, |counters| &counters.connections);
+        let gauge = GaugeGuard::new(&config.counters, |counters| &counters.open_connections);
         Some(ConnectionPermit { _of_all: of_all, _of_address: of_address, _gauge: gauge })
     }
 
@@ -196,7 +196,7 @@ async fn serve_connection(
     let stream = TimeoutStream::new(stream, in_request.clone(), limits);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(limits.idle)
+        .header_read_timeout(limits.idle_timeout)
         .max_buf_size(limits.header_bytes)
         .max_headers(limits.header_fields)
         // A connection opened after the shutdown began gets one response.

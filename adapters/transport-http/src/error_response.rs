@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use reqlore_mcp::convert::error_code;
 use reqlore_mcp::jsonrpc;
 use rmcp::model::{ErrorCode, ErrorData};
@@ -46,7 +46,7 @@ impl ErrorResponse {
     ) -> Self {
         let message = match message.into() {
             // It may quote the request, which may contain a secret.
-            Cow::Owned(quoting) => Cow::Owned(redact(&quoting).into_owned()),
+            Cow::Owned(quoting) => Cow::Owned(redact_secrets(&quoting).into_owned()),
             constant @ Cow::Borrowed(_) => constant,
         };
         Self {

@@ -26,7 +26,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
-use reqlore_domain::identity::{Caller, redact};
+use reqlore_domain::identity::{Caller, redact_secrets};
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_mcp::jsonrpc::{self, ToolCallMessage};
@@ -45,7 +45,7 @@ use crate::authentication::AuthenticatedCaller;
 use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE, json_response};
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit};
 use crate::request_body::discard_body;
-use crate::{GaugeGuard, Limits, ServerState};
+use crate::{GaugeGuard, HttpLimits, ServerState};
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
@@ -75,18 +75,18 @@ type RmcpService =
 type ProtocolResponse = Response<BoxBody<Bytes, Infallible>>;
 
 impl ProtocolHandler {
-    pub(crate) fn new(service: Arc<dyn ApplicationService>, limits: &Limits) -> Self {
+    pub(crate) fn new(service: Arc<dyn ApplicationService>, limits: &HttpLimits) -> Self {
         let server = McpServer::for_requests(service);
         Self { server: Some(server.clone()), ..Self::with_handler(server, limits) }
     }
 
-    pub(crate) fn with_handler(handler: impl ServerHandler + Clone, limits: &Limits) -> Self {
+    pub(crate) fn with_handler(handler: impl ServerHandler + Clone, limits: &HttpLimits) -> Self {
         let cancelled = CancellationToken::new();
         // `OriginCheck` is stricter than rmcp's lists.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
-            .with_max_request_body_bytes(limits.body)
+            .with_max_request_body_bytes(limits.body_bytes)
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_cancellation_token(cancelled.clone());
@@ -279,7 +279,7 @@ async fn respond_to_mcp(
     let call = take_direct_call(&parts.headers, &mut message);
     // Frees its memory before the request waits for a permit.
     drop(message);
-    let due = Instant::now() + shared.config.limits.request_time;
+    let due = Instant::now() + shared.config.limits.request_timeout;
     let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
         Ok(permit) => permit,
         Err(error) => return Err(error.with_jsonrpc_id(&id)),
@@ -351,7 +351,7 @@ struct RunningRequest {
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
     if let Some(Ok(text)) = headers.get(REQUEST_ID_HEADER).map(HeaderValue::to_str)
         && is_plain_word(text)
-        && matches!(redact(text), Cow::Borrowed(_))
+        && matches!(redact_secrets(text), Cow::Borrowed(_))
     {
         return text.into();
     }

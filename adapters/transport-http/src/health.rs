@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use reqlore_domain::identity::Role;
+use reqlore_domain::identity::UserRole;
 use tokio::time::Instant;
 
 use crate::error_response::{ErrorResponse, FORBIDDEN};
@@ -33,12 +33,12 @@ pub(crate) async fn serve_readiness(
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
     }
     // The check is configured by the application and may panic.
-    let (status, text) = match catch_panic(&request_id, async { Ok((shared.config.ready)()) }).await
-    {
-        Err(error) => return error.into_response(),
-        Ok(true) => (StatusCode::OK, "ready\n"),
-        Ok(false) => (StatusCode::SERVICE_UNAVAILABLE, "the storage is unavailable\n"),
-    };
+    let (status, text) =
+        match catch_panic(&request_id, async { Ok((shared.config.is_ready)()) }).await {
+            Err(error) => return error.into_response(),
+            Ok(true) => (StatusCode::OK, "ready\n"),
+            Ok(false) => (StatusCode::SERVICE_UNAVAILABLE, "the storage is unavailable\n"),
+        };
     (status, text).into_response()
 }
 
@@ -57,11 +57,11 @@ pub(crate) async fn serve_metrics(
         let admitted = shared.authenticate_request(&parts.headers, peer, &request_id).await?;
         let role = caller.insert(admitted.caller).role;
         check_target(&parts)?;
-        if role != Role::Administrator {
+        if role != UserRole::Administrator {
             let message = "Only administrators may read metrics.";
             return Err(ErrorResponse::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
         }
-        let mut response = Response::new(Body::from((shared.config.metrics)()));
+        let mut response = Response::new(Body::from((shared.config.render_metrics)()));
         response.headers_mut().insert(CONTENT_TYPE, OPENMETRICS);
         Ok(response)
     };

@@ -42,7 +42,7 @@ use request_body::BodyReader;
 pub const PATH: &str = "/api/v1/mcp";
 
 #[derive(Clone)]
-pub struct Config {
+pub struct HttpConfig {
     /// Port 0 selects a free port.
     pub listen: SocketAddr,
     /// Set if a reverse proxy terminates TLS and forwards the client's address.
@@ -52,16 +52,16 @@ pub struct Config {
     /// Allowed origins besides loopback ones: `https://name` with the default port,
     /// `https://name:port`, `https://name:*`.
     pub origins: Vec<String>,
-    pub limits: Limits,
+    pub limits: HttpLimits,
     pub authenticator: Arc<dyn Authenticator>,
     /// True while the storage is usable, for `/readyz`.
-    pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Renders `/metrics`, for administrators only.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub counters: Arc<TrafficCounters>,
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config").field("listen", &self.listen).finish_non_exhaustive()
     }
@@ -69,28 +69,28 @@ impl fmt::Debug for Config {
 
 /// Limits of the server. The defaults suit a team.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Maximum open connections. Further ones are closed at once.
     pub connections: usize,
     /// Maximum open connections of one address; trusted proxies are exempt.
     pub connections_per_address: usize,
     /// Time from the first byte of a request, or from connecting, to the end of its headers.
-    pub header_time: Duration,
+    pub header_timeout: Duration,
     /// Maximum bytes of a request line with its headers.
     pub header_bytes: usize,
     pub header_fields: usize,
     /// Maximum time between two requests of a connection.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Maximum bytes of a request body.
-    pub body: usize,
+    pub body_bytes: usize,
     /// Time from the end of the headers to the end of the body.
-    pub body_time: Duration,
+    pub body_timeout: Duration,
     /// Maximum bytes of all bodies in memory; at least one body is always allowed.
-    pub bodies: usize,
+    pub total_body_bytes: usize,
     /// Time after which a peer that reads nothing of a response is disconnected.
-    pub unread: Duration,
+    pub unread_timeout: Duration,
     /// Time from the end of the body to the start of the response.
-    pub request_time: Duration,
+    pub request_timeout: Duration,
     /// Maximum requests that run in parallel.
     pub in_flight: usize,
     /// Maximum requests of one token that run in parallel.
@@ -98,46 +98,46 @@ pub struct Limits {
     /// Maximum requests that wait to run. Further ones are rejected.
     pub queue: usize,
     /// Maximum open subscriptions of one token.
-    pub listens_per_token: usize,
+    pub subscriptions_per_token: usize,
     /// Rate of requests of one token.
-    pub requests: Option<Rate>,
+    pub request_rate: Option<RateLimit>,
     /// Rate of failed logins from one address.
-    pub failed_logins: Option<Rate>,
+    pub failed_login_rate: Option<RateLimit>,
     /// Rate of look-ups of unknown tokens, from all addresses together.
-    pub look_ups: Option<Rate>,
+    pub look_up_rate: Option<RateLimit>,
     /// Time for accepted requests after the shutdown began. Closing takes one more second.
-    pub drain: Duration,
+    pub drain_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             connections: 256,
             connections_per_address: 64,
-            header_time: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(10),
             header_bytes: 16 * 1024,
             header_fields: 64,
-            idle: Duration::from_secs(60),
-            body: 4 * 1024 * 1024,
-            body_time: Duration::from_secs(15),
-            bodies: 64 * 1024 * 1024,
-            unread: Duration::from_secs(20),
-            request_time: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            body_bytes: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(15),
+            total_body_bytes: 64 * 1024 * 1024,
+            unread_timeout: Duration::from_secs(20),
+            request_timeout: Duration::from_secs(30),
             in_flight: 64,
             in_flight_per_token: 8,
             queue: 64,
-            listens_per_token: 8,
-            requests: Some(Rate { every: Duration::from_millis(10), burst: 200 }),
-            failed_logins: Some(Rate { every: Duration::from_secs(12), burst: 5 }),
-            look_ups: Some(Rate { every: Duration::from_millis(10), burst: 200 }),
-            drain: Duration::from_secs(9),
+            subscriptions_per_token: 8,
+            request_rate: Some(RateLimit { every: Duration::from_millis(10), burst: 200 }),
+            failed_login_rate: Some(RateLimit { every: Duration::from_secs(12), burst: 5 }),
+            look_up_rate: Some(RateLimit { every: Duration::from_millis(10), burst: 200 }),
+            drain_timeout: Duration::from_secs(9),
         }
     }
 }
 
 /// Allows `burst` requests at once and one more in each period. Both must not be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateLimit {
     pub every: Duration,
     pub burst: u32,
 }
@@ -160,17 +160,17 @@ impl Drop for GaugeGuard {
 
 /// HTTP server that is bound to its port and not serving yet.
 #[derive(Debug)]
-pub struct Http {
+pub struct HttpTransport {
     listener: TcpListener,
-    config: Config,
+    config: HttpConfig,
     origin_check: OriginCheck,
     /// Set by [`Transport::start`].
     pub shutdown: Shutdown,
 }
 
-impl Http {
+impl HttpTransport {
     /// Validates the configuration and binds the port.
-    pub fn bind(config: Config) -> io::Result<Self> {
+    pub fn bind(config: HttpConfig) -> io::Result<Self> {
         if !config.listen.ip().to_canonical().is_loopback() && config.behind_proxy.is_none() {
             let message = format!(
                 "{}: tokens would cross the network unencrypted; listen on 127.0.0.1, or use a TLS \
@@ -190,7 +190,7 @@ impl Http {
     }
 
     /// Returns the bound address, with the real port.
-    pub fn address(&self) -> io::Result<SocketAddr> {
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
@@ -226,10 +226,10 @@ impl Http {
 }
 
 #[async_trait]
-impl Transport for Http {
+impl Transport for HttpTransport {
     fn start(&mut self) -> io::Result<Option<SocketAddr>> {
         self.shutdown = Shutdown::on_signals(false)?;
-        self.address().map(Some)
+        self.local_address().map(Some)
     }
 
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
@@ -239,7 +239,7 @@ impl Transport for Http {
 }
 
 struct ServerState {
-    config: Config,
+    config: HttpConfig,
     origin_check: OriginCheck,
     logins: LoginLimits,
     tokens: TokenLimits,

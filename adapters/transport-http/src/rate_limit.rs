@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error_response::ErrorResponse;
 use crate::request_body::token_budget;
-use crate::{Limits, Rate};
+use crate::{HttpLimits, RateLimit};
 
 /// Maximum tokens with separate limits. Further tokens share one limit until unused ones are
 /// removed.
@@ -38,7 +38,7 @@ pub(crate) struct TokenLimits {
     rate: Option<DefaultKeyedRateLimiter<u64>>,
     running: Arc<Semaphore>,
     waiting: Semaphore,
-    limits: Limits,
+    limits: HttpLimits,
 }
 
 pub(crate) struct TokenLimit {
@@ -77,12 +77,12 @@ pub(crate) async fn acquire_both(
 }
 
 impl TokenLimits {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &HttpLimits) -> Self {
         Self {
             hasher: RandomState::new(),
             tokens: Mutex::default(),
             overflow: Arc::new(TokenLimit::new(OVERFLOW_FINGERPRINT, limits)),
-            rate: limits.requests.and_then(to_quota).map(RateLimiter::keyed),
+            rate: limits.request_rate.and_then(to_quota).map(RateLimiter::keyed),
             running: Arc::new(Semaphore::new(limits.in_flight)),
             waiting: Semaphore::new(limits.queue),
             limits: limits.clone(),
@@ -168,11 +168,11 @@ impl TokenLimits {
 }
 
 impl TokenLimit {
-    fn new(fingerprint: u64, limits: &Limits) -> Self {
+    fn new(fingerprint: u64, limits: &HttpLimits) -> Self {
         Self {
             fingerprint,
             running: Arc::new(Semaphore::new(limits.in_flight_per_token)),
-            subscriptions: Arc::new(Semaphore::new(limits.listens_per_token)),
+            subscriptions: Arc::new(Semaphore::new(limits.subscriptions_per_token)),
             body_budget: token_budget(limits),
             was_used: AtomicBool::new(true),
         }
@@ -200,16 +200,16 @@ pub(crate) struct LoginLimits {
 }
 
 impl LoginLimits {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let share = limits.look_ups.map(|Rate { every, burst }| Rate {
+    pub(crate) fn new(limits: &HttpLimits) -> Self {
+        let share = limits.look_up_rate.map(|RateLimit { every, burst }| RateLimit {
             every: every.saturating_mul(GUESSER_LOOK_UP_DIVISOR),
             burst: (burst / GUESSER_LOOK_UP_DIVISOR).max(1),
         });
         Self {
-            failed: limits.failed_logins.and_then(to_quota).map(RateLimiter::keyed),
+            failed: limits.failed_login_rate.and_then(to_quota).map(RateLimiter::keyed),
             guessing_until: Mutex::default(),
             guesser_look_ups: share.and_then(to_quota).map(RateLimiter::keyed),
-            look_ups: limits.look_ups.and_then(to_quota).map(RateLimiter::direct),
+            look_ups: limits.look_up_rate.and_then(to_quota).map(RateLimiter::direct),
         }
     }
 
@@ -274,7 +274,7 @@ pub(crate) fn address_network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn to_quota(rate: Rate) -> Option<Quota> {
+fn to_quota(rate: RateLimit) -> Option<Quota> {
     Some(Quota::with_period(rate.every)?.allow_burst(NonZeroU32::new(rate.burst)?))
 }
 

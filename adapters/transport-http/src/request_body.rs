@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::Limits;
+use crate::HttpLimits;
 use crate::error_response::ErrorResponse;
 use crate::rate_limit::{PermitPair, acquire_both};
 
@@ -29,8 +29,8 @@ fn byte_budget(bytes: usize) -> Arc<Semaphore> {
 }
 
 /// Returns the budget of one token, so that its slow bodies do not delay other tokens.
-pub(crate) fn token_budget(limits: &Limits) -> Arc<Semaphore> {
-    byte_budget(limits.body.max(limits.bodies / TOKEN_BUDGET_DIVISOR))
+pub(crate) fn token_budget(limits: &HttpLimits) -> Arc<Semaphore> {
+    byte_budget(limits.body_bytes.max(limits.total_body_bytes / TOKEN_BUDGET_DIVISOR))
 }
 
 pub(crate) struct BodyReader {
@@ -40,9 +40,9 @@ pub(crate) struct BodyReader {
 }
 
 impl BodyReader {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let budget = byte_budget(limits.bodies.max(limits.body));
-        Self { max_bytes: limits.body, time: limits.body_time, budget }
+    pub(crate) fn new(limits: &HttpLimits) -> Self {
+        let budget = byte_budget(limits.total_body_bytes.max(limits.body_bytes));
+        Self { max_bytes: limits.body_bytes, time: limits.body_timeout, budget }
     }
 
     /// Reads a body and acquires its part of the token's budget and of the total budget.

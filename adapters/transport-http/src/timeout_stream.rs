@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::Limits;
+use crate::HttpLimits;
 
 pub(crate) struct TimeoutStream<S> {
     stream: S,
@@ -30,13 +30,13 @@ pub(crate) struct TimeoutStream<S> {
 }
 
 impl<S> TimeoutStream<S> {
-    pub(crate) fn new(stream: S, in_request: Arc<AtomicBool>, limits: &Limits) -> Self {
+    pub(crate) fn new(stream: S, in_request: Arc<AtomicBool>, limits: &HttpLimits) -> Self {
         Self {
             stream,
             in_request,
-            header_timeout: limits.header_time,
-            unread_timeout: limits.unread,
-            headers_due: Some(Instant::now() + limits.header_time),
+            header_timeout: limits.header_timeout,
+            unread_timeout: limits.unread_timeout,
+            headers_due: Some(Instant::now() + limits.header_timeout),
             read_timer: LazyTimer::default(),
             write_due: None,
             write_timer: LazyTimer::default(),

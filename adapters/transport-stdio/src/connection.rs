@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::Limits;
+use crate::StdioLimits;
 use crate::line_reader::{LineReader, ReadStep};
 use crate::scheduler::{InFlight, NextStep, RequestQueue, RunMode};
 
@@ -40,7 +40,7 @@ pub(crate) struct StdioConnection<R, W> {
     output: Arc<ClientOutput<W>>,
     queue: RequestQueue,
     server: McpServer,
-    limits: Limits,
+    limits: StdioLimits,
     shutdown: Shutdown,
     /// Error response being written. Stored here, because rmcp may drop `receive` during the write
     /// and call it again.
@@ -91,7 +91,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
     pub(crate) fn new(
         reader: R,
         writer: W,
-        limits: Limits,
+        limits: StdioLimits,
         shutdown: Shutdown,
         server: McpServer,
     ) -> Self {
@@ -102,7 +102,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             in_flight: InFlight::default(),
         };
         Self {
-            lines: LineReader::new(reader, limits.line),
+            lines: LineReader::new(reader, limits.line_bytes),
             output: Arc::new(output),
             queue: RequestQueue::new(limits),
             server,
@@ -154,7 +154,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
 
     /// Stops reading, and starts the deadline. Subscriptions end with their last response.
     fn begin_drain(&mut self) {
-        self.drain_deadline = Some(Instant::now() + self.limits.drain);
+        self.drain_deadline = Some(Instant::now() + self.limits.drain_timeout);
         // A subscription would otherwise never complete.
         self.server.end_subscriptions();
     }
@@ -218,7 +218,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             Ok(ReadStep::Part) => None,
             Ok(ReadStep::Line) => self.accept_line(),
             Ok(ReadStep::TooLong) => {
-                let reason = format!("line: longer than {} bytes", self.limits.line);
+                let reason = format!("line: longer than {} bytes", self.limits.line_bytes);
                 let error = ErrorData::invalid_request(reason, None);
                 self.reject_line(Some(jsonrpc::error_line(&Value::Null, &error)));
                 None
@@ -291,7 +291,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         }
         self.malformed_lines += 1;
         // The peer is probably not a JSON-RPC client.
-        if self.malformed_lines >= self.limits.malformed {
+        if self.malformed_lines >= self.limits.malformed_lines {
             tracing::error!(
                 lines = self.malformed_lines,
                 "connection closed: too many malformed lines in a row"

@@ -28,9 +28,9 @@ use connection::StdioConnection;
 
 /// Limits of one connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct StdioLimits {
     /// Maximum bytes of a line.
-    pub line: usize,
+    pub line_bytes: usize,
     /// Maximum waiting messages. At the limit standard input is not read.
     pub queue: usize,
     /// Maximum bytes of waiting messages.
@@ -38,39 +38,39 @@ pub struct Limits {
     /// Maximum requests that run in parallel.
     pub in_flight: usize,
     /// Maximum malformed lines in a row, after which the connection closes.
-    pub malformed: usize,
+    pub malformed_lines: usize,
     /// Time that a read waits for earlier requests before it runs in parallel.
-    pub grace: Duration,
+    pub read_grace_time: Duration,
     /// Time for accepted requests after the end of input. rmcp adds two seconds and closing adds
     /// one: ten in total.
-    pub drain: Duration,
+    pub drain_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for StdioLimits {
     fn default() -> Self {
         Self {
-            line: 4 * 1024 * 1024,
+            line_bytes: 4 * 1024 * 1024,
             queue: 256,
             queue_bytes: 1024 * 1024,
             in_flight: 32,
-            malformed: 100,
-            grace: Duration::from_millis(25),
-            drain: Duration::from_secs(7),
+            malformed_lines: 100,
+            read_grace_time: Duration::from_millis(25),
+            drain_timeout: Duration::from_secs(7),
         }
     }
 }
 
 /// Transport for one client over standard input and output.
 #[derive(Debug)]
-pub struct Stdio {
+pub struct StdioTransport {
     pub caller: Caller,
-    pub limits: Limits,
+    pub limits: StdioLimits,
     /// Set by [`Transport::start`].
     pub shutdown: Shutdown,
 }
 
-impl Stdio {
-    pub fn new(caller: Caller, limits: Limits) -> Self {
+impl StdioTransport {
+    pub fn new(caller: Caller, limits: StdioLimits) -> Self {
         Self { caller, limits, shutdown: Shutdown::default() }
     }
 
@@ -95,7 +95,7 @@ impl Stdio {
 }
 
 #[async_trait]
-impl Transport for Stdio {
+impl Transport for StdioTransport {
     fn start(&mut self) -> io::Result<Option<SocketAddr>> {
         enlarge_output_pipe();
         self.shutdown = Shutdown::on_signals(true)?;

@@ -12,7 +12,7 @@ use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::Limits;
+use crate::StdioLimits;
 
 /// Running requests without a response; shared with the writer of responses.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl InFlight {
 pub(crate) struct RequestQueue {
     waiting: VecDeque<WaitingMessage>,
     bytes: usize,
-    limits: Limits,
+    limits: StdioLimits,
 }
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub(crate) enum NextStep {
 }
 
 impl RequestQueue {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: StdioLimits) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limits }
     }
 
@@ -192,7 +192,7 @@ impl RequestQueue {
             return Some(NextStep::Wait);
         }
         // Fast requests usually complete within this time, so responses stay in order.
-        let due = first.queued_at + self.limits.grace;
+        let due = first.queued_at + self.limits.read_grace_time;
         if Instant::now() < due { Some(NextStep::WaitUntil(due)) } else { None }
     }
 
@@ -213,7 +213,8 @@ mod tests {
     }
 
     fn queue(requests: &[(i64, bool)]) -> RequestQueue {
-        let mut queue = RequestQueue::new(Limits { in_flight: 2, queue: 3, ..Limits::default() });
+        let mut queue =
+            RequestQueue::new(StdioLimits { in_flight: 2, queue: 3, ..StdioLimits::default() });
         for (id, exclusive) in requests {
             queue.push(request(*id), 10, *exclusive);
         }
@@ -232,7 +233,7 @@ mod tests {
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait));
         in_flight.mark_completed(&id(1));
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
-        tokio::time::advance(Limits::default().grace).await;
+        tokio::time::advance(StdioLimits::default().read_grace_time).await;
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait));
         in_flight.mark_completed(&id(2));
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
@@ -247,7 +248,7 @@ mod tests {
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
         assert!(queue.has_room());
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::WaitUntil(_)));
-        tokio::time::advance(Limits::default().grace).await;
+        tokio::time::advance(StdioLimits::default().read_grace_time).await;
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
         assert!(
             matches!(queue.next_step(&in_flight, false), NextStep::Wait),

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{format_table, print, print_json};
 use crate::composition;
-use crate::config::Config;
-use crate::exit::{CommandError, REFUSED};
+use crate::config::AppConfig;
+use crate::exit::{CommandError, EXIT_FAILED};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AuditCommand {
@@ -54,23 +54,23 @@ fn parse_row(text: &str) -> Result<ChainHead, String> {
     Err("write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned())
 }
 
-pub(crate) async fn run(config: &Config, command: &AuditCommand) -> Result<u8, CommandError> {
-    let log = composition::existing(config)?;
+pub(crate) async fn run(config: &AppConfig, command: &AuditCommand) -> Result<u8, CommandError> {
+    let log = composition::open_existing_store(config)?;
     match command {
         AuditCommand::List { last, user, action, json } => {
             let query =
-                AuditQuery { last: *last as usize, user: user.clone(), action: action.clone() };
-            let rows = audit_query::list(&*log, &query).await?;
+                AuditQuery { limit: *last as usize, user: user.clone(), action: action.clone() };
+            let rows = audit_query::list_rows(&*log, &query).await?;
             if *json { print_json(&rows_json(&rows)) } else { print(&rows_table(&rows)) }
         }
         AuditCommand::Verify { expect, json } => {
-            let verified = audit_query::verify(&*log, *expect).await?;
+            let verified = audit_query::verify_chain(&*log, *expect).await?;
             let printed = if *json {
                 print_json(&verification_json(&verified))?
             } else {
                 print(&verification_text(&verified, *expect))?
             };
-            Ok(if verified.is_whole() { printed } else { REFUSED })
+            Ok(if verified.is_intact() { printed } else { EXIT_FAILED })
         }
     }
 }
@@ -79,11 +79,11 @@ fn rows_json(rows: &[AuditRow]) -> Value {
     let mut all = Vec::new();
     for row in rows {
         let mut shown = json!({ "number": row.number, "hash": row.hash });
-        if let Some(event) = row.entry() {
+        if let Some(event) = row.parse_event() {
             if let (Value::Object(shown), Value::Object(event)) = (&mut shown, json!(event)) {
                 shown.extend(event);
             }
-            shown["at"] = json!(event.at.rfc3339());
+            shown["at"] = json!(event.at.to_rfc3339());
         } else {
             // A later version wrote it.
             shown["text"] = json!(row.text);
@@ -99,7 +99,7 @@ fn rows_table(rows: &[AuditRow]) -> String {
     }
     let mut shown = Vec::new();
     for row in rows {
-        let Some(event) = row.entry() else {
+        let Some(event) = row.parse_event() else {
             let about = "(a later version of reqlore wrote this row)";
             shown.push([&*row.number.to_string(), "", "", "", "", "", about].map(str::to_owned));
             continue;
@@ -107,7 +107,7 @@ fn rows_table(rows: &[AuditRow]) -> String {
         let AuditEvent { at, user, token, action, result, .. } = &event;
         shown.push([
             row.number.to_string(),
-            at.rfc3339(),
+            at.to_rfc3339(),
             if user.is_empty() { "-".to_owned() } else { user.clone() },
             token.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             action.clone(),
@@ -145,7 +145,8 @@ fn short_version(version: Option<Version>) -> String {
 }
 
 fn verification_text(verified: &AuditVerification, expected: Option<ChainHead>) -> String {
-    let AuditVerification { rows, newest: ChainHead { number, hash }, broken, noted } = verified;
+    let AuditVerification { rows, newest: ChainHead { number, hash }, broken, expected: noted } =
+        verified;
     let mut text = match broken {
         None => format!("The audit log is intact: {rows} rows.\n"),
         Some(broken) => format!(
@@ -164,7 +165,7 @@ fn verification_text(verified: &AuditVerification, expected: Option<ChainHead>) 
             format!("Row {expected} is not as expected: rows were removed or rewritten.\n")
         }
     };
-    if verified.is_whole() {
+    if verified.is_intact() {
         text += &format!(
             "The newest row is {number}:{hash}\nKeep this line elsewhere; `reqlore audit verify \
              --expect {number}:{hash}` then proves that no later row was removed.\n"
@@ -174,7 +175,7 @@ fn verification_text(verified: &AuditVerification, expected: Option<ChainHead>) 
 }
 
 fn verification_json(verified: &AuditVerification) -> Value {
-    let AuditVerification { rows, newest, broken, noted } = verified;
+    let AuditVerification { rows, newest, broken, expected: noted } = verified;
     let expected = match noted {
         ExpectedRow::None => None,
         ExpectedRow::Found => Some("found"),
@@ -182,7 +183,7 @@ fn verification_json(verified: &AuditVerification) -> Value {
         ExpectedRow::Missing => Some("missing"),
     };
     json!({
-        "whole": verified.is_whole(),
+        "whole": verified.is_intact(),
         "rows": rows,
         "newest": newest,
         "broken": broken.map(|broken| broken.to_string()),

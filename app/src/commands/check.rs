@@ -2,14 +2,14 @@
 
 use reqlore_application::backlog::repair::{RenumberedItem, RepairReport, RepairedLink};
 use reqlore_application::check::CheckFinding;
-use reqlore_application::check::{check, fix};
+use reqlore_application::check::{check_documents, repair_references};
 use reqlore_domain::error::Error;
 use serde_json::json;
 
 use super::{print, print_json};
 use crate::composition;
-use crate::config::Config;
-use crate::exit::{CommandError, OK, REFUSED};
+use crate::config::AppConfig;
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckOptions {
@@ -21,18 +21,21 @@ pub(crate) struct CheckOptions {
     fix: bool,
 }
 
-pub(crate) fn run(config: &Config, options: &CheckOptions) -> Result<u8, CommandError> {
-    let ports = composition::ports(config)?;
+pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, CommandError> {
+    let ports = composition::open_ports(config)?;
     if options.fix && config.read_only {
-        return Err(CommandError::refused("--fix changes files, which --read-only forbids"));
+        return Err(CommandError::failure("--fix changes files, which --read-only forbids"));
     }
-    let caller = composition::caller(config);
-    let done = composition::run(async {
-        let repairs =
-            if options.fix { fix(&ports, caller).await? } else { RepairReport::default() };
-        Ok::<_, Error>((repairs, check(&ports).await))
+    let caller = composition::local_caller(config);
+    let done = composition::block_on(async {
+        let repairs = if options.fix {
+            repair_references(&ports, caller).await?
+        } else {
+            RepairReport::default()
+        };
+        Ok::<_, Error>((repairs, check_documents(&ports).await))
     })?;
-    let (repairs, findings) = done.map_err(CommandError::refused)?;
+    let (repairs, findings) = done.map_err(CommandError::failure)?;
     let is_fine = repairs.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
     // Repairs are reported even if the check failed.
     if findings.is_ok() || repairs != RepairReport::default() {
@@ -46,8 +49,8 @@ pub(crate) fn run(config: &Config, options: &CheckOptions) -> Result<u8, Command
             print(&report_text(&repairs, found, is_fine))?;
         }
     }
-    findings.map_err(CommandError::refused)?;
-    Ok(if is_fine { OK } else { REFUSED })
+    findings.map_err(CommandError::failure)?;
+    Ok(if is_fine { EXIT_OK } else { EXIT_FAILED })
 }
 
 fn report_text(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool) -> String {

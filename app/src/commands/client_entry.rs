@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Cli, Command, ConfiguredCommand};
 use crate::client_environment::NAME;
-use crate::settings::{self, FILE_VARIABLE, Flags};
+use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
 pub(super) const NPX: &str = "npx";
 /// Beginnings of a variable in a value, before its name.
@@ -122,7 +122,7 @@ impl CommandEntry {
 
     /// The settings of a stdio server with these arguments and the entry's variables. The error
     /// is the reason why such a server would not start.
-    pub(super) fn parse_flags(&self, arguments: &[String]) -> Result<Flags, String> {
+    pub(super) fn parse_flags(&self, arguments: &[String]) -> Result<SettingFlags, String> {
         let mut words = vec![NAME.to_owned()];
         words.extend(arguments.iter().cloned());
         words.extend(self.variables_as_flags(arguments));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::print;
 use crate::client_environment::isolated_server;
-use crate::exit::{CommandError, OK};
+use crate::exit::{CommandError, EXIT_OK};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -22,12 +22,12 @@ const DECISION: &str = "---\nid: dec-4f1a20\ntitle: No accounts before the first
     offer an account afterwards.\n";
 
 pub(crate) fn run() -> Result<u8, CommandError> {
-    let failed = |error: io::Error| CommandError::refused(format!("the demo failed: {error}"));
+    let failed = |error: io::Error| CommandError::failure(format!("the demo failed: {error}"));
     let folder = tempfile::Builder::new().prefix("reqlore-demo-").tempdir().map_err(failed)?;
     // The user may want to inspect the files.
     let folder = folder.keep();
     play(&folder).map_err(failed)?;
-    Ok(OK)
+    Ok(EXIT_OK)
 }
 
 fn play(folder: &Path) -> io::Result<()> {

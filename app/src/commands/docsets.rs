@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{print, print_json};
 use crate::composition;
-use crate::config::Config;
+use crate::config::AppConfig;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
@@ -27,14 +27,14 @@ pub(crate) struct ImportOptions {
     json: bool,
 }
 
-pub(crate) fn run(config: &Config, command: &DocsetsCommand) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, command: &DocsetsCommand) -> Result<u8, CommandError> {
     let DocsetsCommand::Import(ImportOptions { file, json }) = command;
     let failed =
-        |error| CommandError::refused(format!("{} can't be read: {error}", file.display()));
+        |error| CommandError::failure(format!("{} can't be read: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(failed)?;
-    let ports = composition::ports(config)?;
-    let imported = composition::run(import(&ports, text, composition::caller(config)))?;
-    let imported = imported.map_err(CommandError::refused)?;
+    let ports = composition::open_ports(config)?;
+    let imported = composition::block_on(import(&ports, text, composition::local_caller(config)))?;
+    let imported = imported.map_err(CommandError::failure)?;
     let DocsetImport { docsets, version, replaced, unchanged } = imported;
     if *json {
         return print_json(&json!({

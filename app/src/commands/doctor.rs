@@ -18,9 +18,9 @@ use super::untrusted_text::{
 };
 use super::{print, print_json};
 use crate::client_environment::{NAME, VERSION, client_environment, own_program, program_on_path};
-use crate::config::Config;
-use crate::exit::{CommandError, OK, REFUSED};
-use crate::settings::{FILE, Flags};
+use crate::config::AppConfig;
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::settings::{FILE, SettingFlags};
 use crate::{composition, telemetry};
 use report::{AreaReport, DoctorReport, ReportArea};
 
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     with_token: bool,
 }
 
-pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
+pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, CommandError> {
     let mut report = DoctorReport::default();
     let environment = client_environment(flags);
     let config = check_settings(flags, report.area(ReportArea::Settings));
@@ -78,10 +78,10 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
     } else {
         print(&report.as_text(std::io::stdout().is_terminal()))?;
     }
-    Ok(if report.has_problems() { REFUSED } else { OK })
+    Ok(if report.has_problems() { EXIT_FAILED } else { EXIT_OK })
 }
 
-fn check_settings(flags: &Flags, mut report: AreaReport<'_>) -> Option<Config> {
+fn check_settings(flags: &SettingFlags, mut report: AreaReport<'_>) -> Option<AppConfig> {
     let config = match resolve_config(flags) {
         Ok(config) => config,
         Err(failure) => {
@@ -99,9 +99,9 @@ fn check_settings(flags: &Flags, mut report: AreaReport<'_>) -> Option<Config> {
 }
 
 /// The settings, with everything that a server validates before it starts.
-fn resolve_config(flags: &Flags) -> Result<Config, CommandError> {
-    let config = Config::resolve(flags)?;
-    telemetry::targets(&config.log)?;
+fn resolve_config(flags: &SettingFlags) -> Result<AppConfig, CommandError> {
+    let config = AppConfig::resolve(flags)?;
+    telemetry::parse_targets(&config.log)?;
     composition::check_files(&config)?;
     Ok(config)
 }

@@ -19,9 +19,9 @@ use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use super::demo::SNIPPET;
 use super::{print, print_json};
 use crate::client_environment::client_environment;
-use crate::config::state;
-use crate::exit::{CommandError, OK, REFUSED};
-use crate::settings::Flags;
+use crate::config::state_folder;
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::settings::SettingFlags;
 use plan::{ChangeOutcome, ChangePlan, FileChange, Scaffold};
 use report::Confirmation;
 use server_entry::ServerEntry;
@@ -90,11 +90,11 @@ fn scope_parser() -> impl TypedValueParser<Value = ConfigScope> {
     names.try_map(|name| ConfigScope::from_name(&name).ok_or("expected project or user"))
 }
 
-pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
+pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, CommandError> {
     let environment = client_environment(flags)?;
     // Neither the log nor a client's file can contain other names.
     if environment.project.to_str().is_none() {
-        return Err(CommandError::refused(format!(
+        return Err(CommandError::failure(format!(
             "{}: the path is not UTF-8, so clients' files can't contain it; rename the folder",
             environment.project.display()
         )));
@@ -111,13 +111,13 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
             clients.push(client);
         }
     }
-    let path = state(&environment.home).join(LOG_FILE);
+    let path = state_folder(&environment.home).join(LOG_FILE);
     let log_file = LogFile { path: &path, home: &environment.home };
     // A preview needs no log. A write does: without it, the edit could not be undone.
     let log = if options.mode.dry_run || options.mode.check {
         UndoLog::default()
     } else {
-        log_file.open().map_err(CommandError::refused)?
+        log_file.open().map_err(CommandError::failure)?
     };
     let plan = if options.mode.remove {
         remove::plan_removal(options, &clients, &log, &environment)
@@ -147,26 +147,26 @@ fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(
     if environment.project != home && environment.project.parent().is_some() {
         return Ok(());
     }
-    Err(CommandError::refused(format!(
+    Err(CommandError::failure(format!(
         "{} is not a project folder; change into one, pass it with --root, or use --scope user",
         environment.project.display()
     )))
 }
 
-fn check_create(flags: &Flags, options: &Options) -> Result<(), CommandError> {
+fn check_create(flags: &SettingFlags, options: &Options) -> Result<(), CommandError> {
     let is_files = flags.storage.as_deref().is_none_or(|storage| storage == "fs");
     let is_stdio = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
     if options.create.is_empty() || is_files && is_stdio {
         return Ok(());
     }
-    Err(CommandError::usage(
+    Err(CommandError::usage_error(
         "--create is for --storage fs and --transport stdio, whose documents are in the project; \
          leave it out",
     ))
 }
 
 fn no_client_error() -> CommandError {
-    CommandError::refused(format!(
+    CommandError::failure(format!(
         "no supported client found; name one with --client: {}.\n\nAny other MCP client needs \
          this configuration:\n\n  {SNIPPET}\n",
         client_names()
@@ -215,7 +215,7 @@ impl InitRun<'_> {
         }
         // Changes that the user declined do not fail the command.
         let is_stale = check && has_pending;
-        Ok(if is_refused || is_unanswered || is_stale { REFUSED } else { OK })
+        Ok(if is_refused || is_unanswered || is_stale { EXIT_FAILED } else { EXIT_OK })
     }
 
     fn print_warnings(&self) {
@@ -225,7 +225,7 @@ impl InitRun<'_> {
     }
 
     fn print_text(&self, text: &str) -> Result<u8, CommandError> {
-        if self.options.json { Ok(OK) } else { print(text) }
+        if self.options.json { Ok(EXIT_OK) } else { print(text) }
     }
 
     fn preview_text(&self) -> String {

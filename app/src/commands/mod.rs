@@ -21,8 +21,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde::Serialize;
 
-use crate::exit::{CommandError, OK};
-use crate::settings::Flags;
+use crate::exit::{CommandError, EXIT_OK};
+use crate::settings::SettingFlags;
 
 /// The single source of truth for a project's requirements, as an MCP server.
 ///
@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 
     #[command(flatten)]
-    pub(crate) settings: Flags,
+    pub(crate) settings: SettingFlags,
 
     /// Show every setting with its value and source, and exit
     #[arg(long, global = true)]
@@ -108,16 +108,16 @@ impl ConfiguredCommand {
 pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::refused(format!("standard output: {error}")))
+            Err(CommandError::failure(format!("standard output: {error}")))
         }
-        _ => Ok(OK),
+        _ => Ok(EXIT_OK),
     }
 }
 
 fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
     match serde_json::to_string_pretty(value) {
         Ok(json) => print(&(json + "\n")),
-        Err(error) => Err(CommandError::refused(error)),
+        Err(error) => Err(CommandError::failure(error)),
     }
 }
 

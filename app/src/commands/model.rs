@@ -2,12 +2,12 @@
 
 use std::io::IsTerminal;
 
-use reqlore_models::{Progress, Source, State};
+use reqlore_models::{DownloadProgress, InstallState, ModelSource};
 use serde_json::json;
 
 use super::{print, print_json};
 use crate::composition;
-use crate::config::Config;
+use crate::config::AppConfig;
 use crate::exit::CommandError;
 
 const DEFAULT: &str = "all-minilm-l6-v2";
@@ -33,7 +33,7 @@ pub(crate) enum ModelCommand {
     Remove { name: String },
 }
 
-pub(crate) fn run(config: &Config, command: &ModelCommand) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, command: &ModelCommand) -> Result<u8, CommandError> {
     match command {
         ModelCommand::Install { name, from } => install_model(config, name, from.as_deref()),
         ModelCommand::List { json } => list_models(config, *json),
@@ -41,15 +41,15 @@ pub(crate) fn run(config: &Config, command: &ModelCommand) -> Result<u8, Command
     }
 }
 
-fn install_model(config: &Config, name: &str, from: Option<&str>) -> Result<u8, CommandError> {
+fn install_model(config: &AppConfig, name: &str, from: Option<&str>) -> Result<u8, CommandError> {
     if let Some((scheme, _)) = from.and_then(|from| from.split_once("://"))
         && !matches!(scheme, "http" | "https")
     {
-        return Err(CommandError::usage(format!(
+        return Err(CommandError::usage_error(format!(
             "--from: {scheme}:// is not supported; use https://, http://, a file or a folder"
         )));
     }
-    let source = from.map_or(Source::Default, Source::parse);
+    let source = from.map_or(ModelSource::Default, ModelSource::parse);
     let is_terminal = std::io::stderr().is_terminal();
     let installed = composition::model_store(config)?.install(name, &source, &mut |progress| {
         if is_terminal {
@@ -59,17 +59,17 @@ fn install_model(config: &Config, name: &str, from: Option<&str>) -> Result<u8, 
     if is_terminal {
         eprintln!();
     }
-    let installed = installed.map_err(CommandError::refused)?;
+    let installed = installed.map_err(CommandError::failure)?;
     let place = installed.path.display();
-    print(&if installed.already {
+    print(&if installed.was_installed {
         format!("{name} is already installed in {place}.\n")
     } else {
         format!("{name} is installed in {place}. Servers use it after a restart.\n")
     })
 }
 
-fn print_progress(progress: &Progress<'_>) {
-    let Progress { file, done_bytes, total_bytes } = progress;
+fn print_progress(progress: &DownloadProgress<'_>) {
+    let DownloadProgress { file, done_bytes, total_bytes } = progress;
     let total = match total_bytes {
         0 => String::new(),
         bytes => format!(" of {}", to_mib(*bytes)),
@@ -77,15 +77,15 @@ fn print_progress(progress: &Progress<'_>) {
     eprint!("\r{file}: {}{total} MiB\x1b[K", to_mib(*done_bytes));
 }
 
-fn list_models(config: &Config, as_json: bool) -> Result<u8, CommandError> {
+fn list_models(config: &AppConfig, as_json: bool) -> Result<u8, CommandError> {
     let listed = composition::model_store(config)?.list();
     if as_json {
         let mut models = Vec::new();
         for model in &listed {
             let (state, path) = match &model.state {
-                State::Absent => ("absent", None),
-                State::Partial { .. } => ("partial", None),
-                State::Installed { path } => ("installed", Some(path)),
+                InstallState::Absent => ("absent", None),
+                InstallState::Partial { .. } => ("partial", None),
+                InstallState::Installed { path } => ("installed", Some(path)),
             };
             models.push(json!({
                 "name": model.name, "license": model.license, "bytes": model.bytes,
@@ -97,11 +97,11 @@ fn list_models(config: &Config, as_json: bool) -> Result<u8, CommandError> {
     let mut text = String::new();
     for model in listed {
         let state = match model.state {
-            State::Absent => "not installed".to_owned(),
-            State::Partial { bytes } => {
+            InstallState::Absent => "not installed".to_owned(),
+            InstallState::Partial { bytes } => {
                 format!("partly installed, {} MiB; install it again to continue", to_mib(bytes))
             }
-            State::Installed { path } => format!("installed in {}", path.display()),
+            InstallState::Installed { path } => format!("installed in {}", path.display()),
         };
         let (name, license, bytes) = (model.name, model.license, to_mib(model.bytes));
         text += &format!("{name:<24} {bytes:>4} MiB  {license:<12} {state}\n");
@@ -109,12 +109,12 @@ fn list_models(config: &Config, as_json: bool) -> Result<u8, CommandError> {
     print(&text)
 }
 
-fn remove_model(config: &Config, name: &str) -> Result<u8, CommandError> {
+fn remove_model(config: &AppConfig, name: &str) -> Result<u8, CommandError> {
     let removed = composition::model_store(config)?.remove(name);
-    if removed.map_err(CommandError::refused)? {
+    if removed.map_err(CommandError::failure)? {
         return print(&format!("{name} is removed.\n"));
     }
-    Err(CommandError::refused(format!("{name} is not installed; nothing was removed")))
+    Err(CommandError::failure(format!("{name} is not installed; nothing was removed")))
 }
 
 fn to_mib(bytes: u64) -> u64 {

@@ -12,13 +12,13 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_metrics::Metrics;
-use reqlore_transport_http::Http;
+use reqlore_transport_http::HttpTransport;
 use tokio::sync::watch;
 
 use crate::background::BackgroundTasks;
 use crate::composition;
-use crate::config::{self, Config};
-use crate::exit::{CommandError, OK};
+use crate::config::{self, AppConfig};
+use crate::exit::{CommandError, EXIT_OK};
 use crate::system::SystemClock;
 use crate::telemetry::LogFormat;
 
@@ -27,26 +27,26 @@ const FIRST_USER: &str = "There are no users yet. On this host, with the same --
                           and --config:\n  reqlore user add NAME --role administrator\n  \
                           reqlore token create --user NAME";
 
-pub(crate) fn run(config: &Config) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig) -> Result<u8, CommandError> {
     match &config.http {
         None => serve_stdio(config),
         Some(http) => serve_http(config, http),
     }
 }
 
-fn serve_stdio(config: &Config) -> Result<u8, CommandError> {
+fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
     let is_audited = config.audit == Some(true);
-    let store = composition::store(config, &config.storage)?;
+    let store = composition::open_store(config, &config.storage)?;
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     // Without an audit log there is nothing to maintain, and no reason to wake up every second.
     let maintenance = is_audited.then(|| application.maintenance(None, config.audit_keep_days));
     if std::io::stdin().is_terminal() {
         print_terminal_hint(config);
     }
-    let runtime = composition::runtime()?;
+    let runtime = composition::single_thread_runtime()?;
     let served = runtime.block_on(async {
         let background = maintenance.map(|tasks| BackgroundTasks::start(tasks, None));
-        let mut transport = composition::stdio(config);
+        let mut transport = composition::stdio_transport(config);
         transport.start()?;
         let served = transport.serve(Arc::new(application)).await;
         if let Some(background) = background {
@@ -57,22 +57,22 @@ fn serve_stdio(config: &Config) -> Result<u8, CommandError> {
     // A read of standard input may still block a thread; all accepted requests are answered.
     runtime.shutdown_background();
     served
-        .map(|()| OK)
-        .map_err(|error| CommandError::refused(format!("standard input and output: {error}")))
+        .map(|()| EXIT_OK)
+        .map_err(|error| CommandError::failure(format!("standard input and output: {error}")))
 }
 
-fn serve_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
+fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
-    let store = composition::http_store(config)?;
+    let store = composition::open_http_store(config)?;
     let counters = Arc::<TrafficCounters>::default();
     let (version, now) = (env!("CARGO_PKG_VERSION"), SystemClock.now());
     let metrics = Arc::new(Metrics::with_http(version, now, Arc::clone(&counters)));
     let mut ports = composition::ports_over(config, &store, is_audited)?;
-    ports.documents = Arc::new(metrics.store(ports.documents));
-    ports.answers = Arc::new(metrics.store(ports.answers));
-    ports.audit = ports.audit.map(|audit| Arc::new(metrics.store(audit)) as _);
+    ports.documents = Arc::new(metrics.measured_store(ports.documents));
+    ports.idempotency = Arc::new(metrics.measured_store(ports.idempotency));
+    ports.audit = ports.audit.map(|audit| Arc::new(metrics.measured_store(audit)) as _);
     let identities: Arc<dyn IdentityRepository> = Arc::clone(&store) as _;
-    let identities = Arc::new(metrics.store(identities));
+    let identities = Arc::new(metrics.measured_store(identities));
     let application = Application::new(ports);
     let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);
@@ -88,44 +88,44 @@ fn serve_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> 
             print_startup_report(config, http, address, &*store).await?;
         }
         let background = BackgroundTasks::start(maintenance, Some((store, is_ready)));
-        let served = transport.serve(metrics.service(Arc::new(application))).await;
+        let served = transport.serve(metrics.measured_service(Arc::new(application))).await;
         background.finish().await;
         served.map_err(http_error)
     });
     runtime.shutdown_background();
-    served.map(|()| OK)
+    served.map(|()| EXIT_OK)
 }
 
 fn http_error(error: impl std::fmt::Display) -> CommandError {
-    CommandError::refused(format!("http: {error}"))
+    CommandError::failure(format!("http: {error}"))
 }
 
 fn bind_http(
-    http: &config::Http,
+    http: &config::HttpSettings,
     authenticator: Arc<TokenAuthenticator>,
     is_ready: watch::Receiver<bool>,
     metrics: &Arc<Metrics>,
     counters: Arc<TrafficCounters>,
 ) -> Result<Box<dyn Transport>, CommandError> {
     let metrics = Arc::clone(metrics);
-    let config = reqlore_transport_http::Config {
+    let config = reqlore_transport_http::HttpConfig {
         listen: http.listen,
         behind_proxy: http.behind_proxy.clone(),
         hosts: http.hosts.clone(),
         origins: http.origins.clone(),
         limits: http.limits.clone(),
         authenticator,
-        ready: Arc::new(move || *is_ready.borrow()),
-        metrics: Arc::new(move || metrics.render()),
+        is_ready: Arc::new(move || *is_ready.borrow()),
+        render_metrics: Arc::new(move || metrics.render_text()),
         counters,
     };
-    let bound = Http::bind(config);
+    let bound = HttpTransport::bind(config);
     let http = bound.map_err(http_error)?;
     Ok(Box::new(http))
 }
 
 /// Tells a user at a terminal that this command is meant for MCP clients.
-fn print_terminal_hint(config: &Config) {
+fn print_terminal_hint(config: &AppConfig) {
     eprintln!(
         "reqlore serves {} and waits for an MCP client on standard input (end with Ctrl-D).\n\
          AI assistants start it, with this configuration:\n\
@@ -138,13 +138,13 @@ fn print_terminal_hint(config: &Config) {
 
 /// Prints the address, limits and next step for the operator; with JSON logs as one event.
 async fn print_startup_report(
-    config: &Config,
-    http: &config::Http,
+    config: &AppConfig,
+    http: &config::HttpSettings,
     address: SocketAddr,
     store: &dyn Store,
 ) -> Result<(), CommandError> {
-    let users = store.users().await.map_err(Error::from)?;
-    let tokens = store.tokens().await.map_err(Error::from)?;
+    let users = store.list_users().await.map_err(Error::from)?;
+    let tokens = store.list_tokens().await.map_err(Error::from)?;
     let serves = format!(
         "reqlore serves {} from {} at http://{address}{}",
         config.root.display(),

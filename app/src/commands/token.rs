@@ -8,15 +8,15 @@ use std::io::Write;
 use reqlore_application::identity::tokens::{
     self, IssuedToken, RevokedToken, TokenLifetime, TokenRequest, TokenSummary,
 };
-use reqlore_domain::identity::{Access, Role, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{Access, Token, TokenId, User, UserName, UserRole};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::{format_table, print, print_json};
 use crate::composition;
-use crate::config::Config;
-use crate::exit::{CommandError, OK};
+use crate::config::AppConfig;
+use crate::exit::{CommandError, EXIT_OK};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum TokenCommand {
@@ -38,7 +38,7 @@ pub(crate) enum TokenCommand {
         /// The ID from `reqlore token list`
         id: String,
         /// How long the old token stays valid, at most 24h
-        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = TokenLifetime::of_overlap)]
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = TokenLifetime::parse_overlap)]
         overlap: TokenLifetime,
         /// Print the token and its properties as JSON
         #[arg(long)]
@@ -62,8 +62,8 @@ pub(crate) struct CreateOptions {
     #[arg(
         long,
         value_name = "TIME",
-        default_value_t = TokenLifetime::USUAL,
-        value_parser = TokenLifetime::of_token
+        default_value_t = TokenLifetime::DEFAULT,
+        value_parser = TokenLifetime::parse_lifetime
     )]
     expires: TokenLifetime,
     /// Print the token and its properties as JSON
@@ -76,25 +76,27 @@ fn parse_scope(text: &str) -> Result<Access, String> {
     found.ok_or_else(|| "the scopes are read and write".to_owned())
 }
 
-pub(crate) async fn run(config: &Config, command: &TokenCommand) -> Result<u8, CommandError> {
-    let admin = composition::administration(config, false)?;
+pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8, CommandError> {
+    let admin = composition::open_administration(config, false)?;
     match command {
         TokenCommand::Create(CreateOptions { user, scope, projects, expires, json }) => {
             let projects = projects.iter().map(|key| ProjectKey::new(key.trim())).collect();
             let (user, scope, lifetime) = (user.clone(), *scope, *expires);
             let issued =
-                tokens::create(&admin, TokenRequest { user, scope, projects, lifetime }).await?;
+                tokens::create_token(&admin, TokenRequest { user, scope, projects, lifetime })
+                    .await?;
             print_token(&issued, *json)?;
             eprintln!("{}", token_summary(&issued));
-            Ok(OK)
+            Ok(EXIT_OK)
         }
         TokenCommand::List { json } => {
-            let all = tokens::list(&admin).await?;
+            let all = tokens::list_tokens(&admin).await?;
             if *json { print_json(&tokens_json(&all)) } else { print(&tokens_table(&all)) }
         }
         TokenCommand::Revoke { id } => {
-            let RevokedToken { token, unchanged } = tokens::revoke(&admin, parse_id(id)?).await?;
-            let since = token.revoked_at.unwrap_or_default().rfc3339();
+            let RevokedToken { token, unchanged } =
+                tokens::revoke_token(&admin, parse_id(id)?).await?;
+            let since = token.revoked_at.unwrap_or_default().to_rfc3339();
             print(&if unchanged {
                 format!("{} has been revoked since {since}.\n", token.id)
             } else {
@@ -103,7 +105,7 @@ pub(crate) async fn run(config: &Config, command: &TokenCommand) -> Result<u8, C
         }
         TokenCommand::Rotate { id, overlap, json } => {
             let id = parse_id(id)?;
-            let issued = tokens::rotate(&admin, id.clone(), *overlap).await?;
+            let issued = tokens::rotate_token(&admin, id.clone(), *overlap).await?;
             print_token(&issued, *json)?;
             let old = if *overlap == TokenLifetime::default() {
                 "is no longer valid".to_owned()
@@ -111,14 +113,14 @@ pub(crate) async fn run(config: &Config, command: &TokenCommand) -> Result<u8, C
                 format!("stays valid for at most {overlap}")
             };
             eprintln!("{}\nThe old token, {id}, {old}.", token_summary(&issued));
-            Ok(OK)
+            Ok(EXIT_OK)
         }
     }
 }
 
 fn parse_id(id: &str) -> Result<TokenId, CommandError> {
     TokenId::parse(id).ok_or_else(|| {
-        CommandError::usage(
+        CommandError::usage_error(
             "ID: must be the 12 letters and digits after reqlore_pat_; `reqlore token list` shows \
              all",
         )
@@ -137,7 +139,7 @@ fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> 
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
-        CommandError::refused(format!(
+        CommandError::failure(format!(
             "the token could not be printed and is lost: {error}; revoke it with `reqlore token \
              revoke {}` and create another one",
             token.id
@@ -152,7 +154,7 @@ fn token_summary(issued: &IssuedToken) -> String {
         keys => format!("the projects {}", join_keys(keys)),
     };
     let narrowed = match (role, token.scope) {
-        (Role::Commenter, Access::Write) => " (a commenter's token can only read)",
+        (UserRole::Commenter, Access::Write) => " (a commenter's token can only read)",
         _ => "",
     };
     format!(
@@ -160,7 +162,7 @@ fn token_summary(issued: &IssuedToken) -> String {
          Clients send it as `Authorization: Bearer TOKEN`.",
         token.id,
         token.scope.name(),
-        token.expires_at.rfc3339()
+        token.expires_at.to_rfc3339()
     )
 }
 
@@ -174,8 +176,8 @@ fn token_json(token: &Token) -> Value {
         "user": token.user,
         "scope": token.scope,
         "projects": token.projects,
-        "created_at": token.created_at.rfc3339(),
-        "expires_at": token.expires_at.rfc3339(),
+        "created_at": token.created_at.to_rfc3339(),
+        "expires_at": token.expires_at.to_rfc3339(),
     })
 }
 
@@ -183,7 +185,7 @@ fn tokens_json(all: &[TokenSummary]) -> Value {
     let mut tokens = Vec::new();
     for TokenSummary { token, state } in all {
         let mut shown = token_json(token);
-        shown["last_used_at"] = json!(token.last_used_at.map(Timestamp::rfc3339));
+        shown["last_used_at"] = json!(token.last_used_at.map(Timestamp::to_rfc3339));
         shown["state"] = json!(state.name());
         shown["successor"] = json!(token.successor);
         tokens.push(shown);
@@ -200,15 +202,15 @@ fn tokens_table(all: &[TokenSummary]) -> String {
     let mut rows = Vec::new();
     for TokenSummary { token, state } in all {
         let projects = if token.projects.is_empty() { "all" } else { &join_keys(&token.projects) };
-        let used = token.last_used_at.map_or_else(|| "never".to_owned(), Timestamp::rfc3339);
+        let used = token.last_used_at.map_or_else(|| "never".to_owned(), Timestamp::to_rfc3339);
         let successor = token.successor.as_ref().map(|id| format!(", replaced by {id}"));
         rows.push([
             token.id.to_string(),
             token.user.to_string(),
             token.scope.name().to_owned(),
             projects.to_owned(),
-            token.created_at.rfc3339(),
-            token.expires_at.rfc3339(),
+            token.created_at.to_rfc3339(),
+            token.expires_at.to_rfc3339(),
             used,
             state.name().replace('_', " ") + &successor.unwrap_or_default(),
         ]);

@@ -11,14 +11,14 @@ use reqlore_application::transfer::{self, CopyReport, VerifyReport};
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, RecordReader};
-use reqlore_dump::Dump;
+use reqlore_dump::DumpFile;
 use serde::Serialize;
 
 use super::{print, print_json};
 use crate::composition;
-use crate::config::Config;
-use crate::exit::{CommandError, REFUSED};
-use crate::storage::Storage;
+use crate::config::AppConfig;
+use crate::exit::{CommandError, EXIT_FAILED};
+use crate::storage_spec::StorageSpec;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CopyOptions {
@@ -64,24 +64,27 @@ pub(crate) struct RestoreOptions {
     json: bool,
 }
 
-pub(crate) async fn run_copy(config: &Config, options: &CopyOptions) -> Result<u8, CommandError> {
-    let from = Storage::read(&options.from, &config.root, &config.working_directory)?;
-    let to = Storage::read(&options.to, &config.root, &config.working_directory)?;
+pub(crate) async fn run_copy(
+    config: &AppConfig,
+    options: &CopyOptions,
+) -> Result<u8, CommandError> {
+    let from = StorageSpec::parse(&options.from, &config.root, &config.working_directory)?;
+    let to = StorageSpec::parse(&options.to, &config.root, &config.working_directory)?;
     if from == to {
         let message = format!("--from and --to are both {from}; name two storages");
-        return Err(CommandError::refused(message));
+        return Err(CommandError::failure(message));
     }
-    if let (Storage::Fs(_), Storage::Fs(_), Some(project)) =
+    if let (StorageSpec::Fs(_), StorageSpec::Fs(_), Some(project)) =
         (&from, &to, config.projects.keys().next())
     {
-        return Err(CommandError::refused(format!(
+        return Err(CommandError::failure(format!(
             "project {project} has the same folder on both sides; use --config with a file without \
              [projects]"
         )));
     }
     let source = existing_source(config, &from)?;
     let reader = open_reader(&*source).await?;
-    let target = composition::store(config, &to)?;
+    let target = composition::open_store(config, &to)?;
     let copied = copy_into(reader, &*target).await?;
     let mut verified = None;
     if options.verify {
@@ -94,19 +97,19 @@ pub(crate) async fn run_copy(config: &Config, options: &CopyOptions) -> Result<u
 /// Reads the file back and compares its checksum. Does not compare it with the storage, which may
 /// have changed since.
 pub(crate) async fn run_backup(
-    config: &Config,
+    config: &AppConfig,
     options: &BackupOptions,
 ) -> Result<u8, CommandError> {
-    let (dump, file) = (Dump::new(&options.file), options.file.display());
+    let (dump, file) = (DumpFile::new(&options.file), options.file.display());
     let source = existing_source(config, &config.storage)?;
     let copied = copy_into(open_reader(&*source).await?, &dump).await?;
-    let written = dump.read().await.map_err(|error| {
-        CommandError::refused(format!("the backup can't be read back: {error}; write another one"))
+    let written = dump.export().await.map_err(|error| {
+        CommandError::failure(format!("the backup can't be read back: {error}; write another one"))
     })?;
-    let same = written.total().unwrap_or_default() as u64;
+    let same = written.total_documents().unwrap_or_default() as u64;
     if same != copied.documents {
         let message = format!("{file} was changed by another process; write another backup");
-        return Err(CommandError::refused(message));
+        return Err(CommandError::failure(message));
     }
     let verified = Some(VerifyReport { same, ..VerifyReport::default() });
     let report =
@@ -116,12 +119,12 @@ pub(crate) async fn run_backup(
 
 /// Checks the whole file before it opens the storage.
 pub(crate) async fn run_restore(
-    config: &Config,
+    config: &AppConfig,
     options: &RestoreOptions,
 ) -> Result<u8, CommandError> {
-    let dump = Dump::new(&options.file);
+    let dump = DumpFile::new(&options.file);
     let reader = open_reader(&dump).await?;
-    let target = composition::store(config, &config.storage)?;
+    let target = composition::open_store(config, &config.storage)?;
     let copied = copy_into(reader, &*target).await?;
     let verified = Some(compare_storages(&dump, &*target).await?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());
@@ -129,18 +132,21 @@ pub(crate) async fn run_restore(
     report.print("Restored", "both sides are the same", options.json)
 }
 
-fn existing_source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
-    let found = std::fs::metadata(storage.place())
-        .map_err(|error| CommandError::refused(format!("{storage} can't be read: {error}")))?;
+fn existing_source(
+    config: &AppConfig,
+    storage: &StorageSpec,
+) -> Result<Arc<dyn Store>, CommandError> {
+    let found = std::fs::metadata(storage.path())
+        .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
     if found.is_file() && found.len() == 0 {
         let message = format!("{storage} is an empty file, not a database; name another one");
-        return Err(CommandError::refused(message));
+        return Err(CommandError::failure(message));
     }
-    composition::store(config, storage)
+    composition::open_store(config, storage)
 }
 
 async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
-    from.read().await.map_err(|error| CommandError::refused(Error::from(error)))
+    from.export().await.map_err(|error| CommandError::failure(Error::from(error)))
 }
 
 async fn copy_into(
@@ -148,8 +154,9 @@ async fn copy_into(
     to: &dyn Archive,
 ) -> Result<CopyReport, CommandError> {
     let bar = progress_bar("Copying");
-    let copied = transfer::copy(source, to, &|done, total| update_bar(&bar, done, total)).await;
-    copied.map_err(CommandError::refused)
+    let copied =
+        transfer::copy_archive(source, to, &|done, total| update_bar(&bar, done, total)).await;
+    copied.map_err(CommandError::failure)
 }
 
 async fn compare_storages(
@@ -157,8 +164,9 @@ async fn compare_storages(
     to: &dyn Archive,
 ) -> Result<VerifyReport, CommandError> {
     let bar = progress_bar("Comparing");
-    let verified = transfer::verify(from, to, &|done, total| update_bar(&bar, done, total)).await;
-    verified.map_err(CommandError::refused)
+    let verified =
+        transfer::verify_archives(from, to, &|done, total| update_bar(&bar, done, total)).await;
+    verified.map_err(CommandError::failure)
 }
 
 /// Shown if stderr is a terminal; disappears when it is dropped.
@@ -191,7 +199,7 @@ impl TransferReport {
         let sentence = self.sentence(verb, verdict);
         let printed = if as_json { print_json(self)? } else { print(&sentence)? };
         let differs = self.verified.as_ref().is_some_and(|verified| verified.different > 0);
-        Ok(if differs { REFUSED } else { printed })
+        Ok(if differs { EXIT_FAILED } else { printed })
     }
 
     fn sentence(&self, verb: &str, verdict: &str) -> String {

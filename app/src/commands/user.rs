@@ -1,13 +1,13 @@
 //! `reqlore user`: administers the users of a server.
 
 use reqlore_application::identity::user_admin::{self, UserChange};
-use reqlore_domain::identity::{Role, User, UserName};
+use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::{format_table, print, print_json};
 use crate::composition;
-use crate::config::Config;
+use crate::config::AppConfig;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
@@ -44,22 +44,23 @@ pub(crate) enum UserCommand {
 pub(crate) struct RoleArgument {
     /// administrator (everything), user (reads and writes) or commenter (reads)
     #[arg(long = "role", value_name = "ROLE", value_parser = parse_role)]
-    role: Role,
+    role: UserRole,
 }
 
-fn parse_role(text: &str) -> Result<Role, String> {
-    Role::parse(text).ok_or_else(|| {
-        let names = Role::ALL.map(Role::name).join(", ");
+fn parse_role(text: &str) -> Result<UserRole, String> {
+    UserRole::parse(text).ok_or_else(|| {
+        let names = UserRole::ALL.map(UserRole::name).join(", ");
         format!("the roles are {names}")
     })
 }
 
-pub(crate) async fn run(config: &Config, command: &UserCommand) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &AppConfig, command: &UserCommand) -> Result<u8, CommandError> {
     let is_first = matches!(command, UserCommand::Add { .. });
-    let admin = composition::administration(config, is_first)?;
+    let admin = composition::open_administration(config, is_first)?;
     match command {
         UserCommand::Add { name, role } => {
-            let User { name, role, .. } = user_admin::add(&admin, name.clone(), role.role).await?;
+            let User { name, role, .. } =
+                user_admin::add_user(&admin, name.clone(), role.role).await?;
             print(&format!(
                 "{name} is added as {role}. Create a token for this user:\n  reqlore {}token create \
                  --user {name}\n",
@@ -67,7 +68,7 @@ pub(crate) async fn run(config: &Config, command: &UserCommand) -> Result<u8, Co
             ))
         }
         UserCommand::List { json } => {
-            let users = user_admin::list(&admin).await?;
+            let users = user_admin::list_users(&admin).await?;
             if *json { print_json(&users_json(&users)) } else { print(&users_table(&users)) }
         }
         UserCommand::SetRole { name, role } => {
@@ -77,8 +78,9 @@ pub(crate) async fn run(config: &Config, command: &UserCommand) -> Result<u8, Co
             print(&format!("{name} has the role {role} {since}.\n"))
         }
         UserCommand::Disable { name } => {
-            let UserChange { user, unchanged } = user_admin::disable(&admin, name.clone()).await?;
-            let since = user.disabled_at.unwrap_or_default().rfc3339();
+            let UserChange { user, unchanged } =
+                user_admin::disable_user(&admin, name.clone()).await?;
+            let since = user.disabled_at.unwrap_or_default().to_rfc3339();
             print(&if unchanged {
                 format!("{} has been disabled since {since}.\n", user.name)
             } else {
@@ -94,8 +96,8 @@ fn users_json(users: &[User]) -> Value {
         shown.push(json!({
             "name": user.name,
             "role": user.role,
-            "created_at": user.created_at.rfc3339(),
-            "disabled_at": user.disabled_at.map(Timestamp::rfc3339),
+            "created_at": user.created_at.to_rfc3339(),
+            "disabled_at": user.disabled_at.map(Timestamp::to_rfc3339),
         }));
     }
     json!({ "users": shown })
@@ -110,9 +112,9 @@ fn users_table(users: &[User]) -> String {
     for user in users {
         let state = match user.disabled_at {
             None => "active".to_owned(),
-            Some(since) => format!("disabled since {}", since.rfc3339()),
+            Some(since) => format!("disabled since {}", since.to_rfc3339()),
         };
-        let created = user.created_at.rfc3339();
+        let created = user.created_at.to_rfc3339();
         rows.push([user.name.to_string(), user.role.to_string(), created, state]);
     }
     format_table(["NAME", "ROLE", "CREATED", "STATE"], rows)

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::project_key::ProjectKey;
 use serde::Deserialize;
 
-use super::variable;
+use super::env_variable;
 use crate::exit::CommandError;
-use crate::settings::{self, FILE, FILE_VARIABLE, Flags};
+use crate::settings::{self, FILE, FILE_VARIABLE, SettingFlags};
 
 const PROJECTS: &str = "projects";
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -35,8 +35,8 @@ struct ProjectEntry {
 }
 
 impl ConfigFile {
-    pub(super) fn load(flags: &Flags, root: &Path) -> Result<Self, CommandError> {
-        let path = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
+    pub(super) fn load(flags: &SettingFlags, root: &Path) -> Result<Self, CommandError> {
+        let path = flags.config.clone().or_else(|| env_variable(FILE_VARIABLE).map(PathBuf::from));
         let named = path.is_some();
         let path = path.unwrap_or_else(|| root.join(FILE));
         let path = std::path::absolute(&path).unwrap_or(path);
@@ -47,12 +47,12 @@ impl ConfigFile {
             }
             Err(error) => {
                 let path = path.display();
-                return Err(CommandError::refused(format!("{path} can't be read: {error}")));
+                return Err(CommandError::failure(format!("{path} can't be read: {error}")));
             }
         };
         let mut table: toml::Table = text.parse().map_err(|error| {
             let error = syntax_error(&error, &text);
-            CommandError::usage(format!("{}: {error}", path.display()))
+            CommandError::usage_error(format!("{}: {error}", path.display()))
         })?;
         let projects = table.remove(PROJECTS);
         let mut settings = BTreeMap::new();
@@ -84,7 +84,7 @@ impl ConfigFile {
         let path = self.path.display();
         let entries: BTreeMap<String, ProjectEntry> =
             projects.clone().try_into().map_err(|_| {
-                CommandError::usage(format!(
+                CommandError::usage_error(format!(
                     "{path}: write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""
                 ))
             })?;
@@ -92,7 +92,7 @@ impl ConfigFile {
         for (name, ProjectEntry { root: folder_name }) in entries {
             let key = ProjectKey::new(name.as_str());
             if !key.is_plain() || key.is_default() {
-                return Err(CommandError::usage(format!(
+                return Err(CommandError::usage_error(format!(
                     "{path}: {PROJECTS}: {name:?} is not a valid key; use 1 to 64 letters, digits, \
                      '-' and '_', but not \"{}\", which is the root",
                     ProjectKey::DEFAULT
@@ -101,14 +101,14 @@ impl ConfigFile {
             let folder = match self.base_folder().join(&folder_name).canonicalize() {
                 Ok(folder) if folder.is_dir() => folder,
                 _ => {
-                    return Err(CommandError::usage(format!(
+                    return Err(CommandError::usage_error(format!(
                         "{path}: {PROJECTS}.{name}: {folder_name:?} is not a folder; create it or \
                          correct root"
                     )));
                 }
             };
             if folder == root || folders.values().any(|other| *other == folder) {
-                return Err(CommandError::usage(format!(
+                return Err(CommandError::usage_error(format!(
                     "{path}: {PROJECTS}.{name}: {folder_name:?} is also the folder of another \
                      project"
                 )));
@@ -123,7 +123,7 @@ impl ConfigFile {
         let names: Vec<&str> = settings::all_settings().map(|setting| setting.key).collect();
         match self.settings.keys().find(|key| !names.contains(&key.as_str())) {
             None => Ok(()),
-            Some(unknown) => Err(CommandError::usage(format!(
+            Some(unknown) => Err(CommandError::usage_error(format!(
                 "{}: unknown setting {unknown:?}; the settings are {}",
                 self.path.display(),
                 names.join(", ")

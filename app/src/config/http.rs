@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reqlore_transport_http::{ForwardedBy, Limits, ProxyTrust, Rate};
+use reqlore_transport_http::{ForwardedBy, HttpLimits, ProxyTrust, RateLimit};
 
 use super::{ConfigFile, SettingValues};
 use crate::exit::CommandError;
@@ -15,12 +15,12 @@ const LIMITS: &str = "http.limits.";
 
 /// Addresses, trusted names and limits of a server over HTTP.
 #[derive(Debug)]
-pub(crate) struct Http {
+pub(crate) struct HttpSettings {
     pub(crate) listen: SocketAddr,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) behind_proxy: Option<ProxyTrust>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: HttpLimits,
     /// The limits as `name=value`, for the operator.
     pub(crate) limit_texts: Vec<String>,
 }
@@ -33,9 +33,9 @@ const OPERATOR_KEYS: [&str; 6] = ["root", "http.", "audit", "audit_keep_days", "
 pub(super) fn read_http(
     values: &SettingValues,
     file: &ConfigFile,
-) -> Result<Option<Http>, CommandError> {
+) -> Result<Option<HttpSettings>, CommandError> {
     let limits = read_limits(values)?;
-    let http = Http {
+    let http = HttpSettings {
         listen: values.parse_text("http.listen", "an address and a port, like 127.0.0.1:8080")?,
         hosts: owned_list(values, "http.hosts"),
         origins: owned_list(values, "http.origins"),
@@ -76,7 +76,7 @@ fn check_operator_keys(values: &SettingValues, file: &ConfigFile) -> Result<(), 
         }
     }
     if file.has_projects() {
-        return Err(CommandError::usage(format!(
+        return Err(CommandError::usage_error(format!(
             "projects (file {}) may not be set by a project's own file over http; pass the file \
              with --config",
             file.path.display()
@@ -85,47 +85,47 @@ fn check_operator_keys(values: &SettingValues, file: &ConfigFile) -> Result<(), 
     Ok(())
 }
 
-fn read_limits(values: &SettingValues) -> Result<Limits, CommandError> {
+fn read_limits(values: &SettingValues) -> Result<HttpLimits, CommandError> {
     let number = |name: &str| values.parse_number(&format!("{LIMITS}{name}"));
     let count = |name: &str| Ok::<_, CommandError>(number(name)? as usize);
     let time = |name: &str| Ok::<_, CommandError>(Duration::from_secs(number(name)?.into()));
     let body = count("body_bytes")?;
     let failed_logins = number("failed_logins_per_minute")?;
-    Ok(Limits {
+    Ok(HttpLimits {
         connections: count("connections")?,
         connections_per_address: count("connections_per_address")?,
-        header_time: time("header_seconds")?,
+        header_timeout: time("header_seconds")?,
         header_bytes: count("header_bytes")?,
         header_fields: count("header_fields")?,
-        idle: time("idle_seconds")?,
-        body,
-        body_time: time("body_seconds")?,
+        idle_timeout: time("idle_seconds")?,
+        body_bytes: body,
+        body_timeout: time("body_seconds")?,
         // At least one body must fit.
-        bodies: count("bodies_bytes")?.max(body),
-        unread: time("unread_seconds")?,
-        request_time: time("request_seconds")?,
-        drain: time("drain_seconds")?,
+        total_body_bytes: count("bodies_bytes")?.max(body),
+        unread_timeout: time("unread_seconds")?,
+        request_timeout: time("request_seconds")?,
+        drain_timeout: time("drain_seconds")?,
         in_flight: count("in_flight")?,
         in_flight_per_token: count("in_flight_per_token")?,
         queue: count("queue")?,
-        listens_per_token: count("listens_per_token")?,
-        requests: rate_limit(number("requests_per_second")?, 1, number("requests_burst")?),
-        failed_logins: rate_limit(failed_logins, 60, failed_logins),
-        look_ups: rate_limit(number("look_ups_per_second")?, 1, number("look_ups_burst")?),
+        subscriptions_per_token: count("listens_per_token")?,
+        request_rate: rate_limit(number("requests_per_second")?, 1, number("requests_burst")?),
+        failed_login_rate: rate_limit(failed_logins, 60, failed_logins),
+        look_up_rate: rate_limit(number("look_ups_per_second")?, 1, number("look_ups_burst")?),
     })
 }
 
 /// `None`, which limits nothing, for a count of 0.
-fn rate_limit(count: u32, seconds: u64, burst: u32) -> Option<Rate> {
+fn rate_limit(count: u32, seconds: u64, burst: u32) -> Option<RateLimit> {
     let every = Duration::from_secs(seconds).checked_div(count)?;
-    Some(Rate { every, burst })
+    Some(RateLimit { every, burst })
 }
 
-fn limit_texts(values: &SettingValues, limits: &Limits) -> Vec<String> {
+fn limit_texts(values: &SettingValues, limits: &HttpLimits) -> Vec<String> {
     let mut texts = Vec::new();
     for value in &values.0 {
         match value.setting.key.strip_prefix(LIMITS) {
-            Some("bodies_bytes") => texts.push(format!("bodies_bytes={}", limits.bodies)),
+            Some("bodies_bytes") => texts.push(format!("bodies_bytes={}", limits.total_body_bytes)),
             Some(name) => texts.push(format!("{name}={}", value.text)),
             None => {}
         }
@@ -169,7 +169,7 @@ mod tests {
         };
         let values = SettingValues(settings::all_settings().map(value).collect());
         let limits = read_limits(&values).unwrap();
-        assert_eq!(format!("{limits:?}"), format!("{:?}", Limits::default()));
+        assert_eq!(format!("{limits:?}"), format!("{:?}", HttpLimits::default()));
         let names =
             settings::all_settings().filter(|setting| setting.key.starts_with(LIMITS)).count();
         assert_eq!(limit_texts(&values, &limits).len(), names);
@@ -179,6 +179,6 @@ mod tests {
     fn rate_limit_zero_is_unlimited() {
         assert_eq!(rate_limit(0, 1, 5), None);
         let every = Duration::from_secs(12);
-        assert_eq!(rate_limit(5, 60, 5), Some(Rate { every, burst: 5 }));
+        assert_eq!(rate_limit(5, 60, 5), Some(RateLimit { every, burst: 5 }));
     }
 }

@@ -15,7 +15,7 @@ const TOKEN: &str = "reqlore_pat_Ab3dEf6hIj9l_0123456789abcdefghijklmnopqrstuv_A
 fn logged(format: LogFormat, filter: &str, action: impl FnOnce()) -> String {
     let mut file = tempfile::tempfile().unwrap();
     let lines = log_lines(format, false, Arc::new(file.try_clone().unwrap()));
-    let lines = lines.with_filter(targets(filter).ok().unwrap());
+    let lines = lines.with_filter(parse_targets(filter).ok().unwrap());
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), action);
     file.rewind().unwrap();
     std::io::read_to_string(file).unwrap()
@@ -146,7 +146,7 @@ fn backtrace_of_an_internal_error_shows_its_origin() {
 #[test]
 fn invalid_level_is_rejected_and_rmcp_logs_only_errors() {
     for wrong in ["loud", "info,loud"] {
-        assert!(targets(wrong).err().unwrap().message.contains("use error, warn"), "{wrong}");
+        assert!(parse_targets(wrong).err().unwrap().message.contains("use error, warn"), "{wrong}");
     }
     let action = || {
         tracing::info!(target: "rmcp::service", "chatter");

@@ -19,9 +19,9 @@ struct FailingLog {
 
 #[async_trait]
 impl AuditLog for FailingLog {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
+    async fn append_events(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         if self.is_available.load(Ordering::Relaxed) {
-            return self.store.record(entries).await;
+            return self.store.append_events(entries).await;
         }
         Err(StoreError::Busy { reason: "not now".to_owned() })
     }
@@ -40,7 +40,7 @@ impl AuditLog for FailingLog {
 }
 
 fn row(number: usize) -> AuditEvent {
-    AuditEvent::refused("test", "ok", number.to_string(), Timestamp::default())
+    AuditEvent::rejected("test", "ok", number.to_string(), Timestamp::default())
 }
 
 // Accepted events are written; no call goes unrecorded.

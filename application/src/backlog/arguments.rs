@@ -58,7 +58,7 @@ impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRS
 /// Parses a reference to an item of one of these kinds; `field` is the argument's name.
 pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
     for kind in kinds {
-        match Reference::read(*kind, text) {
+        match Reference::parse_kind(*kind, text) {
             ParsedReference::Reference(reference) => return Ok(reference),
             // The form is valid, but no item can have this number.
             ParsedReference::TooLarge => return Err(not_found_error(*kind, text).field(field)),
@@ -120,8 +120,8 @@ macro_rules! enum_argument {
     };
 }
 
-enum_argument!(WorkStatusArgument, Status, Status::OF_WORK);
-enum_argument!(RequirementStatusArgument, Status, Status::OF_REQUIREMENTS);
+enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES);
+enum_argument!(RequirementStatusArgument, Status, Status::REQUIREMENT_STATUSES);
 enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
 enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
 

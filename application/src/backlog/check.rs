@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference::mark_of;
-use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, check_keys};
+use reqlore_domain::backlog::reference::file_suffix;
+use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, find_argument_keys};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
@@ -110,7 +110,7 @@ impl ReferenceIndex {
     }
 
     /// Describes a target that no item has; `None` if an item has it.
-    pub(crate) fn why_broken(&self, target: Reference) -> Option<String> {
+    pub(crate) fn explain_broken_link(&self, target: Reference) -> Option<String> {
         if self.items_by_reference.contains_key(&target) {
             return None;
         }
@@ -124,12 +124,12 @@ impl ReferenceIndex {
 
     /// Adds the problems of one document, sorted by line.
     fn check_document(&self, meta: &DocumentMeta, text: &str, findings: &mut Vec<CheckFinding>) {
-        let mut diagnostics: Vec<Diagnostic> = meta.fault.iter().cloned().collect();
+        let mut diagnostics: Vec<Diagnostic> = meta.diagnostic.iter().cloned().collect();
         for message in self.duplicate_claims(meta) {
             diagnostics.push(Diagnostic::new(None, message));
         }
         if let Some(item) = item_meta(meta) {
-            diagnostics.extend(check_keys(item.kind, text));
+            diagnostics.extend(find_argument_keys(item.kind, text));
             diagnostics.extend(self.broken_links(meta, item, text));
         }
         diagnostics.sort_by_key(|diagnostic| diagnostic.line);
@@ -163,7 +163,7 @@ impl ReferenceIndex {
 
     fn broken_links(&self, meta: &DocumentMeta, item: &ItemMeta, text: &str) -> Vec<Diagnostic> {
         let mut broken = Vec::new();
-        if item.deleted.is_some() {
+        if item.deletion.is_some() {
             return broken;
         }
         for (key, target) in outgoing_links(item) {
@@ -172,7 +172,7 @@ impl ReferenceIndex {
             } else if let Some(stale) = self.stale_link(meta, item, target) {
                 Some(stale.message(target))
             } else {
-                self.why_broken(target)
+                self.explain_broken_link(target)
             };
             if let Some(problem) = problem {
                 let line = line_of(text, key, target);
@@ -214,7 +214,7 @@ impl ReferenceIndex {
             return None;
         };
         Some(LinkRepair {
-            from: LinkTarget { reference: target, mark: Some(suffix.to_owned()) },
+            from: LinkTarget { reference: target, file_suffix: Some(suffix.to_owned()) },
             to: item_lookup::link_target(reference_of(intended)?, &intended.id.name),
             target_id: intended.id.clone(),
         })
@@ -227,7 +227,7 @@ impl ReferenceIndex {
         item: &'a ItemMeta,
         target: Reference,
     ) -> Option<StaleLink<'a>> {
-        let (_, suffix) = item.linked.iter().find(|(reference, _)| *reference == target)?;
+        let (_, suffix) = item.link_suffixes.iter().find(|(reference, _)| *reference == target)?;
         let same_reference = metas_of(&self.items_by_reference, target);
         if same_reference.iter().any(|meta| has_suffix(meta, suffix)) {
             return None;
@@ -334,7 +334,7 @@ fn metas_of(index: &MetasByReference, reference: Reference) -> &[Arc<DocumentMet
 }
 
 fn has_suffix(meta: &DocumentMeta, suffix: &str) -> bool {
-    mark_of(&meta.id.name) == Some(suffix)
+    file_suffix(&meta.id.name) == Some(suffix)
 }
 
 fn reference_of(meta: &DocumentMeta) -> Option<Reference> {
@@ -356,7 +356,7 @@ fn outgoing_links(item: &ItemMeta) -> impl Iterator<Item = (&'static str, Refere
 fn is_tombstone_of(tombstone: &DocumentMeta, meta: &DocumentMeta) -> bool {
     match (uid_of(tombstone), uid_of(meta)) {
         (Some(deleted), Some(existing)) => deleted == existing,
-        _ => mark_of(&tombstone.id.name) == mark_of(&meta.id.name),
+        _ => file_suffix(&tombstone.id.name) == file_suffix(&meta.id.name),
     }
 }
 
@@ -368,7 +368,7 @@ async fn find_refreshed(
     let documents = &ports.documents;
     // The check must not rely on cached metadata.
     documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
-    Ok(documents.find(project, &DocumentFilter::all(kind)).await?.metadata)
+    Ok(documents.find(project, &DocumentFilter::of_kind(kind)).await?.metadata)
 }
 
 /// The line, counted from 1, on which the value of `key` names the target in any spelling.

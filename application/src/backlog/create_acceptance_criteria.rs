@@ -1,7 +1,7 @@
 //! `create_acceptance_criteria`: creates an acceptance criterion of a user story.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION_CHARS;
 use reqlore_domain::backlog::{ItemEdit, ItemKind};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::Result;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::arguments::UserStoryRef;
 use super::write_item::{WriteOutcome, create_item};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, write_tool};
+use crate::tool::{Tool, decode_arguments, write_tool};
 
 pub(crate) struct CreateAcceptanceCriteria;
 
@@ -21,7 +21,7 @@ pub(crate) struct CreateAcceptanceCriteria;
 struct Arguments {
     user_story: UserStoryRef,
     /// Markdown.
-    description: BoundedString<MAX_DESCRIPTION>,
+    description: BoundedString<MAX_DESCRIPTION_CHARS>,
 }
 
 #[async_trait]
@@ -41,7 +41,7 @@ impl Tool for CreateAcceptanceCriteria {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let story = arguments.user_story.parse("user_story")?;
         let fields = ItemEdit {
             description: Some(arguments.description.into_string()),

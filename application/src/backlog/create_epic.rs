@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::arguments::{ItemFields, PriorityArgument, WorkStatusArgument};
 use super::write_item::{WriteOutcome, create_item};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, write_tool};
+use crate::tool::{Tool, decode_arguments, write_tool};
 
 pub(crate) struct CreateEpic;
 
@@ -45,7 +45,7 @@ impl Tool for CreateEpic {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let fields = ItemFields {
             title: Some(arguments.title),
             description: arguments.description,

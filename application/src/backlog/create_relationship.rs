@@ -8,7 +8,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use super::relationship::{Arguments, RelationshipSpec, refused_error};
 use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, write_tool};
+use crate::tool::{Tool, decode_arguments, write_tool};
 
 pub(crate) struct CreateRelationship;
 
@@ -28,7 +28,7 @@ impl Tool for CreateRelationship {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let relationship = arguments.parse()?;
         let RelationshipSpec { source, target, .. } = relationship;
         if source == target {
@@ -44,7 +44,7 @@ impl Tool for CreateRelationship {
             // `linked` above is set, so there is always a target.
             let Some((link, target)) = target else { return Ok(ItemEdit::default()) };
             let relationships = Some(relationship.add(item, target)?);
-            Ok(ItemEdit { relationships, linked: vec![link.clone()], ..ItemEdit::default() })
+            Ok(ItemEdit { relationships, new_targets: vec![link.clone()], ..ItemEdit::default() })
         };
         let reason = format!("create relationship {relationship}");
         let (record, _) = update.commit(context, &call, spec, reason, edit_item).await?;

@@ -13,7 +13,7 @@ use super::arguments::{
 };
 use super::write_item::{WriteOutcome, create_item};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, write_tool};
+use crate::tool::{Tool, decode_arguments, write_tool};
 
 pub(crate) struct CreateRequirement;
 
@@ -50,7 +50,7 @@ impl Tool for CreateRequirement {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let story = arguments.user_story.parse("user_story")?;
         let fields = ItemFields {
             title: Some(arguments.title),

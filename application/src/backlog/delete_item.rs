@@ -22,8 +22,8 @@ use super::arguments::ItemRef;
 use super::item_lookup::{self, BacklogReader, backlink_query};
 use super::write_item::{apply_edit, check_version};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, reply, write_tool};
-use crate::transaction::{act, edit};
+use crate::tool::{Tool, decode_arguments, reply, write_tool};
+use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct DeleteItem;
 
@@ -57,7 +57,7 @@ struct DeletedItem {
 impl Tool for DeleteItem {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            destructive: true,
+            is_destructive: true,
             ..write_tool::<Arguments, DeletedItem>(
                 "delete_item",
                 "Delete an item",
@@ -73,10 +73,10 @@ impl Tool for DeleteItem {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let reference = arguments.reference.parse("reference")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let write_context = act(context, &call, spec, format!("delete {reference}"));
+        let write_context = write_context(context, &call, spec, format!("delete {reference}"));
         for _ in 0..MAX_ATTEMPTS {
             let deletion = ItemDeletion::plan(backlog, reference, &arguments).await?;
             if let Some(deleted) = deletion.commit(backlog, write_context.clone()).await? {
@@ -219,12 +219,14 @@ impl ItemDeletion {
         for item in &self.deleted {
             documents.push(tombstone_id(&item.meta.id));
         }
-        let read_set = ReadSet { backlinks: backlink_query(&references), ..ReadSet::of(documents) };
+        let read_set =
+            ReadSet { backlinks: backlink_query(&references), ..ReadSet::of_documents(documents) };
         let deletion = self.clone();
-        let (caller, at) = (Arc::clone(&write_context.caller), write_context.at.whole());
+        let (caller, at) = (Arc::clone(&write_context.caller), write_context.at.whole_seconds());
         let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &caller.name, at);
         let (deleted, _) =
-            edit(backlog.ports, backlog.project, read_set, write_context, decide).await?;
+            commit_decision(backlog.ports, backlog.project, read_set, write_context, decide)
+                .await?;
         Ok(deleted)
     }
 

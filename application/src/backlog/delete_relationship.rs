@@ -8,7 +8,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use super::relationship::Arguments;
 use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, write_tool};
+use crate::tool::{Tool, decode_arguments, write_tool};
 
 pub(crate) struct DeleteRelationship;
 
@@ -28,7 +28,7 @@ impl Tool for DeleteRelationship {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let relationship = arguments.parse()?;
         let item = ("source", relationship.source);
         let update = ItemUpdate { item, linked: None, if_version: arguments.if_version };

@@ -15,7 +15,7 @@ use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool, reply};
 
 pub(crate) struct EpicHierarchy;
 
@@ -42,7 +42,7 @@ impl Tool for EpicHierarchy {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let epic = arguments.epic.parse("epic")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(epic, "epic").await?;

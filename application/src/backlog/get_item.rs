@@ -13,7 +13,7 @@ use super::item_view::{
     self, ItemLinks, ItemRecord, ItemRelations, ItemRelationships, ItemSummary, RelatedItem,
 };
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool, reply};
 
 pub(crate) struct GetItem;
 
@@ -52,7 +52,7 @@ impl Tool for GetItem {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let reference = arguments.reference.parse("reference")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(reference, "reference").await?;

@@ -15,7 +15,7 @@ use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool, reply};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -67,7 +67,7 @@ impl Tool for GetUserStoryRequirements {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let story = arguments.user_story.parse("user_story")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;

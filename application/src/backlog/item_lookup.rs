@@ -70,10 +70,10 @@ impl<'a> BacklogReader<'a> {
         let mut error = not_found_error(reference.kind, &name);
         let tombstone = tombstones.first().and_then(|metas| metas.first());
         if let Some(item) = tombstone.and_then(|meta| item_meta(meta))
-            && let Some(deleted) = &item.deleted
+            && let Some(deleted) = &item.deletion
         {
             let by = deleted.by.as_ref().map(|user| format!(" by {user}")).unwrap_or_default();
-            let deletion = format!("deleted on {}{by}", deleted.at.rfc3339());
+            let deletion = format!("deleted on {}{by}", deleted.at.to_rfc3339());
             error.message = format!("{} (it was {deletion})", error.message);
             error.hint = Some(format!("it was {deletion}; its text is kept in the deleted items"));
         }
@@ -82,7 +82,7 @@ impl<'a> BacklogReader<'a> {
 
     /// The documents with these ids, with one lookup for each kind. Leaves out an id that no
     /// document or several documents have.
-    pub(crate) async fn named(
+    pub(crate) async fn find_by_ids(
         self,
         ids: impl Iterator<Item = String>,
     ) -> Result<HashMap<String, Arc<DocumentMeta>>> {
@@ -152,7 +152,7 @@ impl<'a> BacklogReader<'a> {
 
     /// All items of a kind, sorted like all lists.
     pub(crate) async fn all_items(self, kind: ItemKind) -> Result<Vec<Arc<DocumentMeta>>> {
-        let filter = DocumentFilter::all(DocumentKind::Item(kind));
+        let filter = DocumentFilter::of_kind(DocumentKind::Item(kind));
         let mut metas = self.ports.documents.find(self.project, &filter).await?.metadata;
         metas.retain(|meta| item_meta(meta).is_some_and(|item| item.reference.is_some()));
         sort_items(&mut metas);
@@ -204,7 +204,7 @@ pub(crate) fn require_document(
 }
 
 pub(crate) fn link_target(reference: Reference, name: &str) -> LinkTarget {
-    LinkTarget { reference, mark: reference::mark_of(name).map(str::to_owned) }
+    LinkTarget { reference, file_suffix: reference::file_suffix(name).map(str::to_owned) }
 }
 
 /// Parses a document. Missing times come from the metadata.
@@ -221,7 +221,7 @@ pub(crate) fn parse_item(meta: &DocumentMeta, document: &Document, text: &str) -
         // Only a tombstone has another kind of document.
         _ => cached.map_or(ItemKind::Requirement, |item| item.kind),
     };
-    ItemMeta::read(kind, &document.id.name, text, created_at).0
+    ItemMeta::parse(kind, &document.id.name, text, created_at).0
 }
 
 pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
@@ -230,7 +230,7 @@ pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
 
 /// The diagnostic of an item's file as `<file>:<line>: <message>`.
 pub(crate) fn diagnostic_with_place(meta: &DocumentMeta) -> Option<String> {
-    let diagnostic = meta.fault.as_ref()?;
+    let diagnostic = meta.diagnostic.as_ref()?;
     let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
 }

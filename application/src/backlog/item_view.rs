@@ -92,8 +92,8 @@ impl ItemRecord {
             user_story,
             creator_username: item.creator.clone().unwrap_or_else(|| UNKNOWN_CREATOR.to_owned()),
             assignee_username: item.assignee.clone(),
-            created_at: item.created_at.rfc3339(),
-            updated_at: item.updated_at.rfc3339(),
+            created_at: item.created_at.to_rfc3339(),
+            updated_at: item.updated_at.to_rfc3339(),
             tags: item.tags.clone(),
         }
     }
@@ -134,7 +134,7 @@ pub(crate) fn written_record(
     at: Timestamp,
 ) -> Result<ItemRecord> {
     let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
-    let (item, _) = ItemMeta::read(kind, name, text, at);
+    let (item, _) = ItemMeta::parse(kind, name, text, at);
     Ok(ItemRecord::new(backlog.project, &item, name, document.version, ItemMeta::description(text)))
 }
 
@@ -316,7 +316,7 @@ impl ItemRelations {
 
     async fn add_outgoing(&mut self, backlog: BacklogReader<'_>, item: &ItemMeta) -> Result<()> {
         let related = item.relationships.iter().map(|link| link.target.to_string());
-        let metas_by_id = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
+        let metas_by_id = backlog.find_by_ids(related.chain(item.mentions.iter().cloned())).await?;
         for link in &item.relationships {
             let id = link.target.to_string();
             let target = metas_by_id.get(&id).and_then(|meta| item_lookup::item_meta(meta));

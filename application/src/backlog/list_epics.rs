@@ -13,8 +13,8 @@ use super::arguments::WorkStatusArgument;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
-use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
-use crate::tool::{Tool, decode, read_tool, reply};
+use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::tool::{Tool, decode_arguments, read_tool, reply};
 
 pub(crate) struct ListEpics;
 
@@ -48,9 +48,9 @@ impl Tool for ListEpics {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let status = arguments.status.map(|status| status.0);
-        let pages = PageReader::of(&call.caller.project, &(spec.name, status));
+        let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let mut metas = backlog.all_items(ItemKind::Epic).await?;
@@ -60,10 +60,10 @@ impl Tool for ListEpics {
             });
         }
         let total = metas.len();
-        let end = (offset + limit(arguments.limit)).min(total);
+        let end = (offset + page_limit(arguments.limit)).min(total);
         // Summaries need only metadata, so no document is read.
         let epics = ItemSummary::from_metas(metas.get(offset..end).unwrap_or_default());
-        let page = EpicPage { epics, total, next_cursor: pages.next(end, total) };
+        let page = EpicPage { epics, total, next_cursor: pages.next_cursor(end, total) };
         reply(render_text(&page), &page)
     }
 }

@@ -67,7 +67,7 @@ impl RelationshipSpec {
         // The metadata of the target may be older than the snapshot, so the document is parsed. An
         // unreadable target is an error for all types.
         let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
-        let (target, _) = ItemMeta::read(self.target.kind, name, text, Timestamp::default());
+        let (target, _) = ItemMeta::parse(self.target.kind, name, text, Timestamp::default());
         let mirror = Relationship { kind: self.kind, target: self.source };
         Ok(self.kind.is_mutual() && target.relationships.contains(&mirror))
     }

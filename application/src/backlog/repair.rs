@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
 use crate::check::CheckFinding;
-use crate::transaction::edit;
+use crate::transaction::commit_decision;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
@@ -50,7 +50,7 @@ pub struct RenumberedItem {
     pub relinked: Vec<String>,
 }
 
-pub(crate) async fn relink(
+pub(crate) async fn repair_links(
     backlog: BacklogReader<'_>,
     index: &ReferenceIndex,
     write_context: &WriteContext,
@@ -59,7 +59,7 @@ pub(crate) async fn relink(
     for (meta, repairs) in index.link_repairs() {
         match relink_document(backlog, Arc::clone(meta), repairs, write_context).await {
             Ok(relinked) => report.relinked.extend(relinked),
-            Err(error) => report.refused.push(CheckFinding::whole(&meta.id, error.message)),
+            Err(error) => report.refused.push(CheckFinding::for_document(&meta.id, error.message)),
         }
     }
 }
@@ -73,8 +73,8 @@ async fn relink_document(
     // `decide_relink` relies on this order: the document, then the targets of its links.
     let mut documents = vec![meta.id.clone()];
     documents.extend(repairs.iter().map(|repair| repair.target_id.clone()));
-    let read_set = ReadSet::of(documents);
-    let (relinked, _) = edit(
+    let read_set = ReadSet::of_documents(documents);
+    let (relinked, _) = commit_decision(
         backlog.ports,
         backlog.project,
         read_set,
@@ -107,11 +107,11 @@ fn decide_relink(
         let Some(relinked) = relinked else { continue };
         text = relinked;
         // The next replacement needs the positions in the new text.
-        item = ItemMeta::read(item.kind, &document.id.name, &text, item.created_at).0;
-        let suffix = from.mark.as_deref().unwrap_or_default();
+        item = ItemMeta::parse(item.kind, &document.id.name, &text, item.created_at).0;
+        let suffix = from.file_suffix.as_deref().unwrap_or_default();
         done.push(RepairedLink {
             document: document.id.to_string(),
-            from: from.reference.document(suffix).name,
+            from: from.reference.document_id(suffix).name,
             to: target_id.name.clone(),
         });
     }
@@ -127,7 +127,7 @@ const UNKNOWN_CREATION_TIME: Timestamp = Timestamp(i64::MIN / 2);
 
 const MAX_ATTEMPTS: usize = 5;
 
-pub(crate) async fn renumber(
+pub(crate) async fn repair_duplicates(
     backlog: BacklogReader<'_>,
     duplicates: Vec<DuplicateItem>,
     write_context: &WriteContext,
@@ -138,7 +138,7 @@ pub(crate) async fn renumber(
             Ok(renumbered) => report.renumbered.extend(renumbered),
             Err(error) => {
                 let message = format!("{} was not renumbered: {}", duplicate.from, error.message);
-                report.refused.push(CheckFinding::whole(&duplicate.meta.id, message));
+                report.refused.push(CheckFinding::for_document(&duplicate.meta.id, message));
             }
         }
     }
@@ -155,7 +155,7 @@ pub(crate) struct DuplicateItem {
 
 /// The items whose reference belongs to an older item or to one that another branch deleted. The
 /// oldest comes first.
-pub(crate) async fn younger(
+pub(crate) async fn find_duplicates(
     backlog: BacklogReader<'_>,
     index: &ReferenceIndex,
 ) -> Result<Vec<DuplicateItem>> {
@@ -173,7 +173,8 @@ pub(crate) async fn younger(
                 duplicates.push(DuplicateItem { from, meta, owns_links_without_suffix: false });
             }
         }
-        let all_have_suffix = metas.iter().all(|meta| reference::mark_of(&meta.id.name).is_some());
+        let all_have_suffix =
+            metas.iter().all(|meta| reference::file_suffix(&meta.id.name).is_some());
         // Links without a suffix mean an item without one, if there is any.
         if keeper.is_none()
             && all_have_suffix
@@ -209,7 +210,7 @@ fn creation_key(
 ) -> Option<(Timestamp, Option<String>)> {
     let text = document?.text().ok()?;
     let kind = item_lookup::item_meta(meta)?.kind;
-    let (item, _) = ItemMeta::read(kind, &meta.id.name, text, UNKNOWN_CREATION_TIME);
+    let (item, _) = ItemMeta::parse(kind, &meta.id.name, text, UNKNOWN_CREATION_TIME);
     Some((item.created_at, item.uid))
 }
 
@@ -232,12 +233,18 @@ async fn renumber_item(
         let read_set = ReadSet {
             backlinks: query.clone(),
             sequences: vec![from.kind],
-            ..ReadSet::of(documents)
+            ..ReadSet::of_documents(documents)
         };
         let duplicate = duplicate.clone();
         let decide = move |snapshot: &Snapshot| duplicate.decide(&holders, snapshot);
-        let (outcome, _) =
-            edit(backlog.ports, backlog.project, read_set, write_context.clone(), decide).await?;
+        let (outcome, _) = commit_decision(
+            backlog.ports,
+            backlog.project,
+            read_set,
+            write_context.clone(),
+            decide,
+        )
+        .await?;
         match outcome {
             RenumberOutcome::Renumbered(item) => return Ok(Some(item)),
             RenumberOutcome::Removed => return Ok(None),
@@ -280,8 +287,8 @@ impl DuplicateItem {
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let to = Reference { kind: from.kind, number };
-        let id = match reference::mark_of(&document.id.name) {
-            Some(suffix) => to.document(suffix),
+        let id = match reference::file_suffix(&document.id.name) {
+            Some(suffix) => to.document_id(suffix),
             None => DocumentId { kind: DocumentKind::Item(to.kind), name: to.to_string() },
         };
         let mut changes = vec![
@@ -290,7 +297,7 @@ impl DuplicateItem {
         ];
         let mut old_targets = vec![item_lookup::link_target(*from, &document.id.name)];
         if *owns_links_without_suffix {
-            old_targets.push(LinkTarget { reference: *from, mark: None });
+            old_targets.push(LinkTarget { reference: *from, file_suffix: None });
         }
         let new_target = item_lookup::link_target(to, &id.name);
         let mut relinked = Vec::new();

@@ -44,7 +44,7 @@ impl SearchResponse {
     /// `offset` is the position of the first hit of the page.
     pub(super) fn from_hits(page: SearchHits, offset: usize, pages: &PageReader) -> Self {
         let SearchHits { hits, total, signals, pending } = page;
-        let next_cursor = pages.next(offset + hits.len(), total);
+        let next_cursor = pages.next_cursor(offset + hits.len(), total);
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
         Self { total, results, next_cursor, signals, pending }
     }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::search::SearchResponse;
 use crate::ToolContext;
-use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
-use crate::tool::{Tool, decode, read_tool};
+use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchGlobal;
 
@@ -82,7 +82,7 @@ impl Tool for SearchGlobal {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let Arguments { query, entity_types: mut types, .. } = arguments;
         if types.is_empty() {
             types.extend(EntityType::ALL);
@@ -91,18 +91,18 @@ impl Tool for SearchGlobal {
         types.sort_unstable();
         types.dedup();
         let project = &call.caller.project;
-        let pages = PageReader::of(project, &(spec.name, query.as_str(), &types));
+        let pages = PageReader::new(project, &(spec.name, query.as_str(), &types));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let query = SearchQuery {
             text: query.into_string(),
-            documents: types.iter().map(|kind| kind.document_kind()).collect(),
-            kinds: Vec::new(),
+            document_kinds: types.iter().map(|kind| kind.document_kind()).collect(),
+            item_kinds: Vec::new(),
             facets: Vec::new(),
             offset,
-            limit: limit(arguments.limit),
-            meaning: SemanticMode::Best,
+            limit: page_limit(arguments.limit),
+            semantic_mode: SemanticMode::Best,
         };
-        let (ports, observer) = (&context.ports, &*call.observer);
+        let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(ports, project, &query, observer).await?;
         SearchResponse::from_hits(page, offset, &pages).reply(offset)
     }

@@ -18,8 +18,8 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader};
 use super::search::{SearchResponse, SearchResult};
 use crate::ToolContext;
-use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
-use crate::tool::{Tool, decode, read_tool};
+use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchRequirements;
 
@@ -61,26 +61,26 @@ impl Tool for SearchRequirements {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let filters = RequirementFilters::resolve(backlog, &arguments).await?;
-        let limit = limit(arguments.limit);
+        let limit = page_limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
-        let pages = PageReader::of(backlog.project, &(spec.name, &text, filters.fingerprint()));
+        let pages = PageReader::new(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
             return filters.read_page(backlog, offset, limit, &pages).await?.reply(offset);
         };
         let query = SearchQuery {
             text,
-            documents: vec![DocumentKind::Item(ItemKind::Requirement)],
-            kinds: Vec::new(),
+            document_kinds: vec![DocumentKind::Item(ItemKind::Requirement)],
+            item_kinds: Vec::new(),
             facets: filters.search_facets(),
             offset,
             limit,
-            meaning: SemanticMode::Best,
+            semantic_mode: SemanticMode::Best,
         };
-        let observer = &*call.observer;
+        let observer = &*call.progress_sink;
         let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
         SearchResponse::from_hits(page, offset, &pages).reply(offset)
     }
@@ -186,7 +186,7 @@ impl RequirementFilters {
             let text = document.as_ref().and_then(|document| document.text().ok());
             results.push(unranked_result(meta, item, text.unwrap_or_default()));
         }
-        let next_cursor = pages.next(offset + results.len(), total);
+        let next_cursor = pages.next_cursor(offset + results.len(), total);
         Ok(SearchResponse { total, results, next_cursor, signals: Vec::new(), pending: 0 })
     }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemEdit;
-use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION_CHARS;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::arguments::AcceptanceCriteriaRef;
 use super::write_item::{update_fields, update_tool};
 use crate::ToolContext;
-use crate::tool::{Tool, decode};
+use crate::tool::{Tool, decode_arguments};
 
 pub(crate) struct UpdateAcceptanceCriteria;
 
@@ -21,7 +21,7 @@ pub(crate) struct UpdateAcceptanceCriteria;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     acceptance_criteria: AcceptanceCriteriaRef,
-    description: BoundedString<MAX_DESCRIPTION>,
+    description: BoundedString<MAX_DESCRIPTION_CHARS>,
     /// Expected current version.
     if_version: Option<Version>,
 }
@@ -42,7 +42,7 @@ impl Tool for UpdateAcceptanceCriteria {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let fields = ItemEdit {
             description: Some(arguments.description.into_string()),
             ..ItemEdit::default()

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
 use super::write_item::{update_fields, update_tool};
 use crate::ToolContext;
-use crate::tool::{Tool, decode};
+use crate::tool::{Tool, decode_arguments};
 
 pub(crate) struct UpdateEpic;
 
@@ -50,7 +50,7 @@ impl Tool for UpdateEpic {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let item = arguments.epic.parse("epic")?;
         let fields = ItemFields {
             title: arguments.title,

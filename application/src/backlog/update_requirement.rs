@@ -14,7 +14,7 @@ use super::arguments::{
 };
 use super::write_item::{update_fields, update_tool};
 use crate::ToolContext;
-use crate::tool::{Tool, decode};
+use crate::tool::{Tool, decode_arguments};
 
 pub(crate) struct UpdateRequirement;
 
@@ -56,7 +56,7 @@ impl Tool for UpdateRequirement {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let item = arguments.requirement.parse("requirement")?;
         let parent = arguments.user_story.map(|story| story.parse("user_story")).transpose()?;
         let fields = ItemFields {

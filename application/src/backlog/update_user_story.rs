@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, UserStoryRef, WorkStatusArgument};
 use super::write_item::{update_fields, update_tool};
 use crate::ToolContext;
-use crate::tool::{Tool, decode};
+use crate::tool::{Tool, decode_arguments};
 
 pub(crate) struct UpdateUserStory;
 
@@ -51,7 +51,7 @@ impl Tool for UpdateUserStory {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let item = arguments.user_story.parse("user_story")?;
         let parent = arguments.epic.map(|epic| epic.parse("epic")).transpose()?;
         let fields = ItemFields {

@@ -16,7 +16,7 @@ use super::item_lookup::{self, BacklogReader};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
 use crate::tool::{reply, write_tool};
-use crate::transaction::{act, edit};
+use crate::transaction::{commit_decision, write_context};
 
 /// Characters of the uid that become the suffix of the file name.
 const SUFFIX_CHARS: usize = 6;
@@ -36,7 +36,10 @@ pub(super) fn update_tool<Arguments: JsonSchema>(
     title: &'static str,
     description: &'static str,
 ) -> ToolSpec {
-    ToolSpec { idempotent: true, ..write_tool::<Arguments, WriteOutcome>(name, title, description) }
+    ToolSpec {
+        is_idempotent: true,
+        ..write_tool::<Arguments, WriteOutcome>(name, title, description)
+    }
 }
 
 /// Creates an item. `fields` must hold only fields that the kind has.
@@ -50,21 +53,21 @@ pub(super) async fn create_item(
 ) -> Result<ToolReply> {
     let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
     let reason = format!("create {}", kind.noun().to_lowercase());
-    let write_context = act(context, call, spec, reason);
+    let write_context = write_context(context, call, spec, reason);
     let parent = match parent {
         Some(parent) => Some((parent, backlog.find_argument(parent, parent.kind.name()).await?)),
         None => None,
     };
     // The uid orders two items of the same second.
-    let uid = backlog.ports.ids.uid(write_context.at);
-    let at = write_context.at.whole();
+    let uid = backlog.ports.ids.new_uid(write_context.at);
+    let at = write_context.at.whole_seconds();
     let documents = parent.iter().map(|(_, meta)| meta.id.clone()).collect();
-    let read_set = ReadSet { sequences: vec![kind], ..ReadSet::of(documents) };
+    let read_set = ReadSet { sequences: vec![kind], ..ReadSet::of_documents(documents) };
     let creator = call.caller.name.to_string();
     let draft = ItemDraft { kind, parent, fields, uid, creator, at };
     let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
     let (document, _) =
-        edit(backlog.ports, backlog.project, read_set, write_context, decide).await?;
+        commit_decision(backlog.ports, backlog.project, read_set, write_context, decide).await?;
     let record = item_view::written_record(backlog, &document, kind, at)?;
     reply(item_view::outcome_line("Created", kind, &record), &record)
 }
@@ -109,13 +112,13 @@ impl ItemDraft {
             assignee: fields.assignee.as_ref().and_then(Option::as_deref),
             tags: fields.tags.as_deref().unwrap_or_default(),
             creator,
-            at: *at,
+            created_at: *at,
         };
         let text = new.text().map_err(|problem| Error::new(ErrorKind::Refused, problem))?;
         // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
         let document =
-            Document::new(Reference { kind: *kind, number }.document(suffix), text.into());
+            Document::new(Reference { kind: *kind, number }.document_id(suffix), text.into());
         Ok((vec![DocumentChange::Put { document: document.clone() }], document))
     }
 }
@@ -192,8 +195,8 @@ impl ItemUpdate {
         F: Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
     {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let write_context = act(context, call, spec, reason);
-        let at = write_context.at.whole();
+        let write_context = write_context(context, call, spec, reason);
+        let at = write_context.at.whole_seconds();
         let Self { item: (argument, reference), linked, if_version } = self;
         let meta = backlog.find_argument(reference, argument).await?;
         let mut ids = vec![meta.id.clone()];
@@ -218,8 +221,14 @@ impl ItemUpdate {
             let item = item_lookup::parse_item(&meta, document, text);
             apply_edit(&item, document, &edit_item(&item, linked)?, at)
         };
-        let (document, committed) =
-            edit(backlog.ports, backlog.project, ReadSet::of(ids), write_context, decide).await?;
+        let (document, committed) = commit_decision(
+            backlog.ports,
+            backlog.project,
+            ReadSet::of_documents(ids),
+            write_context,
+            decide,
+        )
+        .await?;
         let record = item_view::written_record(backlog, &document, reference.kind, at)?;
         // An edit without an effect commits no document.
         Ok((record, !committed.versions.is_empty()))

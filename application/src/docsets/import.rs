@@ -11,7 +11,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::ApplicationPorts;
-use crate::transaction::edit;
+use crate::transaction::commit_decision;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocsetImport {
@@ -30,7 +30,7 @@ pub async fn import(
     text: String,
     caller: Caller,
 ) -> Result<DocsetImport> {
-    if !caller.may(Access::Write) {
+    if !caller.is_allowed(Access::Write) {
         let message =
             format!("docsets import is a write operation; {} has read access only.", caller.name);
         return Err(Error::new(ErrorKind::Forbidden, message));
@@ -38,10 +38,10 @@ pub async fn import(
     // Always the configuration of the root, even if one in a folder above it is in use.
     let project = ProjectKey::default();
     let folder = ports.projects.folder(&project).await?;
-    let configuration = DocsetConfig::read(&text, &folder)
+    let configuration = DocsetConfig::parse(&text, &folder)
         .map_err(|diagnostics| super::unusable_config(&super::first_diagnostics(&diagnostics)))?;
     let id = DocumentId::docsets();
-    let reads = ReadSet::of(vec![id.clone()]);
+    let reads = ReadSet::of_documents(vec![id.clone()]);
     let act = WriteContext {
         caller: Arc::new(caller),
         tool: "docsets import",
@@ -53,7 +53,7 @@ pub async fn import(
     };
     let document = Document::new(id, text.into());
     let version = document.version;
-    let transaction = edit(ports, &project, reads, act, move |snapshot: &Snapshot| {
+    let transaction = commit_decision(ports, &project, reads, act, move |snapshot: &Snapshot| {
         let before = match snapshot.documents.first() {
             Some(Some(document)) => Some(document.version),
             _ => None,

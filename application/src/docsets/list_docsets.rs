@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LoadedConfig;
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ListDocsets;
 
@@ -53,7 +53,7 @@ impl Tool for ListDocsets {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let Arguments {} = decode(&mut call, spec)?;
+        let Arguments {} = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let text = vec![loaded.list_text.clone()];
         Ok(ToolReply { text, data: Arc::clone(&loaded.list_data) })

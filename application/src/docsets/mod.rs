@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::docsets::{DocsetConfig, FILE, MINIMAL, located};
+use reqlore_domain::docsets::{CONFIG_PATH, DocsetConfig, MINIMAL_CONFIG, format_diagnostic};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
@@ -91,8 +91,8 @@ impl ConfigCache {
             return Err(not_configured(&folder, caller));
         };
         let outcome: ConfigOutcome = match document.text() {
-            Err(problem) => Err(format!("{FILE}: {problem}; {RELOAD_HINT}.").into()),
-            Ok(text) => match DocsetConfig::read(text, &folder) {
+            Err(problem) => Err(format!("{CONFIG_PATH}: {problem}; {RELOAD_HINT}.").into()),
+            Ok(text) => match DocsetConfig::parse(text, &folder) {
                 Err(diagnostics) => {
                     let lines = first_diagnostics(&diagnostics);
                     Err(format!("{lines}\nFix the file; {RELOAD_HINT}.").into())
@@ -113,7 +113,8 @@ impl ConfigCache {
 
 /// Renders the first diagnostics, one per line.
 fn first_diagnostics(diagnostics: &[Diagnostic]) -> String {
-    let mut lines: Vec<String> = diagnostics.iter().take(MAX_DIAGNOSTICS).map(located).collect();
+    let mut lines: Vec<String> =
+        diagnostics.iter().take(MAX_DIAGNOSTICS).map(format_diagnostic).collect();
     if diagnostics.len() > MAX_DIAGNOSTICS {
         let more = diagnostics.len() - MAX_DIAGNOSTICS;
         lines.push(format!("({more} more; `reqlore check` lists all.)"));
@@ -122,24 +123,24 @@ fn first_diagnostics(diagnostics: &[Diagnostic]) -> String {
 }
 
 fn unusable_config(message: &str) -> Error {
-    Error::new(ErrorKind::Unreadable, message).reference(FILE)
+    Error::new(ErrorKind::Unreadable, message).reference(CONFIG_PATH)
 }
 
 /// The error for a missing configuration. Remote callers do not see the path of the folder.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     // A path of the server's machine is of no use to a remote caller.
-    let (place, file) = match caller.reach {
+    let (place, file) = match caller.scope {
         ProjectScope::Anywhere => {
-            (format!("{folder} or a folder above it"), format!("{folder}/{FILE}"))
+            (format!("{folder} or a folder above it"), format!("{folder}/{CONFIG_PATH}"))
         }
         ProjectScope::Configured | ProjectScope::Only(_) => {
-            ("the project's folder".to_owned(), format!("{FILE} there"))
+            ("the project's folder".to_owned(), format!("{CONFIG_PATH} there"))
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {FILE} in {place}. Create {file}, for example \
-         with:\n\n{MINIMAL}\nand copy the documentation to .knowledge/docs/react-18.2/; \
+        "No docsets are configured: there is no {CONFIG_PATH} in {place}. Create {file}, for example \
+         with:\n\n{MINIMAL_CONFIG}\nand copy the documentation to .knowledge/docs/react-18.2/; \
          {RELOAD_HINT}."
     );
-    Error::new(ErrorKind::NotFound, message).reference(FILE)
+    Error::new(ErrorKind::NotFound, message).reference(CONFIG_PATH)
 }

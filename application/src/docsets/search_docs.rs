@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 /// Docsets that the error for an unknown name lists.
 const MAX_NAMES: usize = 20;
@@ -62,7 +62,7 @@ impl Tool for SearchDocs {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
         let Some(docset) = configuration.find(arguments.docset.as_str()) else {
@@ -70,7 +70,7 @@ impl Tool for SearchDocs {
         };
         let exists = context.ports.projects.has_folder(&docset.local_path).await;
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
-        let text = docset.instruction(keywords.as_slice(), generalized.as_slice());
+        let text = docset.render_instruction(keywords.as_slice(), generalized.as_slice());
         // Built by hand, because a serializer would copy each keyword.
         let mut data = Map::with_capacity(6);
         // Reuses the memory of the argument, which may be an alias.
@@ -92,7 +92,7 @@ fn keyword_values(words: Vec<Keyword>) -> Value {
 
 fn unknown_docset(configuration: &DocsetConfig, name: &str) -> Error {
     let docsets = &configuration.docsets;
-    let suggestion = match configuration.nearest(name) {
+    let suggestion = match configuration.similar_name(name) {
         Some(nearest) => format!(" Did you mean {nearest:?}?"),
         None => String::new(),
     };

@@ -13,7 +13,7 @@ const BATCH_ROWS: usize = 1_000;
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
     /// Maximum number of rows; the newest ones are returned.
-    pub last: usize,
+    pub limit: usize,
     pub user: Option<String>,
     /// Name of a tool or method.
     pub action: Option<String>,
@@ -25,7 +25,7 @@ impl AuditQuery {
         if self.user.is_none() && self.action.is_none() {
             return true;
         }
-        let Some(event) = row.entry() else { return false };
+        let Some(event) = row.parse_event() else { return false };
         if let Some(user) = &self.user
             && !user.eq_ignore_ascii_case(&event.user)
         {
@@ -39,10 +39,10 @@ impl AuditQuery {
 }
 
 /// Returns the newest rows that match a query, sorted by number.
-pub async fn list(log: &dyn AuditLog, query: &AuditQuery) -> Result<Vec<AuditRow>> {
+pub async fn list_rows(log: &dyn AuditLog, query: &AuditQuery) -> Result<Vec<AuditRow>> {
     let mut newest_first = Vec::new();
     let mut end = log.newest().await?.number + 1;
-    while end > 1 && newest_first.len() < query.last {
+    while end > 1 && newest_first.len() < query.limit {
         let from = end.saturating_sub(BATCH_ROWS as u64).max(1);
         let mut batch = log.rows(from, BATCH_ROWS).await?;
         // If the first rows of the range are pruned, the storage returns later ones instead.
@@ -53,7 +53,7 @@ pub async fn list(log: &dyn AuditLog, query: &AuditQuery) -> Result<Vec<AuditRow
         newest_first.extend(batch.into_iter().rev().filter(|row| query.matches_row(row)));
         end = from;
     }
-    newest_first.truncate(query.last);
+    newest_first.truncate(query.limit);
     newest_first.reverse();
     Ok(newest_first)
 }
@@ -65,7 +65,7 @@ pub struct AuditVerification {
     /// The newest valid row.
     pub newest: ChainHead,
     pub broken: Option<ChainError>,
-    pub noted: ExpectedRow,
+    pub expected: ExpectedRow,
 }
 
 /// The state of a row whose number and hash were saved elsewhere.
@@ -82,13 +82,16 @@ pub enum ExpectedRow {
 }
 
 impl AuditVerification {
-    pub fn is_whole(&self) -> bool {
-        self.broken.is_none() && self.noted != ExpectedRow::Missing
+    pub fn is_intact(&self) -> bool {
+        self.broken.is_none() && self.expected != ExpectedRow::Missing
     }
 }
 
 /// Verifies the chain of all rows, and compares it with a row that was saved elsewhere.
-pub async fn verify(log: &dyn AuditLog, expected: Option<ChainHead>) -> Result<AuditVerification> {
+pub async fn verify_chain(
+    log: &dyn AuditLog,
+    expected: Option<ChainHead>,
+) -> Result<AuditVerification> {
     let mut verifier = ChainVerifier::default();
     let (mut rows, mut newest, mut first_number) = (0, ChainHead::default(), None);
     // Set when the expected row is read: true if the hashes are equal.
@@ -100,7 +103,7 @@ pub async fn verify(log: &dyn AuditLog, expected: Option<ChainHead>) -> Result<A
     while broken.is_none() {
         let batch = log.rows(newest.number + 1, BATCH_ROWS).await?;
         let Some(last) = batch.last() else { break };
-        if let Err(error) = verifier.next(&batch) {
+        if let Err(error) = verifier.verify_rows(&batch) {
             broken = Some(error);
         }
         let end = match broken {
@@ -121,11 +124,11 @@ pub async fn verify(log: &dyn AuditLog, expected: Option<ChainHead>) -> Result<A
     if broken.is_none() {
         broken = verifier.finish().err();
     }
-    let noted = match (expected, is_equal, first_number) {
+    let row_state = match (expected, is_equal, first_number) {
         (None, _, _) => ExpectedRow::None,
         (Some(_), Some(true), _) => ExpectedRow::Found,
         (Some(expected), None, Some(first)) if expected.number < first => ExpectedRow::Pruned,
         _ => ExpectedRow::Missing,
     };
-    Ok(AuditVerification { rows, newest, broken, noted })
+    Ok(AuditVerification { rows, newest, broken, expected: row_state })
 }

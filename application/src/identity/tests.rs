@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, OK, RowHash};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RESULT_OK, RowHash};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::token::verify_token;
-use reqlore_domain::identity::{Access, Caller, Role, TokenError, UserName};
+use reqlore_domain::identity::{Access, Caller, TokenError, UserName, UserRole};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
@@ -45,9 +45,9 @@ impl Host {
         Self { admin, clock, store }
     }
 
-    async fn with_user(name: &str, role: Role) -> Self {
+    async fn with_user(name: &str, role: UserRole) -> Self {
         let host = Self::new();
-        user_admin::add(&host.admin, user(name), role).await.unwrap();
+        user_admin::add_user(&host.admin, user(name), role).await.unwrap();
         host
     }
 
@@ -56,7 +56,7 @@ impl Host {
     }
 
     async fn create(&self, name: &str) -> IssuedToken {
-        tokens::create(&self.admin, request(name)).await.unwrap()
+        tokens::create_token(&self.admin, request(name)).await.unwrap()
     }
 
     /// Returns the result that a server would get for this token now.
@@ -66,13 +66,13 @@ impl Host {
     }
 
     async fn states(&self) -> Vec<&'static str> {
-        let listed = tokens::list(&self.admin).await.unwrap();
+        let listed = tokens::list_tokens(&self.admin).await.unwrap();
         listed.into_iter().map(|listed| listed.state.name()).collect()
     }
 
     async fn events(&self) -> Vec<AuditEvent> {
         let rows = self.store.rows(1, usize::MAX).await.unwrap();
-        rows.iter().map(|row| row.entry().unwrap()).collect()
+        rows.iter().map(|row| row.parse_event().unwrap()).collect()
     }
 }
 
@@ -82,7 +82,7 @@ fn user(name: &str) -> UserName {
 
 fn request(name: &str) -> TokenRequest {
     let (scope, projects) = (Access::Write, Vec::new());
-    TokenRequest { user: user(name), scope, projects, lifetime: TokenLifetime::USUAL }
+    TokenRequest { user: user(name), scope, projects, lifetime: TokenLifetime::DEFAULT }
 }
 
 fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
@@ -94,14 +94,18 @@ fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
 
 #[tokio::test]
 async fn set_role_changes_role_and_keeps_name() {
-    let host = Host::with_user("Ada", Role::User).await;
-    let changed = user_admin::set_role(&host.admin, user("ada"), Role::Commenter).await.unwrap();
+    let host = Host::with_user("Ada", UserRole::User).await;
+    let changed =
+        user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter).await.unwrap();
     assert_eq!((changed.user.name.as_str(), changed.unchanged), ("Ada", false));
-    let (rows, epoch) = (host.events().await.len(), host.store.epoch().await.unwrap());
-    let again = user_admin::set_role(&host.admin, user("ada"), Role::Commenter).await.unwrap();
+    let (rows, epoch) = (host.events().await.len(), host.store.identity_epoch().await.unwrap());
+    let again = user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter).await.unwrap();
     assert!(again.unchanged, "the role is unchanged");
-    assert_eq!((host.events().await.len(), host.store.epoch().await.unwrap()), (rows, epoch));
-    let unknown = user_admin::set_role(&host.admin, user("eve"), Role::User).await.unwrap_err();
+    assert_eq!(
+        (host.events().await.len(), host.store.identity_epoch().await.unwrap()),
+        (rows, epoch)
+    );
+    let unknown = user_admin::set_role(&host.admin, user("eve"), UserRole::User).await.unwrap_err();
     assert_error(
         &unknown,
         ErrorKind::NotFound,
@@ -112,18 +116,20 @@ async fn set_role_changes_role_and_keeps_name() {
 // S5: 4.6
 #[tokio::test]
 async fn disabled_user_has_no_valid_token_and_gets_none() {
-    let host = Host::with_user("ada", Role::User).await;
+    let host = Host::with_user("ada", UserRole::User).await;
     let issued = host.create("ada").await;
     assert_eq!(host.verify(&issued).await, Ok(()));
-    assert!(!user_admin::disable(&host.admin, user("ADA")).await.unwrap().unchanged);
+    assert!(!user_admin::disable_user(&host.admin, user("ADA")).await.unwrap().unchanged);
     assert_eq!(host.verify(&issued).await, Err(TokenError::Disabled));
     assert_eq!(host.states().await, ["user_disabled"]);
     host.wait(60);
-    let again = user_admin::disable(&host.admin, user("ada")).await.unwrap();
+    let again = user_admin::disable_user(&host.admin, user("ada")).await.unwrap();
     assert!(again.unchanged && again.user.disabled_at < Some(host.clock.now()));
     for refused in [
-        tokens::create(&host.admin, request("ada")).await.unwrap_err(),
-        tokens::rotate(&host.admin, issued.token.id, TokenLifetime::default()).await.unwrap_err(),
+        tokens::create_token(&host.admin, request("ada")).await.unwrap_err(),
+        tokens::rotate_token(&host.admin, issued.token.id, TokenLifetime::default())
+            .await
+            .unwrap_err(),
     ] {
         assert_error(
             &refused,
@@ -136,33 +142,34 @@ async fn disabled_user_has_no_valid_token_and_gets_none() {
 // S5: 4.1
 #[tokio::test]
 async fn created_token_matches_request_and_stores_digest_only() {
-    let host = Host::with_user("Ada", Role::User).await;
+    let host = Host::with_user("Ada", UserRole::User).await;
     let projects = ["shop", "default", "shop"].map(ProjectKey::new).to_vec();
     let lifetime = TokenLifetime::parse("2h").unwrap();
     let token_request = TokenRequest { user: user("ada"), scope: Access::Read, projects, lifetime };
     let IssuedToken { presented, token, user } =
-        tokens::create(&host.admin, token_request).await.unwrap();
-    assert_eq!((token.user.as_str(), user.role), ("Ada", Role::User));
+        tokens::create_token(&host.admin, token_request).await.unwrap();
+    assert_eq!((token.user.as_str(), user.role), ("Ada", UserRole::User));
     assert_eq!(token.projects, ["shop", "default"].map(ProjectKey::new));
     assert_eq!(token.expires_at.seconds() - token.created_at.seconds(), 2 * 60 * 60);
     let kept = host.store.token_owner(&presented.id).await.unwrap().unwrap().token;
     assert_eq!((kept.digest, kept.scope), (presented.digest(), Access::Read));
     let secret = presented.reveal();
     let secret = secret.split('_').nth(3).unwrap();
-    let all = format!("{:?} {:?}", host.store.tokens().await.unwrap(), host.events().await);
+    let all = format!("{:?} {:?}", host.store.list_tokens().await.unwrap(), host.events().await);
     assert!(!all.contains(secret), "{all}");
 }
 
 #[tokio::test]
 async fn rotated_token_has_successor_with_same_lifetime() {
-    let host = Host::with_user("ada", Role::User).await;
+    let host = Host::with_user("ada", UserRole::User).await;
     let projects = vec![ProjectKey::new("shop")];
     let token_request = TokenRequest { projects, scope: Access::Read, ..request("ada") };
-    let old = tokens::create(&host.admin, token_request).await.unwrap();
+    let old = tokens::create_token(&host.admin, token_request).await.unwrap();
     host.store.record_use(vec![(old.token.id.clone(), host.clock.now())]).await.unwrap();
     host.wait(30 * DAY);
-    let new =
-        tokens::rotate(&host.admin, old.token.id.clone(), TokenLifetime::default()).await.unwrap();
+    let new = tokens::rotate_token(&host.admin, old.token.id.clone(), TokenLifetime::default())
+        .await
+        .unwrap();
     assert_eq!(host.verify(&old).await, Err(TokenError::Retired), "at once");
     assert_eq!(host.verify(&new).await, Ok(()));
     let token = &new.token;
@@ -170,23 +177,24 @@ async fn rotated_token_has_successor_with_same_lifetime() {
     assert_eq!(token.expires_at.seconds() - token.created_at.seconds(), 90 * DAY);
     assert_eq!((token.last_used_at, &token.successor), (None, &None));
     assert_eq!(host.states().await, ["retired", "active"]);
-    let again =
-        tokens::rotate(&host.admin, old.token.id, TokenLifetime::default()).await.unwrap_err();
+    let again = tokens::rotate_token(&host.admin, old.token.id, TokenLifetime::default())
+        .await
+        .unwrap_err();
     assert_error(&again, ErrorKind::Refused, &["already rotated", token.id.as_str()]);
 }
 
 #[tokio::test]
 async fn overlap_never_extends_token_lifetime() {
-    let host = Host::with_user("ada", Role::User).await;
-    let overlap = TokenLifetime::of_overlap("1h").unwrap();
+    let host = Host::with_user("ada", UserRole::User).await;
+    let overlap = TokenLifetime::parse_overlap("1h").unwrap();
     let late = host.create("ada").await;
     host.wait(90 * DAY - 10);
-    let new = tokens::rotate(&host.admin, late.token.id.clone(), overlap).await.unwrap();
+    let new = tokens::rotate_token(&host.admin, late.token.id.clone(), overlap).await.unwrap();
     host.wait(10);
     assert_eq!(host.verify(&late).await, Err(TokenError::Retired), "not beyond its own end");
-    tokens::revoke(&host.admin, new.token.id.clone()).await.unwrap();
+    tokens::revoke_token(&host.admin, new.token.id.clone()).await.unwrap();
     for (id, why) in [(new.token.id, "revoked"), (late.token.id, "already rotated")] {
-        let refused = tokens::rotate(&host.admin, id, overlap).await.unwrap_err();
+        let refused = tokens::rotate_token(&host.admin, id, overlap).await.unwrap_err();
         assert_error(&refused, ErrorKind::Refused, &[why]);
     }
 }
@@ -194,16 +202,19 @@ async fn overlap_never_extends_token_lifetime() {
 // S5: 4.5
 #[tokio::test]
 async fn admin_changes_are_audited_with_local_user() {
-    let host = Host::with_user("ada", Role::User).await;
+    let host = Host::with_user("ada", UserRole::User).await;
     let old = host.create("ada").await.token.id;
-    let new =
-        tokens::rotate(&host.admin, old.clone(), TokenLifetime::default()).await.unwrap().token.id;
-    tokens::revoke(&host.admin, new.clone()).await.unwrap();
-    user_admin::set_role(&host.admin, user("ada"), Role::Commenter).await.unwrap();
-    user_admin::disable(&host.admin, user("ada")).await.unwrap();
+    let new = tokens::rotate_token(&host.admin, old.clone(), TokenLifetime::default())
+        .await
+        .unwrap()
+        .token
+        .id;
+    tokens::revoke_token(&host.admin, new.clone()).await.unwrap();
+    user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter).await.unwrap();
+    user_admin::disable_user(&host.admin, user("ada")).await.unwrap();
     let mut changes = Vec::new();
     for event in host.events().await {
-        assert_eq!((&*event.user, &*event.result), ("root", OK));
+        assert_eq!((&*event.user, &*event.result), ("root", RESULT_OK));
         let targets: Vec<_> = event.targets.into_iter().map(|target| target.name).collect();
         changes.push(format!("{} {}", event.action, targets.join(" ")));
     }
@@ -217,14 +228,17 @@ async fn admin_changes_are_audited_with_local_user() {
     ];
     assert_eq!(changes, expected);
     let unaudited = UserAdmin { is_audited: false, ..host.admin.clone() };
-    user_admin::add(&unaudited, user("bob"), Role::User).await.unwrap();
+    user_admin::add_user(&unaudited, user("bob"), UserRole::User).await.unwrap();
     assert_eq!(host.events().await.len(), expected.len());
 }
 
 fn event(number: u64, user: &str) -> AuditEvent {
     let at = Timestamp::new(i64::try_from(number).unwrap(), 0);
     let action = if number.is_multiple_of(2) { "even" } else { "odd" };
-    AuditEvent { user: user.to_owned(), ..AuditEvent::refused(action, OK, String::new(), at) }
+    AuditEvent {
+        user: user.to_owned(),
+        ..AuditEvent::rejected(action, RESULT_OK, String::new(), at)
+    }
 }
 
 /// A log with rows of bob; every tenth row is of Ada.
@@ -232,19 +246,19 @@ async fn log_with_rows(count: u64) -> MemoryStore {
     let store = MemoryStore::default();
     let name = |number: u64| if number.is_multiple_of(10) { "Ada" } else { "bob" };
     let all = (1..=count).map(|number| event(number, name(number))).collect();
-    store.record(all).await.unwrap();
+    store.append_events(all).await.unwrap();
     store
 }
 
 async fn listed_numbers(store: &MemoryStore, query: audit_query::AuditQuery) -> Vec<u64> {
-    let rows = audit_query::list(store, &query).await.unwrap();
+    let rows = audit_query::list_rows(store, &query).await.unwrap();
     rows.iter().map(|row| row.number).collect()
 }
 
 #[tokio::test]
 async fn audit_list_returns_newest_matching_rows_in_order() {
     let store = log_with_rows(5_000).await;
-    let last = |last| audit_query::AuditQuery { last, ..audit_query::AuditQuery::default() };
+    let last = |last| audit_query::AuditQuery { limit: last, ..audit_query::AuditQuery::default() };
     assert_eq!(listed_numbers(&store, last(3)).await, [4_998, 4_999, 5_000]);
     assert_eq!(listed_numbers(&store, last(9_000)).await, (1..=5_000).collect::<Vec<_>>());
     let ada = audit_query::AuditQuery { user: Some("ada".to_owned()), ..last(200) };
@@ -262,28 +276,28 @@ async fn audit_list_returns_newest_matching_rows_in_order() {
 async fn audit_verify_compares_chain_with_expected_row() {
     let store = log_with_rows(2_500).await;
     let newest = store.newest().await.unwrap();
-    let verified = audit_query::verify(&store, None).await.unwrap();
-    assert!(verified.is_whole());
+    let verified = audit_query::verify_chain(&store, None).await.unwrap();
+    assert!(verified.is_intact());
     assert_eq!(
-        (verified.rows, verified.newest, verified.noted),
+        (verified.rows, verified.newest, verified.expected),
         (2_500, newest, ExpectedRow::None)
     );
     let early = store.rows(1_000, 1).await.unwrap()[0].head();
-    let noted = async |head| audit_query::verify(&store, Some(head)).await.unwrap();
+    let noted = async |head| audit_query::verify_chain(&store, Some(head)).await.unwrap();
     for head in [newest, early, ChainHead::default()] {
-        assert_eq!(noted(head).await.noted, ExpectedRow::Found, "{head:?}");
+        assert_eq!(noted(head).await.expected, ExpectedRow::Found, "{head:?}");
     }
     let other = ChainHead { hash: early.hash, ..newest };
     let later = ChainHead { number: 2_501, hash: newest.hash };
     for head in [other, later, ChainHead { number: 0, hash: newest.hash }] {
         let verified = noted(head).await;
-        assert!(verified.noted == ExpectedRow::Missing && !verified.is_whole(), "{head:?}");
+        assert!(verified.expected == ExpectedRow::Missing && !verified.is_intact(), "{head:?}");
     }
     store.prune(Timestamp::new(2_000, 0), Timestamp::new(9_000, 0)).await.unwrap();
     let verified = noted(early).await;
-    assert!(verified.noted == ExpectedRow::Pruned && verified.is_whole());
-    let empty = audit_query::verify(&MemoryStore::default(), None).await.unwrap();
-    assert!(empty.is_whole() && empty.newest.hash == RowHash::FIRST);
+    assert!(verified.expected == ExpectedRow::Pruned && verified.is_intact());
+    let empty = audit_query::verify_chain(&MemoryStore::default(), None).await.unwrap();
+    assert!(empty.is_intact() && empty.newest.hash == RowHash::FIRST);
 }
 
 #[tokio::test]
@@ -291,11 +305,11 @@ async fn audit_verify_names_first_broken_row() {
     let rows = log_with_rows(1_500).await.rows(1, 1_500).await.unwrap();
     let broken = async |rows: Vec<AuditRow>| {
         let store = MemoryStore::default();
-        let mut sink = store.fill().await.unwrap();
-        sink.put(rows.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
+        let mut sink = store.import().await.unwrap();
+        sink.write_batch(rows.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
         sink.finish().await.unwrap();
-        let verified = audit_query::verify(&store, None).await.unwrap();
-        assert!(!verified.is_whole());
+        let verified = audit_query::verify_chain(&store, None).await.unwrap();
+        assert!(!verified.is_intact());
         (verified.rows, verified.broken.unwrap().to_string())
     };
     let mut changed = rows.clone();

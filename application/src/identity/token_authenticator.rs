@@ -16,7 +16,7 @@ use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, C
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::project_resolver::{ProjectResolver, no_project};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, project_not_found};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -78,7 +78,7 @@ impl TokenAuthenticator {
 
     /// Looks a token up in the cache, then in the storage.
     async fn find_token(&self, id: &TokenId) -> StoreResult<Option<CachedToken>> {
-        let epoch = self.identities.epoch().await?;
+        let epoch = self.identities.identity_epoch().await?;
         {
             let mut state = self.lock_state();
             if state.epoch != epoch {
@@ -115,9 +115,9 @@ impl TokenAuthenticator {
         Caller {
             name: user.name.as_str().into(),
             role: user.role,
-            access: user.role.access().min(token.scope).min(self.max_access),
+            access: user.role.max_access().min(token.scope).min(self.max_access),
             token: Some(token.id.clone()),
-            reach,
+            scope: reach,
             project,
         }
     }
@@ -125,11 +125,11 @@ impl TokenAuthenticator {
     /// Returns the caller with the project that the request names.
     fn with_project(&self, caller: &Caller, project: &str) -> Result<Arc<Caller>, Error> {
         let (keys, key) = (self.projects.keys(), ProjectKey::new(project));
-        if keys.contains(&key) && caller.reach.includes(&key) {
+        if keys.contains(&key) && caller.scope.includes(&key) {
             return Ok(Arc::new(Caller { project: key, ..caller.clone() }));
         }
         // Same error for a missing and a forbidden project, so that a token reveals no projects.
-        Err(no_project(&caller.reach, &keys, "Reqlore-Project", project))
+        Err(project_not_found(&caller.scope, &keys, "Reqlore-Project", project))
     }
 
     /// Logs and audits a rejected token, unless this minute has too many.
@@ -158,7 +158,12 @@ impl TokenAuthenticator {
         let entry = AuditEvent {
             token: id.cloned(),
             correlation_id: (*correlation_id).to_owned(),
-            ..AuditEvent::refused(LOGIN_ACTION, reason, format!("from {address}"), self.clock.now())
+            ..AuditEvent::rejected(
+                LOGIN_ACTION,
+                reason,
+                format!("from {address}"),
+                self.clock.now(),
+            )
         };
         self.recorder.add_event(entry).await
     }
@@ -194,9 +199,9 @@ impl TokenAuthenticator {
         let entry = AuditEvent {
             user: caller.name.to_string(),
             token: caller.token.clone(),
-            targets: vec![AuditTarget::read(name)],
+            targets: vec![AuditTarget::unchanged(name)],
             correlation_id: (*correlation_id).to_owned(),
-            ..AuditEvent::refused(
+            ..AuditEvent::rejected(
                 LOGIN_ACTION,
                 kind.name(),
                 format!("from {address}"),
@@ -217,7 +222,7 @@ impl TokenAuthenticator {
         if refused > MAX_GUESS_ROWS {
             let reason = format!("{} more logins were refused", refused - MAX_GUESS_ROWS);
             tracing::warn!(reason, "too many rejected logins");
-            let event = AuditEvent::refused(LOGIN_ACTION, "many", reason, self.clock.now());
+            let event = AuditEvent::rejected(LOGIN_ACTION, "many", reason, self.clock.now());
             // A full queue is reported to the next caller.
             let _ = self.recorder.add_event(event).await;
         }

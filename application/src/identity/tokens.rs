@@ -36,7 +36,7 @@ pub struct IssuedToken {
 }
 
 /// Creates a token. The user must be enabled and the projects configured.
-pub async fn create(admin: &UserAdmin, request: TokenRequest) -> Result<IssuedToken> {
+pub async fn create_token(admin: &UserAdmin, request: TokenRequest) -> Result<IssuedToken> {
     let TokenRequest { user, scope, projects, lifetime } = request;
     let projects = check_projects(admin, projects)?;
     let now = admin.clock.now();
@@ -48,7 +48,7 @@ pub async fn create(admin: &UserAdmin, request: TokenRequest) -> Result<IssuedTo
         scope,
         projects,
         created_at: now,
-        expires_at: lifetime.after(now),
+        expires_at: lifetime.end_after(now),
         revoked_at: None,
         successor: None,
         last_used_at: None,
@@ -69,7 +69,11 @@ pub async fn create(admin: &UserAdmin, request: TokenRequest) -> Result<IssuedTo
 /// Replaces a valid token by a new one with the same user, scope, projects and lifetime.
 ///
 /// The old token stays valid for `overlap`, but not beyond its own end.
-pub async fn rotate(admin: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> Result<IssuedToken> {
+pub async fn rotate_token(
+    admin: &UserAdmin,
+    id: TokenId,
+    overlap: TokenLifetime,
+) -> Result<IssuedToken> {
     let now = admin.clock.now();
     let presented = generate_token(admin)?;
     // The user of a token never changes, so it may be read before the commit.
@@ -97,7 +101,7 @@ pub async fn rotate(admin: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> R
         };
         // The successor marks the old token as rotated: its use is reported as a possible theft.
         let retired = Token {
-            expires_at: old.expires_at.min(overlap.after(now)),
+            expires_at: old.expires_at.min(overlap.end_after(now)),
             successor: Some(token.id.clone()),
             ..old
         };
@@ -139,7 +143,7 @@ pub struct RevokedToken {
 }
 
 /// Revokes a token. Servers reject it from their next request on.
-pub async fn revoke(admin: &UserAdmin, id: TokenId) -> Result<RevokedToken> {
+pub async fn revoke_token(admin: &UserAdmin, id: TokenId) -> Result<RevokedToken> {
     let now = admin.clock.now();
     let reads = IdentityReadSet { tokens: vec![id.clone()], ..IdentityReadSet::default() };
     let decide = move |_: &_, tokens: &[Option<Token>]| {
@@ -176,10 +180,10 @@ impl TokenState {
 }
 
 /// Lists all tokens with their states, the oldest first.
-pub async fn list(admin: &UserAdmin) -> Result<Vec<TokenSummary>> {
-    let tokens = admin.identities.tokens().await?;
+pub async fn list_tokens(admin: &UserAdmin) -> Result<Vec<TokenSummary>> {
+    let tokens = admin.identities.list_tokens().await?;
     let mut users = BTreeMap::new();
-    for user in admin.identities.users().await? {
+    for user in admin.identities.list_users().await? {
         users.insert(user.name.key(), user);
     }
     let now = admin.clock.now();
@@ -201,7 +205,8 @@ fn token_state(token: &Token, user: Option<&User>, now: Timestamp) -> TokenState
 }
 
 fn generate_token(admin: &UserAdmin) -> Result<PresentedToken> {
-    let (id, secret) = (admin.ids.letters(ID_LETTERS)?, admin.ids.letters(SECRET_LETTERS)?);
+    let (id, secret) =
+        (admin.ids.random_letters(ID_LETTERS)?, admin.ids.random_letters(SECRET_LETTERS)?);
     PresentedToken::new(&id, &secret).ok_or_else(|| {
         Error::new(ErrorKind::Internal, "The random token has an invalid format; try again.")
     })
@@ -235,7 +240,7 @@ fn check_enabled(user: &User) -> Result<()> {
     let message = format!(
         "user {name} has been disabled since {} and cannot have tokens; add a user with a \
          different name",
-        since.rfc3339()
+        since.to_rfc3339()
     );
     Err(Error::new(ErrorKind::Refused, message).field("user").reference(name.as_str()))
 }
@@ -267,10 +272,10 @@ const UNITS: [(char, u32); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60),
 pub struct TokenLifetime(u32);
 
 impl TokenLifetime {
-    pub const USUAL: Self = Self::days(90);
-    pub const LONGEST: Self = Self::days(366);
+    pub const DEFAULT: Self = Self::days(90);
+    pub const MAX: Self = Self::days(366);
     /// Maximum time that a token stays valid after its rotation.
-    pub const LONGEST_OVERLAP: Self = Self::days(1);
+    pub const MAX_OVERLAP: Self = Self::days(1);
 
     const fn days(days: u32) -> Self {
         Self(days * 24 * 60 * 60)
@@ -282,13 +287,13 @@ impl TokenLifetime {
             return Err("write a number and a unit (s, m, h or d), for example 90d".to_owned());
         };
         match u32::try_from(seconds) {
-            Ok(seconds) if Self(seconds) <= Self::LONGEST => Ok(Self(seconds)),
-            _ => Err(format!("the duration must be at most {}", Self::LONGEST)),
+            Ok(seconds) if Self(seconds) <= Self::MAX => Ok(Self(seconds)),
+            _ => Err(format!("the duration must be at most {}", Self::MAX)),
         }
     }
 
     /// Parses the lifetime of a token, at least one second.
-    pub fn of_token(text: &str) -> Result<Self, String> {
+    pub fn parse_lifetime(text: &str) -> Result<Self, String> {
         let lifetime = Self::parse(text)?;
         if lifetime.0 == 0 {
             return Err("the lifetime must be at least 1s".to_owned());
@@ -297,16 +302,16 @@ impl TokenLifetime {
     }
 
     /// Parses the overlap of a rotation, at most a day.
-    pub fn of_overlap(text: &str) -> Result<Self, String> {
+    pub fn parse_overlap(text: &str) -> Result<Self, String> {
         let overlap = Self::parse(text)?;
-        if overlap > Self::LONGEST_OVERLAP {
+        if overlap > Self::MAX_OVERLAP {
             return Err("the overlap must be at most 24h".to_owned());
         }
         Ok(overlap)
     }
 
     /// Returns the end of a lifetime that begins at `start`.
-    pub fn after(self, start: Timestamp) -> Timestamp {
+    pub fn end_after(self, start: Timestamp) -> Timestamp {
         Timestamp::new(start.seconds() + i64::from(self.0), start.nanoseconds())
     }
 }
@@ -344,17 +349,17 @@ mod tests {
         for (text, seconds) in
             [("1s", 1), ("15m", 900), ("2h", 7_200), ("90d", 7_776_000), ("366d", 31_622_400)]
         {
-            assert_eq!(TokenLifetime::of_token(text), Ok(TokenLifetime(seconds)), "{text}");
+            assert_eq!(TokenLifetime::parse_lifetime(text), Ok(TokenLifetime(seconds)), "{text}");
             assert_eq!(TokenLifetime(seconds).to_string(), text);
         }
         let invalid =
             " |d|90|0s|-1d|+1d|1.5h|1w|1 d|367d|31622401s|9D|99999999999999999999d|\u{661}d";
         for text in invalid.split('|').chain([""]) {
-            assert!(TokenLifetime::of_token(text).is_err(), "{text}");
+            assert!(TokenLifetime::parse_lifetime(text).is_err(), "{text}");
         }
-        assert_eq!(TokenLifetime::of_overlap("24h"), Ok(TokenLifetime::LONGEST_OVERLAP));
-        assert_eq!(TokenLifetime::of_overlap("0s"), Ok(TokenLifetime::default()));
-        assert!(TokenLifetime::of_overlap("86401s").is_err());
-        assert_eq!(TokenLifetime(90).after(Timestamp::new(10, 7)), Timestamp::new(100, 7));
+        assert_eq!(TokenLifetime::parse_overlap("24h"), Ok(TokenLifetime::MAX_OVERLAP));
+        assert_eq!(TokenLifetime::parse_overlap("0s"), Ok(TokenLifetime::default()));
+        assert!(TokenLifetime::parse_overlap("86401s").is_err());
+        assert_eq!(TokenLifetime(90).end_after(Timestamp::new(10, 7)), Timestamp::new(100, 7));
     }
 }

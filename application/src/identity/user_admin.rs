@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, Role, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{Caller, Token, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
@@ -44,7 +44,7 @@ impl UserAdmin {
             caller: Arc::clone(&self.caller),
             tool: action,
             reason: String::new(),
-            correlation_id: self.ids.uid(now),
+            correlation_id: self.ids.new_uid(now),
             at: now,
             audited: self.is_audited.then(|| AuditScope::begin(Arc::clone(&self.clock))),
             idempotency_key: None,
@@ -75,7 +75,7 @@ impl UserAdmin {
                 *written_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
                 Ok(changes)
             }),
-            act: self.write_context(action, now),
+            context: self.write_context(action, now),
         };
         self.identities.commit_identities(commit).await?;
         let result = result_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -101,7 +101,7 @@ pub struct UserChange {
 }
 
 /// Adds a user. Names that differ only in case are equal.
-pub async fn add(admin: &UserAdmin, name: UserName, role: Role) -> Result<User> {
+pub async fn add_user(admin: &UserAdmin, name: UserName, role: UserRole) -> Result<User> {
     let now = admin.clock.now();
     let user = User { name: name.clone(), role, created_at: now, disabled_at: None };
     let reads = IdentityReadSet { users: vec![name], ..IdentityReadSet::default() };
@@ -123,17 +123,17 @@ fn user_exists(user: &User) -> Error {
 }
 
 /// Lists all users, sorted by name.
-pub async fn list(admin: &UserAdmin) -> Result<Vec<User>> {
-    Ok(admin.identities.users().await?)
+pub async fn list_users(admin: &UserAdmin) -> Result<Vec<User>> {
+    Ok(admin.identities.list_users().await?)
 }
 
 /// Changes a user's role, which applies to all their tokens.
-pub async fn set_role(admin: &UserAdmin, name: UserName, role: Role) -> Result<UserChange> {
+pub async fn set_role(admin: &UserAdmin, name: UserName, role: UserRole) -> Result<UserChange> {
     change_user(admin, "user/set-role", name, move |user| User { role, ..user }).await
 }
 
 /// Disables a user, which invalidates all their tokens.
-pub async fn disable(admin: &UserAdmin, name: UserName) -> Result<UserChange> {
+pub async fn disable_user(admin: &UserAdmin, name: UserName) -> Result<UserChange> {
     let now = admin.clock.now();
     change_user(admin, "user/disable", name, move |user| {
         // The first time stays.

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::{MaxTokens, Repo, TokenBudget, lookup_entities};
 use crate::ToolContext;
 use crate::backlog::item_lookup::BacklogReader;
-use crate::tool::decode;
+use crate::tool::decode_arguments;
 
 // The arguments of the three tools. A doc comment would appear in the schema.
 #[derive(Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ impl EntityRequest {
         spec: &ToolSpec,
         call: &mut ToolCall,
     ) -> Result<Self> {
-        let EntityArguments { id, repo, max_tokens } = decode(call, spec)?;
+        let EntityArguments { id, repo, max_tokens } = decode_arguments(call, spec)?;
         let project = super::resolve_project(context, &call.caller, repo.as_ref()).await?;
         let node = find_entity(context, &project, id.as_str()).await?;
         Ok(Self { project, node, budget: TokenBudget::new(max_tokens) })
@@ -55,7 +55,7 @@ impl EntityRequest {
 
 async fn find_entity(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<EntityNode> {
     let nodes = lookup_entities(context, project, &[id.to_owned()]).await?;
-    match EntityLookup::among(id, nodes.first().map_or(&[], Vec::as_slice)) {
+    match EntityLookup::find_among(id, nodes.first().map_or(&[], Vec::as_slice)) {
         EntityLookup::One(node) => Ok(node.clone()),
         EntityLookup::Several(names) => {
             let message = format!(
@@ -70,7 +70,7 @@ async fn find_entity(context: &ToolContext, project: &ProjectKey, id: &str) -> R
         EntityLookup::Nothing => {
             let cache =
                 context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
-            Err(unknown_entity(id, &cache.entity_index.similar(id)))
+            Err(unknown_entity(id, &cache.entity_index.similar_ids(id)))
         }
     }
 }
@@ -106,7 +106,7 @@ impl LinkedEntities {
             references.extend(Reference::parse(target));
         }
         let words = references.iter().map(ToString::to_string);
-        let items = BacklogReader { ports: &context.ports, project }.named(words).await?;
+        let items = BacklogReader { ports: &context.ports, project }.find_by_ids(words).await?;
         // An entity may be named like a reference, so targets without an item are looked up too.
         let mut names = Vec::new();
         for target in targets {
@@ -123,9 +123,9 @@ impl LinkedEntities {
     }
 
     pub(super) fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
-        knowledge::outgoing(&node.entity, |target| {
+        knowledge::outgoing_links(&node.entity, |target| {
             let nodes = self.entities.get(target).map_or(&[][..], Vec::as_slice);
-            EntityLookup::among(target, nodes)
+            EntityLookup::find_among(target, nodes)
         })
     }
 

@@ -41,7 +41,7 @@ async fn lookup_entities(
 ) -> Result<Vec<Vec<EntityNode>>> {
     let mut nodes = Vec::with_capacity(words.len());
     for matches in context.ports.documents.lookup(project, DocumentKind::Entity, words).await? {
-        nodes.push(matches.iter().filter_map(|meta| EntityNode::of(meta)).collect());
+        nodes.push(matches.iter().filter_map(|meta| EntityNode::from_metadata(meta)).collect());
     }
     Ok(nodes)
 }

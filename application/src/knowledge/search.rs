@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MaxTokens, Repo, TokenBudget, Truncation};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchTool;
 
@@ -81,7 +81,7 @@ impl Tool for SearchTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let mut documents = vec![DocumentKind::Entity];
@@ -90,15 +90,19 @@ impl Tool for SearchTool {
         }
         let query = SearchQuery {
             text: arguments.query.into_string(),
-            documents,
-            kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
+            document_kinds: documents,
+            item_kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
             facets: Vec::new(),
             offset: arguments.offset.map_or(0, BoundedInt::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),
             // An installed model is used unless the caller turns it off.
-            meaning: if arguments.words_only { SemanticMode::Off } else { SemanticMode::Best },
+            semantic_mode: if arguments.words_only {
+                SemanticMode::Off
+            } else {
+                SemanticMode::Best
+            },
         };
-        let (ports, observer) = (&context.ports, &*call.observer);
+        let (ports, observer) = (&context.ports, &*call.progress_sink);
         let found = context.indexes.search(ports, &project, &query, observer).await?;
         search_reply(&found, arguments.max_tokens)
     }

@@ -20,8 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use crate::tool::{Tool, decode, read_tool};
-use crate::transaction::{act, edit, get_one};
+use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::transaction::{commit_decision, get_one, write_context};
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SyncTool {
@@ -63,7 +63,7 @@ impl Tool for SyncTool {
         ToolSpec {
             // Only the import changes documents.
             may_change: self.imports_files,
-            destructive: self.imports_files,
+            is_destructive: self.imports_files,
             ..read_tool::<Arguments, SyncReport>(
                 "ixchel_sync",
                 "Update the knowledge index",
@@ -80,25 +80,28 @@ impl Tool for SyncTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let (ports, progress) = (&context.ports, &*call.observer);
+        let (ports, progress) = (&context.ports, &*call.progress_sink);
         let mut skipped = SkippedFiles::default();
         // For a caller with read access, the sync covers the stored entities only.
-        if let Some(tree) = &ports.tree
-            && call.caller.may(Access::Write)
+        if let Some(tree) = &ports.root_files
+            && call.caller.is_allowed(Access::Write)
         {
             let reason = "files of the workspace root were imported";
             // Without a key: an import takes several commits, and repeating it is harmless.
-            let act = WriteContext { idempotency_key: None, ..act(context, &call, spec, reason) };
+            let act = WriteContext {
+                idempotency_key: None,
+                ..write_context(context, &call, spec, reason)
+            };
             skipped = import_files(ports, &**tree, &project, &act, progress).await?;
         }
         context.indexes.update_search(ports, &project, Refresh::Full, progress).await?;
         let cache = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
         let entity_index = &cache.entity_index;
         let versions = entity_index.versions();
-        let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
+        let difference = ports.search.update_checkpoint(&project, CHECKPOINT, versions).await?;
         super::json_reply(&SyncReport {
             scanned: entity_index.len() + skipped.files,
             added: difference.added,
@@ -112,7 +115,7 @@ impl Tool for SyncTool {
 
 /// Adds the problems of the stored entities to the warnings of the import.
 fn list_warnings(entity_index: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
-    for (name, diagnostic) in entity_index.faults() {
+    for (name, diagnostic) in entity_index.diagnostics() {
         let file = DocumentId::entity(name);
         warnings.push(match diagnostic.line {
             Some(line) => format!("{file}:{line}: {}", diagnostic.message),
@@ -163,14 +166,14 @@ async fn import_files(
     }
     let (stored, _) = entity_versions(&*ports.documents, project).await?;
     for (id, version) in &files {
-        if *version == Version::UNREAD && !stored.contains_key(id) {
+        if *version == Version::UNREADABLE && !stored.contains_key(id) {
             skipped.files += 1;
         }
     }
     // Deletions of entities without a file, then files whose bytes differ.
     let mut differing: Vec<DocumentId> = Vec::new();
     differing.extend(stored.keys().filter(|id| !files.contains_key(*id)).cloned());
-    files.retain(|id, version| *version != Version::UNREAD && stored.get(id) != Some(version));
+    files.retain(|id, version| *version != Version::UNREADABLE && stored.get(id) != Some(version));
     drop(stored);
     differing.extend(files.into_keys());
     let total = differing.len();
@@ -202,19 +205,19 @@ async fn entity_versions(
 ) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
     let (mut versions, mut problems) = (BTreeMap::new(), Vec::new());
     let mut filter =
-        DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::all(DocumentKind::Entity) };
+        DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::of_kind(DocumentKind::Entity) };
     loop {
         let page = documents.find(project, &filter).await?;
         for meta in &page.metadata {
-            if let Some(problem) = &meta.fault
-                && meta.version == Version::UNREAD
+            if let Some(problem) = &meta.diagnostic
+                && meta.version == Version::UNREADABLE
             {
                 problems.push(format!("{}: {}", meta.id, problem.message));
             }
             versions.insert(meta.id.clone(), meta.version);
         }
-        let Some(next) = page.next else { return Ok((versions, problems)) };
-        filter.after = Some(next);
+        let Some(next) = page.next_name else { return Ok((versions, problems)) };
+        filter.after_name = Some(next);
     }
 }
 
@@ -264,7 +267,7 @@ async fn commit_changes(
     act: &WriteContext,
 ) -> Result<()> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = ReadSet::of(documents);
-    edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ()))).await?;
+    let reads = ReadSet::of_documents(documents);
+    commit_decision(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ()))).await?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct TagsTool;
 
@@ -70,7 +70,7 @@ impl Tool for TagsTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let cache =

@@ -99,7 +99,7 @@ async fn sync_after_index_loss_indexes_documents_again() {
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let gone =
         DocumentProjection { document: DocumentId::entity("a"), version: None, items: vec![] };
-    testing.search.apply(&ProjectKey::default(), vec![gone]).await.unwrap();
+    testing.search.apply_projections(&ProjectKey::default(), vec![gone]).await.unwrap();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let found = testing.call_on(&application, "ixchel_search", json!({ "query": "apple" })).await;
     assert_eq!(found.unwrap().data["total"], 1);
@@ -125,11 +125,11 @@ async fn unreadable_changed_document_is_looked_up_in_the_list() {
     store.expect_find().returning(move |_, filter| {
         listed += 1;
         let id = DocumentId::entity("a");
-        let head = DocumentMeta::of(
+        let head = DocumentMeta::from_document(
             &Document::new(id, "---\ntags: [old]\n---\n".into()),
             Timestamp::default(),
         );
-        Ok(MetadataPage::of(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
+        Ok(MetadataPage::select(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
     });
     let testing = TestApplication::on(store);
     let application = testing.application();
@@ -182,7 +182,7 @@ async fn sync_reports_rejected_files_and_imports_the_rest() {
     let editor = with_files(&[("bad", "x\n"), ("good", "y\n")]).await;
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
-    store.expect_find().returning(|_, filter| Ok(MetadataPage::of(Vec::new(), filter)));
+    store.expect_find().returning(|_, filter| Ok(MetadataPage::select(Vec::new(), filter)));
     store
         .expect_changes()
         .returning(|_, _, _, _| Ok(ChangeSet::Since { revision: Revision(1), ids: Vec::new() }));

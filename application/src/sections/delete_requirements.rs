@@ -6,15 +6,15 @@ use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
-use reqlore_domain::sections::requirement_index::{Index, SectionKey};
+use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{DeleteOutcome, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, reply, write_tool};
-use crate::transaction::{act, edit};
+use crate::tool::{Tool, decode_arguments, reply, write_tool};
+use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct DeleteRequirements;
 
@@ -29,7 +29,7 @@ struct Arguments {
     /// Section key (e.g., "general", "testing", "code_quality").
     section: SectionKey,
     /// Requirement index to delete (e.g., "1", "2.1", "3").
-    index: Index,
+    index: RequirementIndex,
     /// Expected section version.
     if_version: Option<Version>,
 }
@@ -49,7 +49,7 @@ struct DeletedRequirement {
 impl Tool for DeleteRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            destructive: true,
+            is_destructive: true,
             ..write_tool::<Arguments, DeletedRequirement>(
                 "reqlix_delete_requirements",
                 "Delete a requirement",
@@ -67,16 +67,17 @@ Returns the deleted requirement text, or an error if not found.",
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
-        let write_context = act(context, &call, spec, arguments.operation_description.as_str());
+        let write_context =
+            write_context(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         // Creates a missing AGENTS.md, even if there is nothing to delete.
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
         let ((deleted, version), _) =
-            edit(ports, &project, read_set, write_context, decide).await?;
+            commit_decision(ports, &project, read_set, write_context, decide).await?;
         let details = DeletedRequirement {
             project: project.to_string(),
             section: key.as_str().to_owned(),
@@ -102,7 +103,7 @@ impl Arguments {
             let message = SECTION_NOT_FOUND;
             return Err(not_found_error(message, "section", key.as_str(), "sections", &keys));
         };
-        let section = Section::of(super::document_text(document)?);
+        let section = Section::parse(super::document_text(document)?);
         let Some(mut deleted) = section.delete(&self.index) else {
             let requirements = section.requirements();
             let indices: Vec<&str> =

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool, reply};
-use crate::transaction::act;
+use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::transaction::write_context;
 
 pub(crate) struct GetInstructions;
 
@@ -51,10 +51,10 @@ This MCP server is the single source of truth for everything related to requirem
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let write_context =
-            act(context, &call, spec, arguments.operation_description.into_string());
+            write_context(context, &call, spec, arguments.operation_description.into_string());
         let (agents, _) = super::read_documents(ports, &project, None, write_context).await?;
         let version = InstructionsVersion {
             project: project.to_string(),
@@ -69,7 +69,7 @@ mod tests {
     use reqlore_domain::error::ErrorKind;
     use reqlore_domain::identity::Access;
     use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
-    use reqlore_domain::sections::instructions::PLACEHOLDER;
+    use reqlore_domain::sections::instructions::NEW_INSTRUCTIONS;
     use serde_json::json;
 
     use crate::test_support::TestApplication;
@@ -82,7 +82,7 @@ mod tests {
         let mut store = MockDocumentRepository::new();
         store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
         let testing = TestApplication { access: Access::Read, ..TestApplication::on(store) };
-        assert_eq!(testing.text(TOOL, json!({})).await, PLACEHOLDER);
+        assert_eq!(testing.text(TOOL, json!({})).await, NEW_INSTRUCTIONS);
     }
 
     // S1: T.3.3

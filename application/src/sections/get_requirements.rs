@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, read_tool, reply};
-use crate::transaction::act;
+use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::transaction::write_context;
 
 #[derive(Default)]
 pub(crate) struct GetRequirements {
@@ -36,7 +36,7 @@ impl CountCache {
             return *count;
         }
         // Parse without the lock, so that other calls need not wait.
-        let count = Section::of(text).requirements().len();
+        let count = Section::parse(text).requirements().len();
         let mut counts = self.lock();
         // Clearing the cache is rare, and simpler than tracking the age of entries.
         if counts.len() >= Self::MAX_ENTRIES {
@@ -91,10 +91,10 @@ impl Tool for GetRequirements {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let write_context =
-            act(context, &call, spec, arguments.operation_description.into_string());
+            write_context(context, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
         let (_, section) =
             super::read_documents(ports, &project, Some(&key), write_context).await?;

@@ -15,11 +15,11 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
-use reqlore_domain::sections::instructions::{self, PLACEHOLDER, SectionTitles};
+use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS, SectionTitles};
 use reqlore_domain::sections::requirement_index::SectionKey;
 
 use crate::ApplicationPorts;
-use crate::transaction::edit;
+use crate::transaction::commit_decision;
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
@@ -44,11 +44,11 @@ async fn read_documents(
     let mut documents = ports.documents.get(project, &ids).await?.into_iter();
     let agents = match documents.next().flatten() {
         Some(agents) => agents,
-        None if write_context.caller.may(Access::Write) => {
+        None if write_context.caller.is_allowed(Access::Write) => {
             create_instructions(ports, project, write_context).await?
         }
         // A caller who may only read gets the placeholder, too.
-        None => Document::new(DocumentId::instructions(), PLACEHOLDER.into()),
+        None => Document::new(DocumentId::instructions(), NEW_INSTRUCTIONS.into()),
     };
     Ok((agents, documents.next().flatten()))
 }
@@ -60,15 +60,15 @@ async fn create_instructions(
     write_context: WriteContext,
 ) -> Result<Document> {
     let id = DocumentId::instructions();
-    let read_set = ReadSet::of(vec![id.clone()]);
+    let read_set = ReadSet::of_documents(vec![id.clone()]);
     // The idempotency key belongs to the change that follows.
     let write_context = WriteContext { idempotency_key: None, ..write_context };
-    let created = edit(ports, project, read_set, write_context, move |snapshot| {
+    let created = commit_decision(ports, project, read_set, write_context, move |snapshot| {
         // Another call may have created the file meanwhile.
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
         }
-        let document = Document::new(id.clone(), PLACEHOLDER.into());
+        let document = Document::new(id.clone(), NEW_INSTRUCTIONS.into());
         let put = DocumentChange::Put { document: document.clone() };
         Ok((vec![put], document))
     });
@@ -105,11 +105,11 @@ fn section_list_change(
         titles.remove(key.as_str());
     }
     let (agents, _) = snapshot_documents(snapshot);
-    let source = agents.map_or(Ok(PLACEHOLDER), document_text)?;
+    let source = agents.map_or(Ok(NEW_INSTRUCTIONS), document_text)?;
     // `with_sections` returns `None` if the list is correct already.
-    let body = match (instructions::with_sections(source, &titles), agents) {
+    let body = match (instructions::update_section_list(source, &titles), agents) {
         (Some(edited), _) => Bytes::from(edited),
-        (None, None) => PLACEHOLDER.into(),
+        (None, None) => NEW_INSTRUCTIONS.into(),
         (None, Some(_)) => return Ok(None),
     };
     Ok(Some(DocumentChange::put(DocumentId::instructions(), body)))
@@ -151,9 +151,9 @@ fn check_version(
             "Conflict: section {key} does not exist (if_version {expected}). Nothing was changed."
         ),
         Some(document) => {
-            let section = Section::of(document_text(document)?);
+            let section = Section::parse(document_text(document)?);
             let current = match section.find(index) {
-                Some(requirement) => format!("Current text:\n{}", section.stored(requirement)),
+                Some(requirement) => format!("Current text:\n{}", section.stored_text(requirement)),
                 None => format!("It has no requirement {index}."),
             };
             format!(

@@ -6,16 +6,16 @@ use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
-use reqlore_domain::sections::requirement_index::{Index, SectionKey};
+use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::upsert::SetOutcome;
-use reqlore_domain::sections::{MAX_TEXT, Section};
+use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode, reply, write_tool};
-use crate::transaction::{act, edit};
+use crate::tool::{Tool, decode_arguments, reply, write_tool};
+use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct SetRequirements;
 
@@ -30,9 +30,9 @@ struct Arguments {
     /// Section key (e.g., "general", "testing", "code_quality").
     section: SectionKey,
     /// Requirement index (e.g., "1", "2.1", "3").
-    index: Index,
+    index: RequirementIndex,
     /// Requirement text.
-    text: BoundedString<MAX_TEXT>,
+    text: BoundedString<MAX_REQUIREMENT_CHARS>,
     /// Expected section version.
     if_version: Option<Version>,
 }
@@ -62,8 +62,8 @@ struct IndexChange {
 impl Tool for SetRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            destructive: true,
-            idempotent: true,
+            is_destructive: true,
+            is_idempotent: true,
             ..write_tool::<Arguments, SetResult>(
                 "reqlix_set_requirements",
                 "Add or change a requirement",
@@ -81,14 +81,16 @@ Returns the added/modified requirement (text or index may be adjusted according 
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(&mut call, spec)?;
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
-        let write_context = act(context, &call, spec, arguments.operation_description.as_str());
+        let write_context =
+            write_context(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
-        let ((set, version), _) = edit(ports, &project, read_set, write_context, decide).await?;
+        let ((set, version), _) =
+            commit_decision(ports, &project, read_set, write_context, decide).await?;
         let mut reindexed = Vec::new();
         for change in set.renumbered {
             reindexed.push(IndexChange { from: change.from, to: change.to });
@@ -121,7 +123,7 @@ impl Arguments {
             self.check_new(snapshot)?;
         }
         let source = section.map_or(Ok(""), super::document_text)?;
-        let mut set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
+        let mut set = Section::parse(source).set(&self.index, self.text.as_str(), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
         // The body is moved, because a section may be large.

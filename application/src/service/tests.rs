@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit_log::{AuditTarget, OK};
+use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::identity::{Access, Caller, Role, Token};
+use reqlore_domain::identity::{Access, Caller, Token, UserRole};
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
@@ -16,12 +16,12 @@ use crate::test_support::team::{TestTeam, id, resource_request};
 const DAY: i64 = 24 * 60 * 60;
 
 async fn writer(team: &TestTeam) -> Arc<Caller> {
-    team.join('w', "wendy", Role::User, Access::Write).await;
+    team.join('w', "wendy", UserRole::User, Access::Write).await;
     team.login('w').await.unwrap()
 }
 
 async fn reader(team: &TestTeam) -> Arc<Caller> {
-    team.join('r', "rob", Role::Commenter, Access::Write).await;
+    team.join('r', "rob", UserRole::Commenter, Access::Write).await;
     team.login('r').await.unwrap()
 }
 
@@ -46,15 +46,15 @@ async fn audit_has_one_row_per_call_with_user_and_result() {
     assert_eq!(
         results,
         [
-            ("wendy", "create_epic", OK),
-            ("wendy", "update_epic", OK),
-            ("rob", "get_item", OK),
+            ("wendy", "create_epic", RESULT_OK),
+            ("wendy", "update_epic", RESULT_OK),
+            ("rob", "get_item", RESULT_OK),
             ("rob", "get_item", "not_found"),
             ("rob", "create_epic", "forbidden"),
             ("rob", "no_such_tool", "unknown_tool"),
-            ("rob", "resources/read", OK),
-            ("rob", "prompts/get", OK),
-            ("rob", "tools/list", OK),
+            ("rob", "resources/read", RESULT_OK),
+            ("rob", "prompts/get", RESULT_OK),
+            ("rob", "tools/list", RESULT_OK),
             ("rob", "resources/list", "invalid_argument"),
         ]
     );
@@ -145,7 +145,7 @@ async fn replay_to_token_with_smaller_scope_is_denied() {
 async fn idempotency_key_is_per_caller_and_unused_after_failure() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
-    team.join('o', "otto", Role::User, Access::Write).await;
+    team.join('o', "otto", UserRole::User, Access::Write).await;
     let otto = team.login('o').await.unwrap();
     let first = team.epic(&writer, Some("k")).await.unwrap();
     assert_ne!(team.epic(&otto, Some("k")).await.unwrap(), first);
@@ -171,5 +171,5 @@ async fn maintenance_prunes_only_old_audit_rows() {
     team.pass(2 * DAY);
     maintenance.tick().await;
     let rows = team.rows().await;
-    assert_eq!(rows[0].action, reqlore_domain::audit_log::PRUNED);
+    assert_eq!(rows[0].action, reqlore_domain::audit_log::PRUNED_ACTION);
 }

@@ -24,7 +24,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
-use crate::check::{CheckFinding, check};
+use crate::check::{CheckFinding, check_documents};
 use crate::{Application, ApplicationPorts, ApplicationSettings};
 
 /// The store, settings and caller of an application under test.
@@ -43,7 +43,7 @@ pub(crate) struct TestApplication {
 }
 
 pub(crate) fn item_id(name: &str) -> DocumentId {
-    let kind = Reference::of_name(name).expect("the name of an item").kind;
+    let kind = Reference::from_document_name(name).expect("the name of an item").kind;
     DocumentId { kind: DocumentKind::Item(kind), name: name.to_owned() }
 }
 
@@ -96,12 +96,12 @@ impl TestApplication {
     pub(crate) fn ports(&self) -> ApplicationPorts {
         ApplicationPorts {
             documents: Arc::clone(&self.store),
-            tree: self.tree.clone(),
+            root_files: self.tree.clone(),
             projects: Arc::new(NamedProjects(self.projects.clone())),
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
-            answers: Arc::new(MemoryStore::default()),
+            idempotency: Arc::new(MemoryStore::default()),
             audit: None,
             settings: ApplicationSettings::default(),
         }
@@ -132,7 +132,7 @@ impl TestApplication {
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),
-            observer: Arc::new(NoProgress),
+            progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
         };
         application.call(call).await
@@ -182,9 +182,9 @@ impl TestApplication {
 
     async fn change(&self, change: DocumentChange) {
         let act = write_context(Timestamp::default());
-        let reads = ReadSet::of(vec![change.id().clone()]);
+        let reads = ReadSet::of_documents(vec![change.id().clone()]);
         let commit = CommitRequest {
-            reads,
+            read_set: reads,
             decide: Box::new(move |_| Ok(vec![change.clone()])),
             context: act,
         };
@@ -200,7 +200,9 @@ impl TestApplication {
     /// The findings of `reqlore check`, as `document:line: message`.
     pub(crate) async fn check(&self) -> Vec<String> {
         let mut shown = Vec::new();
-        for CheckFinding { document, line, message } in check(&self.ports()).await.unwrap() {
+        for CheckFinding { document, line, message } in
+            check_documents(&self.ports()).await.unwrap()
+        {
             let line = line.map_or_else(String::new, |line| line.to_string());
             shown.push(format!("{document}:{line}: {message}"));
         }
@@ -209,7 +211,7 @@ impl TestApplication {
 
     pub(crate) fn caller(&self) -> Arc<Caller> {
         let (reach, project) = (self.reach.clone(), self.project.clone());
-        Arc::new(Caller { reach, project, ..Caller::local("tester", self.access) })
+        Arc::new(Caller { scope: reach, project, ..Caller::local("tester", self.access) })
     }
 
     fn resource_request(&self, name: &str, arguments: &Value) -> ResourceRequest {
@@ -246,8 +248,11 @@ impl TestApplication {
         argument: &str,
         value: &str,
     ) -> Result<CompletionValues> {
-        let request =
-            CompletionRequest { of, argument: argument.to_owned(), value: value.to_owned() };
+        let request = CompletionRequest {
+            target: of,
+            argument: argument.to_owned(),
+            value: value.to_owned(),
+        };
         self.application().complete(&self.caller(), "test", request).await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use reqlore_domain::audit_log::{AuditEvent, ChainVerifier};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::{
-    Access, Caller, PresentedToken, Role, Token, TokenId, User, UserName,
+    Access, Caller, PresentedToken, Token, TokenId, User, UserName, UserRole,
 };
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
@@ -66,7 +66,7 @@ impl TestTeam {
             documents: store.clone(),
             projects: Arc::new(NamedProjects(vec![ProjectKey::new("web")])),
             clock: clock.clone(),
-            answers: store.clone(),
+            idempotency: store.clone(),
             audit: Some(store.clone()),
             ..TestApplication::new().ports()
         });
@@ -83,12 +83,12 @@ impl TestTeam {
             users: Vec::new(),
             tokens: Vec::new(),
             decide: Box::new(move |_, _| Ok(vec![change.clone()])),
-            act: write_context(self.clock.now()),
+            context: write_context(self.clock.now()),
         };
         self.store.commit_identities(commit).await.unwrap();
     }
 
-    pub(crate) fn user(&self, name: &str, role: Role) -> User {
+    pub(crate) fn user(&self, name: &str, role: UserRole) -> User {
         let name = UserName::parse(name).unwrap();
         User { name, role, created_at: self.clock.now(), disabled_at: None }
     }
@@ -110,7 +110,7 @@ impl TestTeam {
     }
 
     /// Adds a user with a token whose id consists of this letter.
-    pub(crate) async fn join(&self, letter: char, name: &str, role: Role, scope: Access) {
+    pub(crate) async fn join(&self, letter: char, name: &str, role: UserRole, scope: Access) {
         self.put(IdentityChange::User(self.user(name, role))).await;
         self.put(IdentityChange::Token(self.token(letter, name, scope))).await;
     }
@@ -141,7 +141,7 @@ impl TestTeam {
             correlation_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
-            observer: Arc::new(NoProgress),
+            progress_sink: Arc::new(NoProgress),
             idempotency_key: key.map(str::to_owned),
         };
         self.application.call(call).await
@@ -171,8 +171,8 @@ impl TestTeam {
         self.application.context.recorder.flush().await.unwrap();
         let rows = self.store.rows(1, usize::MAX).await.unwrap();
         let mut verifier = ChainVerifier::default();
-        verifier.next(&rows).unwrap();
-        rows.iter().map(|row| row.entry().unwrap()).collect()
+        verifier.verify_rows(&rows).unwrap();
+        rows.iter().map(|row| row.parse_event().unwrap()).collect()
     }
 }
 

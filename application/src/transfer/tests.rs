@@ -8,7 +8,7 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId};
-use reqlore_domain::identity::{Access, Role, Token, User};
+use reqlore_domain::identity::{Access, Token, User, UserRole};
 use reqlore_domain::ports::archive::{DocumentRecord, HighWaterMark, IdentityRecords};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
@@ -25,14 +25,14 @@ fn record(name: &str, body: &'static str) -> DocumentRecord {
         project: ProjectKey::default(),
         document: Document::new(DocumentId::section(name), Bytes::from(body)),
         modified: Timestamp(1),
-        place: Some(format!("docs/{name}.md").into()),
+        path: Some(format!("docs/{name}.md").into()),
     }
 }
 
 async fn store(records: impl IntoIterator<Item = ArchiveRecord>) -> MemoryStore {
     let store = MemoryStore::default();
-    let mut writer = store.fill().await.unwrap();
-    writer.put(records.into_iter().collect()).await.unwrap();
+    let mut writer = store.import().await.unwrap();
+    writer.write_batch(records.into_iter().collect()).await.unwrap();
     writer.finish().await.unwrap();
     store
 }
@@ -58,13 +58,13 @@ fn disk_full() -> StoreError {
 
 #[async_trait]
 impl Archive for FailingArchive {
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let records = self.records.clone().into_iter();
         Ok(Box::new(FailingReader { records, left: self.fails_after }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        Ok(Box::new(FailingWriter { writer: self.target.fill().await?, left: self.fails_after }))
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
+        Ok(Box::new(FailingWriter { writer: self.target.import().await?, left: self.fails_after }))
     }
 }
 
@@ -75,11 +75,11 @@ struct FailingReader {
 
 #[async_trait]
 impl RecordReader for FailingReader {
-    fn total(&self) -> Option<usize> {
+    fn total_documents(&self) -> Option<usize> {
         None
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let records: Vec<ArchiveRecord> = self.records.by_ref().take(2).collect();
         self.left = self.left.checked_sub(records.len()).ok_or_else(disk_full)?;
         Ok(records)
@@ -93,9 +93,9 @@ struct FailingWriter {
 
 #[async_trait]
 impl RecordWriter for FailingWriter {
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         self.left = self.left.checked_sub(records.len()).ok_or_else(disk_full)?;
-        self.writer.put(records).await
+        self.writer.write_batch(records).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
@@ -108,7 +108,7 @@ async fn run_copy(
     to: &dyn Archive,
     progress: TransferProgress<'_>,
 ) -> Result<CopyReport> {
-    copy(from.read().await?, to, progress).await
+    copy_archive(from.export().await?, to, progress).await
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn copy_reports_counts_and_verifies_as_equal() {
     let done = run_copy(&from, &to, &progress).await.unwrap();
     assert_eq!(done, CopyReport { documents: 5, bytes: 5, ..CopyReport::default() });
     assert_eq!(calls.take(), [(2, None), (4, None), (5, None)]);
-    let verified = verify(&from, &to, &progress).await.unwrap();
+    let verified = verify_archives(&from, &to, &progress).await.unwrap();
     assert_eq!(verified, VerifyReport { same: 5, ..VerifyReport::default() });
     assert_eq!(calls.take().last(), Some(&(5, None)));
 }
@@ -130,13 +130,13 @@ async fn copy_failure_names_document_and_marks_target() {
     let error = run_copy(&failing_archive(6, 6), &to, SILENT).await.unwrap_err();
     let expected = "disk: no space (between section s2 and section s3); the copy is incomplete";
     assert!(error.message.starts_with(expected), "{error}");
-    let incomplete = to.target.read().await.err().unwrap();
+    let incomplete = to.target.export().await.err().unwrap();
     assert!(incomplete.to_string().contains("incomplete"), "{incomplete}");
 
     let to = MemoryStore::default();
     let error = run_copy(&failing_archive(6, 3), &to, SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (after section s1);"), "{error}");
-    assert!(to.read().await.is_err());
+    assert!(to.export().await.is_err());
     let error =
         run_copy(&failing_archive(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (at the first document);"), "{error}");
@@ -146,7 +146,7 @@ async fn copy_failure_names_document_and_marks_target() {
 async fn verify_names_each_kind_of_difference() {
     let mut other = [record("b", "b"), record("c", "c"), record("d", "other")];
     other[0].modified = Timestamp(2);
-    other[1].place = None;
+    other[1].path = None;
     other[2].modified = Timestamp(2);
     let mut elsewhere = record("z", "");
     elsewhere.project = ProjectKey::new("/other");
@@ -155,7 +155,7 @@ async fn verify_names_each_kind_of_difference() {
     let (here, there) =
         (here.map(ArchiveRecord::Document), there.into_iter().map(ArchiveRecord::Document));
     let (here, there) = (store(here).await, store(there).await);
-    let verified = verify(&here, &there, SILENT).await.unwrap();
+    let verified = verify_archives(&here, &there, SILENT).await.unwrap();
     let differences: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
     assert_eq!(
         differences,
@@ -179,20 +179,20 @@ async fn verify_reports_different_high_water_marks() {
     };
     let here = store([mark("default", 7), mark("a", 1), mark("same", 2)]).await;
     let there = store([mark("default", 8), mark("none", 0), mark("same", 2)]).await;
-    let verified = verify(&here, &there, SILENT).await.unwrap();
+    let verified = verify_archives(&here, &there, SILENT).await.unwrap();
     let differences: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
     let named =
         ["next number of requirement in a: different", "next number of requirement: different"];
     assert_eq!((differences, verified.different), (named.map(str::to_owned).to_vec(), 2));
     let to = MemoryStore::default();
     run_copy(&here, &to, SILENT).await.unwrap();
-    assert_eq!(verify(&here, &to, SILENT).await.unwrap(), VerifyReport::default());
+    assert_eq!(verify_archives(&here, &to, SILENT).await.unwrap(), VerifyReport::default());
 }
 
 #[tokio::test]
 async fn verify_counts_all_differences_and_lists_the_first() {
     let (here, there) = (failing_archive(50, 50), MemoryStore::default());
-    let verified = verify(&here, &there, SILENT).await.unwrap();
+    let verified = verify_archives(&here, &there, SILENT).await.unwrap();
     assert_eq!((verified.different, verified.differences.len()), (50, MAX_DIFFERENCES));
 }
 
@@ -202,7 +202,7 @@ fn rows(count: usize, user: &str) -> Vec<AuditRow> {
     let row = |_| {
         let entry =
             AuditEvent { user: user.to_owned(), ..AuditEvent::unconfirmed(1, Timestamp(1)) };
-        let row = AuditRow::after(head, entry);
+        let row = AuditRow::seal_after(head, entry);
         head = row.head();
         row
     };
@@ -217,7 +217,7 @@ async fn with(identities: IdentityRecords, rows: Vec<AuditRow>) -> MemoryStore {
 #[tokio::test]
 async fn verify_reports_users_tokens_and_audit_rows() {
     let team = TestTeam::new();
-    let user = |name| team.user(name, Role::User);
+    let user = |name| team.user(name, UserRole::User);
     let token = |letter| team.token(letter, "ada", Access::Write);
     let (users, tokens) = (["ada", "bob", "Cay"].map(user).to_vec(), vec![token('a'), token('b')]);
     let here = with(IdentityRecords { users, tokens }, rows(3, "ada")).await;
@@ -227,7 +227,7 @@ async fn verify_reports_users_tokens_and_audit_rows() {
     let chain = vec![rows(1, "ada").remove(0), rows(2, "eve").remove(1)];
     let there = with(IdentityRecords { users, tokens }, chain).await;
     let differences = async |a: &MemoryStore, b: &MemoryStore| {
-        let verified = verify(a, b, SILENT).await.unwrap();
+        let verified = verify_archives(a, b, SILENT).await.unwrap();
         assert_eq!(verified.different, verified.differences.len() as u64);
         verified.differences.iter().map(ToString::to_string).collect::<Vec<_>>()
     };

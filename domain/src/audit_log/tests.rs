@@ -4,14 +4,17 @@ use super::*;
 
 fn event(action: &str) -> AuditEvent {
     let at = Timestamp::new(1_700_000_000, 0);
-    AuditEvent { user: "ada".to_owned(), ..AuditEvent::refused(action, OK, String::new(), at) }
+    AuditEvent {
+        user: "ada".to_owned(),
+        ..AuditEvent::rejected(action, RESULT_OK, String::new(), at)
+    }
 }
 
 fn build_chain(actions: &[&str]) -> Vec<AuditRow> {
     let mut head = ChainHead::default();
     let mut rows = Vec::new();
     for action in actions {
-        let row = AuditRow::after(head, event(action));
+        let row = AuditRow::seal_after(head, event(action));
         head = row.head();
         rows.push(row);
     }
@@ -20,7 +23,7 @@ fn build_chain(actions: &[&str]) -> Vec<AuditRow> {
 
 fn verify(rows: &[AuditRow]) -> Result<(u64, ChainHead), ChainError> {
     let mut verifier = ChainVerifier::default();
-    verifier.next(rows)?;
+    verifier.verify_rows(rows)?;
     verifier.finish()
 }
 
@@ -29,7 +32,7 @@ fn valid_chain_returns_its_length_and_newest_row() {
     let rows = build_chain(&["a", "b", "c"]);
     assert_eq!(verify(&rows), Ok((3, rows[2].head())));
     assert_eq!(verify(&[]), Ok((0, ChainHead::default())));
-    assert_eq!(rows[1].entry().unwrap().action, "b");
+    assert_eq!(rows[1].parse_event().unwrap().action, "b");
 }
 
 #[test]
@@ -57,8 +60,8 @@ fn changed_or_removed_row_breaks_the_chain() {
 #[test]
 fn pruned_rows_are_not_missing_if_a_row_records_it() {
     let mut rows = build_chain(&["a", "b", "c"]);
-    let pruned = AuditEvent { reason: "2".to_owned(), ..event(PRUNED) };
-    rows.push(AuditRow::after(rows[2].head(), pruned));
+    let pruned = AuditEvent { reason: "2".to_owned(), ..event(PRUNED_ACTION) };
+    rows.push(AuditRow::seal_after(rows[2].head(), pruned));
     assert_eq!(verify(&rows[2..]).unwrap().0, 2);
     assert_eq!(verify(&rows[3..]), Err(ChainError::Missing { number: 3 }));
 }
@@ -71,8 +74,9 @@ fn audit_row_is_redacted_and_truncated() {
     let mut event = event("get_item");
     event.reason = format!("with {token}, and Bearer {secret}.");
     event.correlation_id.clone_from(&token);
-    event.targets = vec![AuditTarget::read(token), AuditTarget::read("\u{e4}".repeat(400))];
-    let row = AuditRow::after(ChainHead::default(), event);
+    event.targets =
+        vec![AuditTarget::unchanged(token), AuditTarget::unchanged("\u{e4}".repeat(400))];
+    let row = AuditRow::seal_after(ChainHead::default(), event);
     assert!(!row.text.contains(&secret[..8]), "{}", row.text);
     assert!(row.text.contains("reqlore_pat_AbCdEf012345_****, and Bearer ****"), "{}", row.text);
     assert!(row.text.len() < 1_300);

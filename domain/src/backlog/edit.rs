@@ -20,7 +20,7 @@ use crate::yaml::{self, YamlEntry, YamlNode};
 pub struct LinkTarget {
     pub reference: Reference,
     /// The suffix of the document name: `3f9a1c` in `REQ-001-3f9a1c`, `None` in `REQ-500`.
-    pub mark: Option<String>,
+    pub file_suffix: Option<String>,
 }
 
 /// Keys at the end of the front matter. A new key of any other name is inserted before them.
@@ -52,7 +52,7 @@ pub struct NewItem<'a> {
     pub assignee: Option<&'a str>,
     pub tags: &'a [String],
     pub creator: &'a str,
-    pub at: Timestamp,
+    pub created_at: Timestamp,
 }
 
 impl NewItem<'_> {
@@ -81,11 +81,11 @@ impl NewItem<'_> {
             edits.set("tags", FieldValue::List(tags));
         }
         edits.set_text("creator_username", Some(self.creator));
-        edits.set("created_at", FieldValue::Time(self.at));
-        edits.set("updated_at", FieldValue::Time(self.at));
+        edits.set("created_at", FieldValue::Time(self.created_at));
+        edits.set("updated_at", FieldValue::Time(self.created_at));
         // The uid identifies the item after a rename of its file.
         edits.set_text("uid", Some(self.uid));
-        if let Some(LinkTarget { reference, mark: Some(suffix) }) = self.parent {
+        if let Some(LinkTarget { reference, file_suffix: Some(suffix) }) = self.parent {
             edits.set("linked", suffix_map(&[(*reference, suffix.clone())]));
         }
         let front_matter = front_matter::edit("", &edits.0, &LAST_KEYS)?;
@@ -108,7 +108,7 @@ pub struct ItemEdit {
     /// Replaces all outgoing relationships.
     pub relationships: Option<Vec<Relationship>>,
     /// The documents of targets that `relationships` adds.
-    pub linked: Vec<LinkTarget>,
+    pub new_targets: Vec<LinkTarget>,
 }
 
 /// Applies an edit to an item's file and sets `updated_at`. `None` if nothing changes.
@@ -122,7 +122,7 @@ pub fn edit_item(
     // Collects all edits first: an edit without effect must not touch the file.
     let mut edits = file.edit_fields(item, edit);
     let changes_links =
-        edit.parent.is_some() || edit.relationships.is_some() || !edit.linked.is_empty();
+        edit.parent.is_some() || edit.relationships.is_some() || !edit.new_targets.is_empty();
     if changes_links {
         edit_links(item, &file, edit, None, &mut edits);
     }
@@ -177,7 +177,7 @@ pub fn replace_links(
     to: &LinkTarget,
 ) -> Result<Option<String>, String> {
     // Another document with the same reference is not renumbered.
-    if suffix_of(&item.linked, from.reference) != from.mark.as_deref() {
+    if suffix_of(&item.link_suffixes, from.reference) != from.file_suffix.as_deref() {
         return Ok(None);
     }
     let mut edit = ItemEdit::default();
@@ -193,10 +193,10 @@ pub fn replace_links(
     for relationship in &mut relationships {
         if relationship.target == from.reference {
             relationship.target = to.reference;
-            edit.linked = vec![to.clone()];
+            edit.new_targets = vec![to.clone()];
         }
     }
-    if !edit.linked.is_empty() {
+    if !edit.new_targets.is_empty() {
         edit.relationships = Some(relationships);
     }
     let renumbered = Some((from.reference, to.reference));
@@ -225,11 +225,11 @@ fn edit_links(
         }
     }
     let parent = edit.parent.as_ref().map(|parent| parent.reference).or(item.parent);
-    let mut linked = item.linked.clone();
-    for target in edit.parent.iter().chain(&edit.linked) {
-        if suffix_of(&linked, target.reference) != target.mark.as_deref() {
+    let mut linked = item.link_suffixes.clone();
+    for target in edit.parent.iter().chain(&edit.new_targets) {
+        if suffix_of(&linked, target.reference) != target.file_suffix.as_deref() {
             linked.retain(|(reference, _)| *reference != target.reference);
-            if let Some(suffix) = &target.mark {
+            if let Some(suffix) = &target.file_suffix {
                 linked.push((target.reference, suffix.clone()));
             }
         }
@@ -238,7 +238,7 @@ fn edit_links(
     linked.retain(|(reference, _)| {
         Some(*reference) == parent || relationships.iter().any(|to| to.target == *reference)
     });
-    if linked != item.linked {
+    if linked != item.link_suffixes {
         let value = if linked.is_empty() { None } else { Some(suffix_map(&linked)) };
         edits.0.push(KeyEdit { key: "linked", value });
     }
@@ -300,7 +300,7 @@ struct ItemFile(Vec<YamlEntry>);
 impl ItemFile {
     /// Invalid front matter has no keys; [`front_matter::edit`] will reject its edit.
     fn parse(text: &str) -> Self {
-        let front_matter = front_matter::read(front_matter::split(text));
+        let front_matter = front_matter::parse(front_matter::split(text));
         Self(front_matter.map(|front_matter| front_matter.entries).unwrap_or_default())
     }
 

@@ -20,10 +20,10 @@ named_enum! {
 
 impl Status {
     /// Statuses of epics and user stories; the first is the default.
-    pub const OF_WORK: [Self; 5] =
+    pub const WORK_STATUSES: [Self; 5] =
         [Self::Backlog, Self::Draft, Self::InProgress, Self::Done, Self::Cancelled];
     /// Statuses of requirements; the first is the default.
-    pub const OF_REQUIREMENTS: [Self; 3] = [Self::Draft, Self::Active, Self::Obsolete];
+    pub const REQUIREMENT_STATUSES: [Self; 3] = [Self::Draft, Self::Active, Self::Obsolete];
 }
 
 /// How urgent an item is: 1 Critical, 2 High, 3 Medium, 4 Low.
@@ -129,7 +129,7 @@ const MAX_TAGS: usize = 50;
 const MAX_TITLE_CHARS: usize = 500;
 const MAX_NAME_CHARS: usize = 100;
 /// Maximum length of a description, in characters.
-pub const MAX_DESCRIPTION: usize = 50_000;
+pub const MAX_DESCRIPTION_CHARS: usize = 50_000;
 
 string_type!(
     /// A title: 1 to 500 characters on one line, not blank.
@@ -156,7 +156,7 @@ string_type!(
     /// A description: at most 50,000 characters of Markdown without NUL. It may be empty.
     Description,
     parse_description,
-    { "type": "string", "maxLength": MAX_DESCRIPTION }
+    { "type": "string", "maxLength": MAX_DESCRIPTION_CHARS }
 );
 
 /// The tags of one item: at most 50, which may contain duplicates.
@@ -186,7 +186,7 @@ fn parse_assignee(text: &str) -> Result<String, String> {
 }
 
 fn parse_description(text: &str) -> Result<String, String> {
-    check_length(text, MAX_DESCRIPTION)?;
+    check_length(text, MAX_DESCRIPTION_CHARS)?;
     // NUL ends strings in some tools that read the files.
     if text.contains('\0') {
         return Err("a NUL character is not allowed; remove it".to_owned());
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn value_is_found_by_name_in_any_spelling() {
         for given in ["In Progress", "in progress", "in_progress", "IN-PROGRESS"] {
-            let found = find_by_name(&Status::OF_WORK, Status::name, given);
+            let found = find_by_name(&Status::WORK_STATUSES, Status::name, given);
             assert_eq!(found, Some(Status::InProgress), "{given}");
         }
-        assert_eq!(find_by_name(&Status::OF_REQUIREMENTS, Status::name, "Done"), None);
+        assert_eq!(find_by_name(&Status::REQUIREMENT_STATUSES, Status::name, "Done"), None);
         let types = find_by_name(&RequirementType::ALL, RequirementType::name, "non functional");
         assert_eq!(types, Some(RequirementType::NonFunctional));
     }
@@ -273,10 +273,10 @@ mod tests {
 
     #[test]
     fn description_may_be_empty_or_of_maximum_length() {
-        for length in [0, MAX_DESCRIPTION] {
+        for length in [0, MAX_DESCRIPTION_CHARS] {
             assert!(Description::try_from("🦀".repeat(length)).is_ok(), "{length}");
         }
-        let error = Description::try_from("🦀".repeat(MAX_DESCRIPTION + 1)).unwrap_err();
+        let error = Description::try_from("🦀".repeat(MAX_DESCRIPTION_CHARS + 1)).unwrap_err();
         assert!(error.contains("this has 50001"), "{error}");
         assert!(Description::try_from("a\0".to_owned()).is_err());
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use edit::{ItemEdit, LinkTarget, NewItem, edit_item, replace_links, tombstone_text};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
-pub use parse::check_keys;
+pub use parse::find_argument_keys;
 pub use reference::Reference;
 
 use crate::timestamp::Timestamp;
@@ -77,8 +77,8 @@ impl ItemKind {
     /// The valid statuses; the first is the default. Acceptance criteria have none.
     pub fn statuses(self) -> &'static [Status] {
         match self {
-            Self::Epic | Self::UserStory => &Status::OF_WORK,
-            Self::Requirement => &Status::OF_REQUIREMENTS,
+            Self::Epic | Self::UserStory => &Status::WORK_STATUSES,
+            Self::Requirement => &Status::REQUIREMENT_STATUSES,
             Self::AcceptanceCriteria => &[],
         }
     }
@@ -119,9 +119,9 @@ pub struct ItemMeta {
     pub tags: Vec<String>,
     /// File suffixes of link targets. A suffix identifies one of several items that have the same
     /// reference.
-    pub linked: Vec<(Reference, String)>,
+    pub link_suffixes: Vec<(Reference, String)>,
     /// Present in a tombstone.
-    pub deleted: Option<Deletion>,
+    pub deletion: Option<Deletion>,
 }
 
 /// A link from one requirement to another.
@@ -148,7 +148,7 @@ impl ItemMeta {
     pub fn links(&self) -> Vec<(&str, String)> {
         let mut links = Vec::new();
         // A tombstone keeps its front matter, but its links no longer exist.
-        if self.deleted.is_some() {
+        if self.deletion.is_some() {
             return links;
         }
         if let Some(parent) = self.parent {

@@ -8,7 +8,7 @@ use super::{
 use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
-use crate::knowledge::{names_entity, parse_tags};
+use crate::knowledge::{is_entity_id, parse_tags};
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, quote_excerpt};
@@ -22,14 +22,14 @@ const MAX_MENTIONS: usize = 200;
 impl ItemMeta {
     /// Parses an item from the name and text of its document. An invalid value is replaced by its
     /// default; only the first one is reported. `modified` replaces missing times.
-    pub fn read(
+    pub fn parse(
         kind: ItemKind,
         name: &str,
         text: &str,
         modified: Timestamp,
     ) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
-        let (entries, mut diagnostic) = match front_matter::read(parts) {
+        let (entries, mut diagnostic) = match front_matter::parse(parts) {
             Ok(front_matter) => (front_matter.entries, front_matter.duplicate),
             // An invalid line must not separate an item from its parent.
             Err(error) => (front_matter::salvage_lines(parts), Some(error)),
@@ -38,13 +38,13 @@ impl ItemMeta {
             diagnostic.column = None;
         }
         let mut parser = ItemParser { kind, parts, entries, diagnostic };
-        let item = parser.parse_item(name, modified.whole());
+        let item = parser.parse_item(name, modified.whole_seconds());
         (item, parser.diagnostic)
     }
 
     /// The item of an unreadable document: only its name is known.
     pub fn placeholder(kind: ItemKind, name: &str, modified: Timestamp) -> Self {
-        Self { description: None, ..Self::read(kind, name, "", modified).0 }
+        Self { description: None, ..Self::parse(kind, name, "", modified).0 }
     }
 
     /// The description in a document's text.
@@ -92,13 +92,13 @@ impl ItemParser<'_> {
             created_at: self.parse_time("created_at").unwrap_or(modified),
             updated_at: self.parse_time("updated_at").unwrap_or(modified),
             tags: parse_tags(&self.entries),
-            linked: self.link_suffixes(),
-            deleted,
+            link_suffixes: self.link_suffixes(),
+            deletion: deleted,
         }
     }
 
     fn parse_reference(&mut self, name: &str) -> Option<Reference> {
-        let reference = Reference::of_name(name).filter(|found| found.kind == self.kind);
+        let reference = Reference::from_document_name(name).filter(|found| found.kind == self.kind);
         if reference.is_none() {
             let prefix = self.kind.prefix();
             let message = format!(
@@ -227,7 +227,7 @@ impl ItemParser<'_> {
             let message = format!("{key} {text} is not a time; write it like 2026-01-31T23:59:59Z");
             self.report(line, message);
         }
-        time.map(Timestamp::whole)
+        time.map(Timestamp::whole_seconds)
     }
 
     fn find_key(&self, key: &str) -> Option<&YamlNode> {
@@ -273,7 +273,7 @@ pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
         let mention = match Reference::parse(word) {
             Some(reference) if Some(reference) == own => continue,
             Some(reference) => reference.to_string(),
-            None if names_entity(word) => word.to_owned(),
+            None if is_entity_id(word) => word.to_owned(),
             None => continue,
         };
         if !mentions.contains(&mention) {
@@ -289,8 +289,8 @@ pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
 
 /// Reports keys that have the name of a tool argument, such as `assignee` instead of
 /// `assignee_username`. Other unknown keys are allowed.
-pub fn check_keys(kind: ItemKind, text: &str) -> Vec<Diagnostic> {
-    let Ok(front_matter) = front_matter::read(front_matter::split(text)) else {
+pub fn find_argument_keys(kind: ItemKind, text: &str) -> Vec<Diagnostic> {
+    let Ok(front_matter) = front_matter::parse(front_matter::split(text)) else {
         return Vec::new();
     };
     let parent = kind.parent().map_or("", ItemKind::name);

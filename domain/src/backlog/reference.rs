@@ -33,7 +33,7 @@ impl Reference {
     /// Parses `REQ-48` or `REQ-048` of any kind. Case-sensitive, ASCII digits only.
     pub fn parse(text: &str) -> Option<Self> {
         for kind in ItemKind::ALL {
-            if let ParsedReference::Reference(reference) = Self::read(kind, text) {
+            if let ParsedReference::Reference(reference) = Self::parse_kind(kind, text) {
                 return Some(reference);
             }
         }
@@ -41,7 +41,7 @@ impl Reference {
     }
 
     /// Parses a reference of one kind.
-    pub fn read(kind: ItemKind, text: &str) -> ParsedReference {
+    pub fn parse_kind(kind: ItemKind, text: &str) -> ParsedReference {
         let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('-'));
         let Some(digits) = digits.filter(|digits| is_ascii_number(digits)) else {
             return ParsedReference::Malformed;
@@ -54,7 +54,7 @@ impl Reference {
     }
 
     /// The reference at the start of a document name, `REQ-048` in `REQ-048-3f9a1c`.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_document_name(name: &str) -> Option<Self> {
         // A copy such as `REQ-048 copy` has no reference: its digits are invalid.
         let (prefix, rest) = name.split_once('-')?;
         let digits = rest.split_once('-').map_or(rest, |(digits, _)| digits);
@@ -62,8 +62,8 @@ impl Reference {
     }
 
     /// The reference of an item or a tombstone; `None` for any other document.
-    pub fn of_document(id: &DocumentId) -> Option<Self> {
-        let found = Self::of_name(&id.name);
+    pub fn from_document(id: &DocumentId) -> Option<Self> {
+        let found = Self::from_document_name(&id.name);
         match id.kind {
             DocumentKind::Item(kind) => found.filter(|found| found.kind == kind),
             DocumentKind::Deleted => found,
@@ -72,14 +72,14 @@ impl Reference {
     }
 
     /// The id of the item's document with this file suffix.
-    pub fn document(self, suffix: &str) -> DocumentId {
+    pub fn document_id(self, suffix: &str) -> DocumentId {
         DocumentId { kind: DocumentKind::Item(self.kind), name: format!("{self}-{suffix}") }
     }
 }
 
 /// The suffix of a document name, `3f9a1c` in `REQ-048-3f9a1c`. It distinguishes items that have
 /// the same reference.
-pub fn mark_of(name: &str) -> Option<&str> {
+pub fn file_suffix(name: &str) -> Option<&str> {
     name.splitn(3, '-').nth(2).filter(|suffix| !suffix.is_empty())
 }
 
@@ -100,7 +100,7 @@ mod tests {
     const REQ: ItemKind = ItemKind::Requirement;
 
     fn parse_story(text: &str) -> ParsedReference {
-        Reference::read(ItemKind::UserStory, text)
+        Reference::parse_kind(ItemKind::UserStory, text)
     }
 
     fn story(number: u32) -> ParsedReference {
@@ -135,16 +135,16 @@ mod tests {
     fn reference_is_taken_from_the_file_name() {
         for name in ["REQ-48", "REQ-048", "REQ-048-3f9a1c", "REQ-048-login-page"] {
             assert_eq!(
-                Reference::of_name(name),
+                Reference::from_document_name(name),
                 Some(Reference { kind: REQ, number: 48 }),
                 "{name}"
             );
         }
         for name in ["README", "REQ", "REQ-", "REQ-x", "REQ048", "REQ-48x", "req-48", "-48"] {
-            assert_eq!(Reference::of_name(name), None, "{name}");
+            assert_eq!(Reference::from_document_name(name), None, "{name}");
         }
         let id =
             DocumentId { kind: DocumentKind::Item(ItemKind::Epic), name: "REQ-048".to_owned() };
-        assert_eq!(Reference::of_document(&id), None, "a requirement among epics");
+        assert_eq!(Reference::from_document(&id), None, "a requirement among epics");
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 const AT: Timestamp = Timestamp(1_700_000_000_500_000_000);
 
 fn requirement(name: &str, text: &str) -> (ItemMeta, Option<crate::diagnostic::Diagnostic>) {
-    ItemMeta::read(ItemKind::Requirement, name, text, AT)
+    ItemMeta::parse(ItemKind::Requirement, name, text, AT)
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn item_with_only_a_title_gets_defaults() {
     assert_eq!(item.status, Some(Status::Draft));
     assert_eq!(item.priority, Some(Priority::DEFAULT));
     assert_eq!(item.requirement_type, Some(RequirementType::Functional));
-    assert_eq!((item.created_at, item.updated_at), (AT.whole(), AT.whole()));
+    assert_eq!((item.created_at, item.updated_at), (AT.whole_seconds(), AT.whole_seconds()));
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn item_keys_are_parsed_in_any_spelling() {
             ("mentions", "dec-1d2c8f".to_owned()),
         ]
     );
-    assert_eq!(item.updated_at.rfc3339(), "2026-11-23T00:00:00Z");
-    assert_eq!(item.linked, [(Reference::parse("REQ-2").unwrap(), "3f9a1c".to_owned())]);
+    assert_eq!(item.updated_at.to_rfc3339(), "2026-11-23T00:00:00Z");
+    assert_eq!(item.link_suffixes, [(Reference::parse("REQ-2").unwrap(), "3f9a1c".to_owned())]);
     assert_eq!(ItemMeta::description(text), "As EP-1 and dec-1d2c8f say.");
 }
 
@@ -86,7 +86,7 @@ fn item_with_invalid_yaml_keeps_its_parent() {
 #[test]
 fn criteria_title_is_the_first_line_of_the_description() {
     let text = "---\nuser_story: US-1\n---\n\nWHEN it rains\nTHEN it is wet\n";
-    let (item, diagnostic) = ItemMeta::read(ItemKind::AcceptanceCriteria, "AC-1", text, AT);
+    let (item, diagnostic) = ItemMeta::parse(ItemKind::AcceptanceCriteria, "AC-1", text, AT);
     assert_eq!((item.title.as_str(), diagnostic), ("WHEN it rains", None));
     assert_eq!((item.status, item.priority), (None, None));
 }
@@ -96,7 +96,7 @@ fn deleted_item_has_no_links() {
     let text = "---\ntitle: T\nuser_story: US-1\ndeleted_at: 2026-11-22T07:48:05Z\n\
                 deleted_username: ann\n---\n";
     let (item, _) = requirement("REQ-1", text);
-    assert_eq!(item.deleted.as_ref().and_then(|deleted| deleted.by.as_deref()), Some("ann"));
+    assert_eq!(item.deletion.as_ref().and_then(|deleted| deleted.by.as_deref()), Some("ann"));
     assert_eq!(item.links(), []);
 }
 
@@ -145,10 +145,10 @@ fn argument_name_as_key_is_reported_if_the_key_is_missing() {
     let parent = "7: parent has no effect here; rename it to epic";
     assert_eq!(reported_keys(ItemKind::UserStory, text), [assignee, parent]);
     assert_eq!(reported_keys(ItemKind::Epic, text), [assignee]);
-    assert_eq!(check_keys(ItemKind::Epic, "---\n- no: map\n---\n"), []);
+    assert_eq!(find_argument_keys(ItemKind::Epic, "---\n- no: map\n---\n"), []);
 }
 
 fn reported_keys(kind: ItemKind, text: &str) -> Vec<String> {
-    let diagnostics = check_keys(kind, text).into_iter();
+    let diagnostics = find_argument_keys(kind, text).into_iter();
     diagnostics.map(|found| format!("{}: {}", found.line.unwrap(), found.message)).collect()
 }

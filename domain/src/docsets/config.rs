@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::template::InstructionTemplate;
 use super::{
-    ConfigFormat, Docset, DocsetConfig, MAX_BYTES, MINIMAL, check_name, check_version,
-    quote_excerpt, similar_word,
+    ConfigFormat, Docset, DocsetConfig, MAX_CONFIG_BYTES, MINIMAL_CONFIG, check_name,
+    check_version, quote_excerpt, similar_word,
 };
 use crate::diagnostic::Diagnostic;
 use crate::yaml::{self, SourcePosition, YamlDialect, YamlEntry, YamlNode, YamlValue};
@@ -29,7 +29,7 @@ const START: SourcePosition = SourcePosition { line: 1, column: 1, span: 0..0 };
 impl DocsetConfig {
     /// Parses a configuration. `folder` is the absolute path, with forward slashes, of the folder
     /// that contains `.knowledge`. The diagnostics of an error are sorted by line and not empty.
-    pub fn read(text: &str, folder: &str) -> Result<Self, Vec<Diagnostic>> {
+    pub fn parse(text: &str, folder: &str) -> Result<Self, Vec<Diagnostic>> {
         let root = parse_root(text).map_err(|diagnostic| vec![diagnostic])?;
         let entries = root.entries();
         let folder = normalize_path(folder);
@@ -49,16 +49,16 @@ impl DocsetConfig {
         }
         warnings.sort();
         let docsets = docsets.into_iter().map(|parsed| parsed.docset).collect();
-        Ok(Self { docs_root, docsets, hints: warnings, names })
+        Ok(Self { docs_root, docsets, warnings, names })
     }
 }
 
 /// Parses a text whose root is a map or empty.
 fn parse_root(text: &str) -> Result<YamlNode, Diagnostic> {
-    if text.len() > MAX_BYTES {
+    if text.len() > MAX_CONFIG_BYTES {
         let bytes = text.len();
         return Err(START.diagnostic(format!(
-            "the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it"
+            "the file has {bytes} bytes, at most {MAX_CONFIG_BYTES} are read; shorten it"
         )));
     }
     let mut diagnostic = match yaml::parse_yaml(text, YamlDialect::Configuration) {
@@ -79,7 +79,7 @@ fn parse_root(text: &str) -> Result<YamlNode, Diagnostic> {
 }
 
 fn properties_expected() -> String {
-    format!("properties (`key: value`) are expected here, such as:\n{MINIMAL}")
+    format!("properties (`key: value`) are expected here, such as:\n{MINIMAL_CONFIG}")
 }
 
 /// A text of the configuration and its position.
@@ -214,8 +214,9 @@ impl ConfigParser {
                 }
             }
             YamlValue::Scalar(_) => {
-                let message =
-                    format!("docsets: a map of docsets or a list is expected, such as:\n{MINIMAL}");
+                let message = format!(
+                    "docsets: a map of docsets or a list is expected, such as:\n{MINIMAL_CONFIG}"
+                );
                 self.report(&node.position, message);
             }
         }
@@ -228,13 +229,13 @@ impl ConfigParser {
         let diagnostic = match warning {
             Some(warning) => Diagnostic {
                 message: format!(
-                    "the section docsets is missing ({}); add it, for instance:\n{MINIMAL}",
+                    "the section docsets is missing ({}); add it, for instance:\n{MINIMAL_CONFIG}",
                     warning.message
                 ),
                 ..*warning
             },
             None => START.diagnostic(format!(
-                "the section docsets is missing; add it, for instance:\n{MINIMAL}"
+                "the section docsets is missing; add it, for instance:\n{MINIMAL_CONFIG}"
             )),
         };
         self.errors.push(diagnostic);

@@ -20,11 +20,12 @@ use crate::diagnostic::Diagnostic;
 use crate::yaml::quote_excerpt;
 
 /// The configuration's path, relative to the project.
-pub const FILE: &str = ".knowledge/config.yaml";
+pub const CONFIG_PATH: &str = ".knowledge/config.yaml";
 /// Maximum size of a configuration, in bytes.
-pub const MAX_BYTES: usize = 1024 * 1024;
+pub const MAX_CONFIG_BYTES: usize = 1024 * 1024;
 /// A minimal configuration for error messages.
-pub const MINIMAL: &str = "docsets:\n  react:\n    version: \"18.2\"\n    aliases: [reactjs]\n";
+pub const MINIMAL_CONFIG: &str =
+    "docsets:\n  react:\n    version: \"18.2\"\n    aliases: [reactjs]\n";
 
 /// The format of a docset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct DocsetConfig {
     pub docsets: Vec<Docset>,
     /// Warnings: unknown properties that resemble a known one, a `docs_root` outside of the
     /// project.
-    pub hints: Vec<Diagnostic>,
+    pub warnings: Vec<Diagnostic>,
     /// Names and aliases with the position in `docsets`.
     names: BTreeMap<String, usize>,
 }
@@ -73,14 +74,14 @@ impl DocsetConfig {
     }
 
     /// The name or alias that resembles an unknown name most.
-    pub fn nearest(&self, name: &str) -> Option<&str> {
+    pub fn similar_name(&self, name: &str) -> Option<&str> {
         similar_word(name, self.names.keys().map(String::as_str))
     }
 }
 
 impl Docset {
     /// Renders the instruction for an assistant to search the keywords.
-    pub fn instruction<T: AsRef<str>>(&self, keywords: &[T], generalized: &[T]) -> String {
+    pub fn render_instruction<T: AsRef<str>>(&self, keywords: &[T], generalized: &[T]) -> String {
         let values = TemplateValues { docset: self, keywords, generalized_keywords: generalized };
         match &self.template {
             Some(template) => template.render(&values),
@@ -90,10 +91,10 @@ impl Docset {
 }
 
 /// Formats a diagnostic of the configuration as `file:line:column: message`.
-pub fn located(diagnostic: &Diagnostic) -> String {
+pub fn format_diagnostic(diagnostic: &Diagnostic) -> String {
     let Diagnostic { line, column, message } = diagnostic;
     let (line, column) = (line.unwrap_or(1), column.unwrap_or(1));
-    format!("{FILE}:{line}:{column}: {message}")
+    format!("{CONFIG_PATH}:{line}:{column}: {message}")
 }
 
 /// The most similar word that differs at most in case and in two letters.

@@ -8,7 +8,8 @@ use super::*;
 const FOLDER: &str = "/home/me/app";
 
 fn parse_config(text: &str) -> DocsetConfig {
-    DocsetConfig::read(text, FOLDER).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}\n{text}"))
+    DocsetConfig::parse(text, FOLDER)
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics:?}\n{text}"))
 }
 
 /// The path of the only docset.
@@ -49,7 +50,7 @@ fn docs_root_is_resolved_and_normalized() {
         let text = format!("docs_root: '{root}'\ndocsets: {{react: {{version: 18.2}}}}");
         assert_eq!(docset_path(&text), format!("{resolved}/react-18.2/"), "{root}");
     }
-    let windows = DocsetConfig::read("docsets: {a: {}}", "C:/me/app").unwrap();
+    let windows = DocsetConfig::parse("docsets: {a: {}}", "C:/me/app").unwrap();
     assert_eq!(windows.docsets[0].local_path, "C:/me/app/.knowledge/docs/a/");
 }
 
@@ -68,9 +69,9 @@ fn docsets_as_map_or_list_are_equivalent() {
     assert_eq!(react.aliases, ["reactjs", "react.js"]);
     assert_eq!(map.find("react"), map.find("reactjs"));
     assert_eq!(map.find("React"), None, "case matters");
-    assert_eq!(map.nearest("React"), Some("react"));
-    assert_eq!(map.nearest("raect"), Some("react"));
-    assert_eq!(map.nearest("vue"), None);
+    assert_eq!(map.similar_name("React"), Some("react"));
+    assert_eq!(map.similar_name("raect"), Some("react"));
+    assert_eq!(map.similar_name("vue"), None);
 }
 
 // S3: REQ-4.3
@@ -80,7 +81,7 @@ fn unknown_property_is_ignored_or_warned_about() {
                 owner: me\n    sources: hello\n    id: 7\n";
     let configuration = parse_config(text);
     assert_eq!(configuration.docsets[0].local_path, "/home/me/app/.knowledge/docs/react/");
-    let hints: Vec<String> = configuration.hints.iter().map(located).collect();
+    let hints: Vec<String> = configuration.warnings.iter().map(format_diagnostic).collect();
     assert_eq!(
         hints,
         [".knowledge/config.yaml:5:5: unknown property \"alias\"; did you mean `aliases`?"]
@@ -113,8 +114,8 @@ fn local_path_outside_the_project_is_rejected() {
     for outside in
         ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/a", "C:\\x", "..\\x"]
     {
-        let diagnostics = DocsetConfig::read(&config_with_path(outside), FOLDER).unwrap_err();
-        let message = located(&diagnostics[0]);
+        let diagnostics = DocsetConfig::parse(&config_with_path(outside), FOLDER).unwrap_err();
+        let message = format_diagnostic(&diagnostics[0]);
         assert!(message.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{message}");
         assert!(message.contains("outside of the project's folder"), "{message}");
     }
@@ -125,11 +126,14 @@ fn local_path_outside_the_project_is_rejected() {
 fn docs_root_in_a_system_folder_is_rejected() {
     for system in ["/", "/etc", "../../../../etc/ssl", "/proc/self", "C:\\"] {
         let text = format!("docs_root: '{system}'\ndocsets: {{a: {{}}}}");
-        let diagnostics = DocsetConfig::read(&text, FOLDER).unwrap_err();
-        assert!(located(&diagnostics[0]).contains("belongs to the system"), "{diagnostics:?}");
+        let diagnostics = DocsetConfig::parse(&text, FOLDER).unwrap_err();
+        assert!(
+            format_diagnostic(&diagnostics[0]).contains("belongs to the system"),
+            "{diagnostics:?}"
+        );
     }
     let outside = parse_config("docs_root: ../shared\ndocsets: {a: {}}");
-    let warning = located(&outside.hints[0]);
+    let warning = format_diagnostic(&outside.warnings[0]);
     assert!(warning.contains("docs_root is outside of the project"), "{warning}");
 }
 
@@ -139,7 +143,8 @@ fn docset_template_overrides_and_substitutes_once() {
     let text = "template: 'all {docset}'\ndocsets:\n  a:\n    template: |\n      {docset} {version} {local_path}\n      \
                 {keywords}; {generalized_keywords}; {other} {Keywords} { keywords } {} {{docset}} {docset\n  b: {version: 1}\n";
     let configuration = parse_config(text);
-    let render = |at: usize| configuration.docsets[at].instruction(&["{local_path}", "b"], &[]);
+    let render =
+        |at: usize| configuration.docsets[at].render_instruction(&["{local_path}", "b"], &[]);
     assert_eq!(
         render(0),
         "a  /home/me/app/.knowledge/docs/a/\n{local_path}, b; ; {other} {Keywords} { keywords } {} \
@@ -173,8 +178,8 @@ fn double_braces_are_variables_only_in_format_v2() {
         "template: '{{docset_name}} {{docset_description}} {{keywords}} {keywords} {{x}}'";
     let later =
         parse_config(&format!("{template}\ndocsets: [{{id: a, name: A B, description: c}}]"));
-    assert_eq!(later.docsets[0].instruction(&["k"], &[]), "A B c k k {{x}}");
+    assert_eq!(later.docsets[0].render_instruction(&["k"], &[]), "A B c k k {{x}}");
     let plain = parse_config(&format!("{template}\ndocsets: {{a: {{description: c}}}}"));
     let expected = "{{docset_name}} {{docset_description}} {k} k {{x}}";
-    assert_eq!(plain.docsets[0].instruction(&["k"], &[]), expected);
+    assert_eq!(plain.docsets[0].render_instruction(&["k"], &[]), expected);
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{DocumentParts, FieldValue, FrontMatter, read, render_scalar, split};
+use super::{DocumentParts, FieldValue, FrontMatter, parse, render_scalar, split};
 use crate::diagnostic::Diagnostic;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
@@ -77,7 +77,7 @@ fn edit_error(reason: &str) -> String {
 
 /// Parses front matter; invalid YAML and duplicate keys are errors.
 fn parse_unique(parts: DocumentParts<'_>) -> Result<FrontMatter, String> {
-    match read(parts) {
+    match parse(parts) {
         Ok(FrontMatter { duplicate: Some(diagnostic), .. }) | Err(diagnostic) => {
             let Diagnostic { line, message, .. } = diagnostic;
             Err(edit_error(&format!("line {}: {message}", line.unwrap_or(1))))

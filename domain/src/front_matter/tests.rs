@@ -26,11 +26,11 @@ fn text_is_split_into_front_matter_and_body() {
 
 #[test]
 fn diagnostic_has_the_line_of_the_file() {
-    let front_matter = read(split("---\nid: x\nid: y\n---\n")).unwrap();
+    let front_matter = parse(split("---\nid: x\nid: y\n---\n")).unwrap();
     assert_eq!(front_matter.duplicate.unwrap().line, Some(3));
-    let error = read(split("---\nid: x\nt: T: colon\n---\n")).unwrap_err();
+    let error = parse(split("---\nid: x\nt: T: colon\n---\n")).unwrap_err();
     assert_eq!(error.line, Some(3));
-    let error = read(split("---\n- a\n---\n")).unwrap_err();
+    let error = parse(split("---\n- a\n---\n")).unwrap_err();
     assert!(error.line == Some(2) && error.message.contains("has no keys"), "{error:?}");
 }
 
@@ -281,7 +281,7 @@ proptest! {
         let yaml = if is_crlf { yaml.replace('\n', "\r\n") } else { yaml };
         let text = format!("---\n{yaml}---\n{body}");
         let parts = split(&text);
-        let Ok(before) = read(parts) else { return Ok(()) };
+        let Ok(before) = parse(parts) else { return Ok(()) };
         let keys: Vec<&str> = before.entries.iter().map(|entry| entry.key.as_str()).collect();
         let key = if keys.is_empty() { "new" } else { keys[at.index(keys.len())] };
         for value in [Some(value), None] {

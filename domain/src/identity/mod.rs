@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
-pub use redact::redact;
+pub use redact::redact_secrets;
 pub use token::{PresentedToken, Token, TokenDigest, TokenError, TokenId, TokenOwner};
 
 use crate::bounded_types::{named_enum, text_accessors};
@@ -30,7 +30,7 @@ named_enum! {
     /// A user's role. Tokens may narrow it and never widen it.
     #[derive(Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
-    Role {
+    UserRole {
         /// Reads, writes and sees the server's metrics.
         Administrator = "administrator",
         User = "user",
@@ -38,14 +38,14 @@ named_enum! {
     }
 }
 
-impl Role {
+impl UserRole {
     /// Parses a [`Role::name`]. Ignores case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name().eq_ignore_ascii_case(text))
     }
 
     /// The highest access level of the role.
-    pub fn access(self) -> Access {
+    pub fn max_access(self) -> Access {
         match self {
             Self::Administrator | Self::User => Access::Write,
             Self::Commenter => Access::Read,
@@ -53,7 +53,7 @@ impl Role {
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for UserRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -67,7 +67,7 @@ pub struct CallerName(Arc<LazyLock<String, NameLookup>>);
 
 impl CallerName {
     /// A name that `lookup` returns. The lookup runs at most once.
-    pub fn lazy(lookup: impl FnOnce() -> String + Send + Sync + 'static) -> Self {
+    pub fn from_lookup(lookup: impl FnOnce() -> String + Send + Sync + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(lookup))))
     }
 }
@@ -75,7 +75,7 @@ impl CallerName {
 impl<T: Into<String>> From<T> for CallerName {
     fn from(name: T) -> Self {
         let name = name.into();
-        Self::lazy(move || name)
+        Self::from_lookup(move || name)
     }
 }
 
@@ -105,12 +105,12 @@ impl Eq for CallerName {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub name: CallerName,
-    pub role: Role,
+    pub role: UserRole,
     /// The access level that role, token and server all allow.
     pub access: Access,
     /// `None` for the local user.
     pub token: Option<TokenId>,
-    pub reach: ProjectScope,
+    pub scope: ProjectScope,
     /// The project of calls without a project argument. Always in scope.
     pub project: ProjectKey,
 }
@@ -139,15 +139,15 @@ impl Caller {
     pub fn local(name: impl Into<CallerName>, access: Access) -> Self {
         Self {
             name: name.into(),
-            role: Role::Administrator,
+            role: UserRole::Administrator,
             access,
             token: None,
-            reach: ProjectScope::Anywhere,
+            scope: ProjectScope::Anywhere,
             project: ProjectKey::default(),
         }
     }
 
-    pub fn may(&self, access: Access) -> bool {
+    pub fn is_allowed(&self, access: Access) -> bool {
         self.access >= access
     }
 }
@@ -197,7 +197,7 @@ impl TryFrom<String> for UserName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub name: UserName,
-    pub role: Role,
+    pub role: UserRole,
     pub created_at: Timestamp,
     /// The tokens of a disabled user are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,14 +4,14 @@
 
 use std::borrow::Cow;
 
-use super::token::{ID_LETTERS, PREFIX};
+use super::token::{ID_LETTERS, TOKEN_PREFIX};
 
 const HIDDEN: &str = "****";
 const BEARER: &[u8] = b"bearer";
 const SCHEME_END: &[u8] = b"://";
 
 /// Replaces Reqlore tokens, credentials after `Bearer`, and user information in URLs with `****`.
-pub fn redact(text: &str) -> Cow<'_, str> {
+pub fn redact_secrets(text: &str) -> Cow<'_, str> {
     let mut redacted = String::new();
     let mut copied = 0;
     let mut at = 0;
@@ -37,7 +37,9 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 /// The range of a secret whose prefix is at `at`. Not empty, and not before `at`.
 fn find_secret(text: &[u8], at: usize, word: &mut UrlWord) -> Option<(usize, usize)> {
     match text[at] {
-        b'r' if text[at..].starts_with(PREFIX.as_bytes()) => find_token(text, at + PREFIX.len()),
+        b'r' if text[at..].starts_with(TOKEN_PREFIX.as_bytes()) => {
+            find_token(text, at + TOKEN_PREFIX.len())
+        }
         b'b' | b'B' if starts_with_ignoring_case(&text[at..], BEARER) => {
             find_credential(text, at + BEARER.len())
         }
@@ -135,8 +137,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, redacted: &str) {
-        assert_eq!(redact(text), redacted);
-        assert_eq!(redact(redacted), redacted, "redacting twice changes nothing");
+        assert_eq!(redact_secrets(text), redacted);
+        assert_eq!(redact_secrets(redacted), redacted, "redacting twice changes nothing");
     }
 
     // S5: 5.3
@@ -196,15 +198,15 @@ mod tests {
     fn redact_of_many_prefixes_scans_the_text_once() {
         for part in ["Bearer 0123456789abcdef ", "reqlore_pat_a ", "x://a:b/", "://", "bearer "] {
             let text = part.repeat(1024 * 1024 / part.len());
-            assert!(redact(&text).len() <= 2 * text.len());
+            assert!(redact_secrets(&text).len() <= 2 * text.len());
         }
     }
 
     proptest! {
         #[test]
         fn redact_twice_changes_nothing(text in "(Bearer |reqlore_pat_|://|[a-z]{1,20}|[@:/é \\[]){0,12}") {
-            let clean = redact(&text).into_owned();
-            prop_assert_eq!(redact(&clean), clean.as_str());
+            let clean = redact_secrets(&text).into_owned();
+            prop_assert_eq!(redact_secrets(&clean), clean.as_str());
         }
     }
 }

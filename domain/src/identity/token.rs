@@ -17,12 +17,13 @@ use crate::bounded_types::{named_enum, text_accessors};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
-pub const PREFIX: &str = "reqlore_pat_";
+pub const TOKEN_PREFIX: &str = "reqlore_pat_";
 pub const ID_LETTERS: usize = 12;
 pub const SECRET_LETTERS: usize = 32;
 const CHECK_LETTERS: usize = 6;
 /// The letters of base62 in order of their values.
-pub const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+pub const BASE62_LETTERS: &[u8; 62] =
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Clock skew that is tolerated for new tokens.
 const MAX_CLOCK_SKEW_SECONDS: i64 = 5 * 60;
 
@@ -66,7 +67,7 @@ impl PresentedToken {
 
     /// Parses a token and verifies its checksum.
     pub fn parse(text: &str) -> Option<Self> {
-        let (id, rest) = text.strip_prefix(PREFIX)?.split_once('_')?;
+        let (id, rest) = text.strip_prefix(TOKEN_PREFIX)?.split_once('_')?;
         let (secret, checksum) = rest.split_once('_')?;
         let token = Self::new(id, secret)?;
         if token.checksum() == checksum { Some(token) } else { None }
@@ -87,7 +88,7 @@ impl PresentedToken {
     }
 
     fn without_checksum(&self) -> String {
-        format!("{PREFIX}{}_{}_", self.id, self.secret)
+        format!("{TOKEN_PREFIX}{}_{}_", self.id, self.secret)
     }
 
     /// CRC-32 of the rest of the token, in base62.
@@ -95,7 +96,7 @@ impl PresentedToken {
         let mut rest = crc32fast::hash(self.without_checksum().as_bytes());
         let mut letters = [b'0'; CHECK_LETTERS];
         for letter in letters.iter_mut().rev() {
-            *letter = LETTERS[(rest % 62) as usize];
+            *letter = BASE62_LETTERS[(rest % 62) as usize];
             rest /= 62;
         }
         String::from_utf8_lossy(&letters).into_owned()
@@ -105,7 +106,7 @@ impl PresentedToken {
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Derived output would print the secret in logs.
-        write!(f, "{PREFIX}{}_****", self.id)
+        write!(f, "{TOKEN_PREFIX}{}_****", self.id)
     }
 }
 

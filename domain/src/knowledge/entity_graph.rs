@@ -23,15 +23,15 @@ pub struct EntityNode {
     pub name: String,
     pub entity: Arc<Entity>,
     pub version: Version,
-    pub fault: Option<Diagnostic>,
+    pub diagnostic: Option<Diagnostic>,
 }
 
 impl EntityNode {
     /// `None` if the document is not an entity.
-    pub fn of(meta: &DocumentMeta) -> Option<Self> {
+    pub fn from_metadata(meta: &DocumentMeta) -> Option<Self> {
         let entity = meta.entity.clone()?;
-        let (name, fault) = (meta.id.name.clone(), meta.fault.clone());
-        Some(Self { name, entity, version: meta.version, fault })
+        let (name, fault) = (meta.id.name.clone(), meta.diagnostic.clone());
+        Some(Self { name, entity, version: meta.version, diagnostic: fault })
     }
 }
 
@@ -47,7 +47,7 @@ pub enum EntityLookup<'a> {
 impl<'a> EntityLookup<'a> {
     /// Looks up an id or document name among nodes that have this id or name. An id of several
     /// nodes is ambiguous, unless it is also the name of one of them.
-    pub fn among(word: &str, nodes: &'a [EntityNode]) -> Self {
+    pub fn find_among(word: &str, nodes: &'a [EntityNode]) -> Self {
         let mut with_id = nodes.iter().filter(|node| node.entity.id == word);
         if let (Some(node), None) = (with_id.next(), with_id.next()) {
             return Self::One(node);
@@ -77,7 +77,7 @@ pub struct LinkEnd<'a> {
 
 /// The targets of an entity's links, grouped by relation. A link to a missing target is included
 /// only if it is certain to be a link.
-pub fn outgoing<'a>(
+pub fn outgoing_links<'a>(
     entity: &'a Entity,
     find: impl Fn(&'a str) -> EntityLookup<'a>,
 ) -> Vec<OutgoingLinks<'a>> {
@@ -85,7 +85,7 @@ pub fn outgoing<'a>(
     for link in &entity.links {
         let node = match find(&link.target) {
             EntityLookup::One(node) => Some(node),
-            EntityLookup::Nothing if !link.certain => continue,
+            EntityLookup::Nothing if !link.is_certain => continue,
             EntityLookup::Several(_) | EntityLookup::Nothing => None,
         };
         let target = LinkEnd { id: &link.target, node };
@@ -115,7 +115,7 @@ pub fn one_hop<'a>(node: &'a EntityNode, outgoing: &[OutgoingLinks<'a>]) -> Vec<
 
 impl EntityGraph {
     /// Adds the entity of a document that is not in the graph.
-    pub fn put(&mut self, node: EntityNode) {
+    pub fn insert(&mut self, node: EntityNode) {
         let EntityNode { name, entity, .. } = &node;
         let names = self.names_by_id.entry(entity.id.clone()).or_default();
         let at = names.binary_search(name).unwrap_or_else(|at| at);
@@ -136,12 +136,12 @@ impl EntityGraph {
     }
 
     /// At most three ids that contain the last part of the given id.
-    pub fn similar(&self, id: &str) -> Vec<&str> {
+    pub fn similar_ids(&self, id: &str) -> Vec<&str> {
         similar_ids(id, self.names_by_id.keys().map(String::as_str))
     }
 
     pub fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
-        outgoing(&node.entity, |target| self.find(target))
+        outgoing_links(&node.entity, |target| self.find(target))
     }
 
     /// All entities, sorted by document name.
@@ -200,7 +200,7 @@ impl EntityIndex {
             // Most entities without an id in the front matter share the name.
             id: (entity.id != meta.id.name).then(|| entity.id.as_str().into()),
             tags: tags.into(),
-            diagnostic: meta.fault.clone().map(Box::new),
+            diagnostic: meta.diagnostic.clone().map(Box::new),
         };
         self.records.insert(meta.id.name.as_str().into(), record);
     }
@@ -259,7 +259,7 @@ impl EntityIndex {
     }
 
     /// Diagnostics with the names of their documents.
-    pub fn faults(&self) -> impl Iterator<Item = (&str, &Diagnostic)> {
+    pub fn diagnostics(&self) -> impl Iterator<Item = (&str, &Diagnostic)> {
         let records = self.records.iter();
         records.filter_map(|(name, record)| Some((&**name, record.diagnostic.as_deref()?)))
     }
@@ -279,7 +279,7 @@ impl EntityIndex {
     }
 
     /// At most three ids that contain the last part of the given id.
-    pub fn similar(&self, id: &str) -> Vec<&str> {
+    pub fn similar_ids(&self, id: &str) -> Vec<&str> {
         similar_ids(id, self.ids().map(|(id, _)| id))
     }
 

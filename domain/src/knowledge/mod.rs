@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::front_matter::body;
 pub use entity_graph::{
     EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount, one_hop,
-    outgoing,
+    outgoing_links,
 };
 
 use crate::backlog::ItemKind;
@@ -68,7 +68,7 @@ pub struct Entity {
 impl Entity {
     /// Parses an entity from its path below `.ixchel` (without `.md`) and its text. If the front
     /// matter is invalid, the diagnostic says why, and the metadata comes from path and body.
-    pub fn read(name: &str, text: &str) -> (Self, Option<Diagnostic>) {
+    pub fn parse(name: &str, text: &str) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
         // Reports at most one problem, the one that explains the others.
         let mut front_matter = EntityFrontMatter::parse(parts);
@@ -114,7 +114,7 @@ struct EntityFrontMatter {
 
 impl EntityFrontMatter {
     fn parse(parts: DocumentParts<'_>) -> Self {
-        let (entries, salvaged, mut diagnostic) = match front_matter::read(parts) {
+        let (entries, salvaged, mut diagnostic) = match front_matter::parse(parts) {
             Ok(front_matter) => {
                 let duplicate = front_matter.duplicate;
                 let duplicate = duplicate.map(|found| Diagnostic { column: None, ..found });
@@ -240,7 +240,7 @@ pub struct EntityLink {
     pub target: String,
     /// True if the target has the form of an id or reference. Any other target is a link only if
     /// the entity exists.
-    pub certain: bool,
+    pub is_certain: bool,
 }
 
 /// Keys that are never links.
@@ -294,7 +294,11 @@ fn push_link(links: &mut Vec<EntityLink>, relation: &str, target: Option<&str>) 
     if !certain && !may_be_id(target) {
         return;
     }
-    let link = EntityLink { relation: relation.to_owned(), target: target.to_owned(), certain };
+    let link = EntityLink {
+        relation: relation.to_owned(),
+        target: target.to_owned(),
+        is_certain: certain,
+    };
     if !links.contains(&link) {
         links.push(link);
     }
@@ -302,14 +306,14 @@ fn push_link(links: &mut Vec<EntityLink>, relation: &str, target: Option<&str>) 
 
 /// True for the form of an entity's id or an item's reference, `dec-1d2c8f` or `REQ-048`.
 fn looks_like_id(text: &str) -> bool {
-    names_entity(text)
+    is_entity_id(text)
         || ItemKind::ALL
             .into_iter()
-            .any(|kind| Reference::read(kind, text) != ParsedReference::Malformed)
+            .any(|kind| Reference::parse_kind(kind, text) != ParsedReference::Malformed)
 }
 
 /// True for the form of an entity's id, such as `dec-1d2c8f`.
-pub fn names_entity(text: &str) -> bool {
+pub fn is_entity_id(text: &str) -> bool {
     let Some((prefix, digits)) = text.split_once('-') else { return false };
     (4..=32).contains(&digits.len())
         && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

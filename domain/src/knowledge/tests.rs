@@ -5,13 +5,13 @@ use crate::document::{Document, DocumentId, DocumentMeta};
 use crate::timestamp::Timestamp;
 
 fn parse_valid(name: &str, text: &str) -> Entity {
-    let (entity, diagnostic) = Entity::read(name, text);
+    let (entity, diagnostic) = Entity::parse(name, text);
     assert_eq!(diagnostic, None, "{name}");
     entity
 }
 
 fn certain_links(entity: &Entity) -> Vec<(&str, &str)> {
-    let links = entity.links.iter().filter(|link| link.certain);
+    let links = entity.links.iter().filter(|link| link.is_certain);
     links.map(|link| (link.relation.as_str(), link.target.as_str())).collect()
 }
 
@@ -78,7 +78,7 @@ fn entity_with_invalid_front_matter_has_a_diagnostic() {
         ("---\ntitle: x\nid: \"a\\0b\"\n---\n# T\n", 3, "invalid id", "decisions/dec-1d2c8f"),
         ("---\n- a\n---\n# T\n", 2, "keys", "dec-1d2c8f"),
     ] {
-        let (entity, diagnostic) = Entity::read("decisions/dec-1d2c8f", text);
+        let (entity, diagnostic) = Entity::parse("decisions/dec-1d2c8f", text);
         let diagnostic = diagnostic.unwrap_or_else(|| panic!("{text:?} has no diagnostic"));
         assert_eq!((diagnostic.line.unwrap(), entity.id.as_str()), (line, id), "{text:?}");
         assert!(diagnostic.message.contains(message), "{diagnostic:?}");
@@ -101,14 +101,14 @@ fn id_form_has_a_known_prefix_and_digits() {
 fn build_graph(files: &[(&str, &str)]) -> EntityGraph {
     let mut graph = EntityGraph::default();
     for (name, text) in files {
-        graph.put(EntityNode::of(&entity_meta(name, text)).unwrap());
+        graph.insert(EntityNode::from_metadata(&entity_meta(name, text)).unwrap());
     }
     graph
 }
 
 fn entity_meta(name: &str, text: &str) -> DocumentMeta {
     let document = Document::new(DocumentId::entity(name), text.to_owned().into());
-    DocumentMeta::of(&document, Timestamp::default())
+    DocumentMeta::from_document(&document, Timestamp::default())
 }
 
 fn find_one<'a>(graph: &'a EntityGraph, id: &str) -> &'a EntityNode {
@@ -152,12 +152,12 @@ fn entities_with_the_same_id_are_found_by_name() {
     let graph = build_graph(&[("a/x", text), ("b/x", text)]);
     assert_eq!(graph.find("dec-aaaaaa"), EntityLookup::Several(vec!["a/x", "b/x"]));
     assert_eq!(find_one(&graph, "b/x").name, "b/x");
-    assert_eq!(graph.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
+    assert_eq!(graph.similar_ids("DEC-AAAAAA"), ["dec-aaaaaa"]);
     assert_eq!(graph.find("dec-000000"), EntityLookup::Nothing);
     let mut index = EntityIndex::default();
     for name in ["a/x", "b/x", "dec-bbbbbb"] {
         index.put(&entity_meta(name, text));
     }
     assert_eq!(index.duplicates(), [("dec-aaaaaa", vec!["a/x", "b/x", "dec-bbbbbb"])]);
-    assert_eq!(index.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
+    assert_eq!(index.similar_ids("DEC-AAAAAA"), ["dec-aaaaaa"]);
 }

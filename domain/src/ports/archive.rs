@@ -22,26 +22,26 @@ pub trait Archive: Send + Sync {
     /// Starts an export of a consistent snapshot: later commits are not included
     /// (`export_is_a_snapshot`). A storage without snapshots blocks writers until the reader is
     /// dropped.
-    async fn read(&self) -> StoreResult<Box<dyn RecordReader>>;
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>>;
 
     /// Starts an import. The storage must be empty, including users and audit rows
     /// (`import_rejects_a_store_with_documents`). Until [`RecordWriter::finish`], it is
     /// incomplete and rejects every other use (`unfinished_import_is_incomplete`).
-    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>>;
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>>;
 }
 
 /// Exports the records of an archive.
 #[async_trait]
 pub trait RecordReader: Send {
     /// The number of documents; `None` if it is not known in advance.
-    fn total(&self) -> Option<usize>;
+    fn total_documents(&self) -> Option<usize>;
 
     /// The next batch of a few megabytes at most, in ascending order of [`ArchiveRecord::key`];
     /// empty at the end (`records_have_one_order`). High-water marks
     /// (`marks_survive_a_round_trip`), users and tokens
     /// (`identities_survive_a_round_trip`) and audit rows
     /// (`audit_rows_survive_a_round_trip`) are exported unchanged.
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
+    async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 
 /// Imports the records of an archive.
@@ -50,7 +50,7 @@ pub trait RecordWriter: Send {
     /// Stores a batch, in the order in which a [`RecordReader`] returns records. A document raises
     /// the high-water mark of its kind, and no imported mark lowers it. Audit rows keep their
     /// numbers and hashes; the chain continues after them.
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()>;
+    async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()>;
 
     /// Makes all records durable and marks the storage as complete
     /// (`import_survives_restart`).
@@ -144,5 +144,5 @@ pub struct DocumentRecord {
     pub modified: Timestamp,
     /// The path of the document's file, relative to the project's folder; `None` if it never was a
     /// file. Every storage keeps the path, so that a later copy into files restores it.
-    pub place: Option<Arc<str>>,
+    pub path: Option<Arc<str>>,
 }

@@ -115,14 +115,14 @@ pub trait DocumentRepository: Send + Sync {
 pub struct DocumentFilter {
     pub kind: DocumentKind,
     /// The [`MetadataPage::next`] of the previous page.
-    pub after: Option<String>,
+    pub after_name: Option<String>,
     /// Maximum size of the page; `None` for no limit.
     pub limit: Option<usize>,
 }
 
 impl DocumentFilter {
-    pub fn all(kind: DocumentKind) -> Self {
-        Self { kind, after: None, limit: None }
+    pub fn of_kind(kind: DocumentKind) -> Self {
+        Self { kind, after_name: None, limit: None }
     }
 }
 
@@ -142,31 +142,31 @@ pub struct MetadataPage {
     /// Number of documents of the kind.
     pub total: usize,
     /// The cursor to the next page; `None` on the last page.
-    pub next: Option<String>,
+    pub next_name: Option<String>,
 }
 
 impl MetadataPage {
     /// Selects a page from the metadata of all documents of the kind.
-    pub fn of(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
+    pub fn select(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
         // All metadata is of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
         let total = metadata.len();
-        if let Some(after) = &filter.after {
+        if let Some(after) = &filter.after_name {
             metadata.retain(|meta| meta.id.name > *after);
         }
         let limit = filter.limit.unwrap_or(usize::MAX);
-        let mut next = None;
+        let mut next_name = None;
         if metadata.len() > limit {
             metadata.truncate(limit);
-            next = metadata.last().map(|meta| meta.id.name.clone());
+            next_name = metadata.last().map(|meta| meta.id.name.clone());
         }
-        Self { metadata, total, next }
+        Self { metadata, total, next_name }
     }
 }
 
 /// One transaction: the state to read, the decision on it, and its context.
 pub struct CommitRequest {
-    pub reads: ReadSet,
+    pub read_set: ReadSet,
     pub decide: DecideFn,
     pub context: WriteContext,
 }
@@ -187,7 +187,7 @@ impl CommitRequest {
         let mut targets = Vec::with_capacity(changes.len());
         for change in &changes {
             let id = change.id();
-            let position = self.reads.documents.iter().position(|read| read == id);
+            let position = self.read_set.documents.iter().position(|read| read == id);
             let before = match position {
                 Some(position) => snapshot.documents.get(position).and_then(Option::as_ref),
                 // The number was issued to this commit, so nothing can be overwritten.
@@ -203,7 +203,9 @@ impl CommitRequest {
             });
         }
         let mut idempotency = None;
-        if let Some(IdempotencyKey { key, request }) = self.context.idempotency_key.clone() {
+        if let Some(IdempotencyKey { key, request_hash: request }) =
+            self.context.idempotency_key.clone()
+        {
             let (at, targets) = (self.context.at, targets.clone());
             idempotency = Some((key, IdempotencyRecord { request, at, targets, answer: None }));
         }
@@ -213,12 +215,12 @@ impl CommitRequest {
 
     /// True for an item with a number that the sequence has not issued, so that it cannot exist.
     fn is_new_item(&self, id: &DocumentId, snapshot: &Snapshot) -> bool {
-        let Some(reference) = Reference::of_document(id) else { return false };
+        let Some(reference) = Reference::from_document(id) else { return false };
         // A tombstone has the reference of an existing item.
         if id.kind != DocumentKind::Item(reference.kind) {
             return false;
         }
-        let mut sequences = self.reads.sequences.iter().zip(&snapshot.next_numbers);
+        let mut sequences = self.read_set.sequences.iter().zip(&snapshot.next_numbers);
         sequences.any(|(kind, next)| *kind == reference.kind && reference.number >= *next)
     }
 }
@@ -235,7 +237,7 @@ pub struct CommitDecision {
 impl std::fmt::Debug for CommitRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CommitRequest")
-            .field("reads", &self.reads)
+            .field("reads", &self.read_set)
             .field("context", &self.context)
             .finish_non_exhaustive()
     }
@@ -259,7 +261,7 @@ pub struct ReadSet {
 
 impl ReadSet {
     /// Reads only these documents.
-    pub fn of(documents: Vec<DocumentId>) -> Self {
+    pub fn of_documents(documents: Vec<DocumentId>) -> Self {
         Self { documents, ..Self::default() }
     }
 }

@@ -32,7 +32,7 @@ pub struct ModelProfile {
     /// The weight of semantic scores; lexical scores have weight 1.
     pub weight: f32,
     pub languages: ModelLanguages,
-    pub pace: ModelSpeed,
+    pub speed: ModelSpeed,
 }
 
 /// The time that a model takes for one text.

@@ -8,10 +8,10 @@ use crate::timestamp::Timestamp;
 /// Generates identifiers and secrets.
 pub trait IdGenerator: Send + Sync {
     /// A UUID of version 7 (RFC 9562) with this time, in the hyphenated form.
-    fn uid(&self, at: Timestamp) -> String;
+    fn new_uid(&self, at: Timestamp) -> String;
 
     /// `count` random base62 letters from a secure source. Fails if the system has none.
-    fn letters(&self, count: usize) -> Result<String>;
+    fn random_letters(&self, count: usize) -> Result<String>;
 }
 
 /// Predictable identifiers for tests.
@@ -19,7 +19,7 @@ pub trait IdGenerator: Send + Sync {
 pub struct CountedIds(AtomicU64);
 
 impl IdGenerator for CountedIds {
-    fn uid(&self, at: Timestamp) -> String {
+    fn new_uid(&self, at: Timestamp) -> String {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         // The layout of a UUID of version 7: 48 bits of milliseconds first.
         let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;
@@ -28,7 +28,7 @@ impl IdGenerator for CountedIds {
         format!("{high:08x}-{low:04x}-7000-8000-{count:011x}f")
     }
 
-    fn letters(&self, count: usize) -> Result<String> {
+    fn random_letters(&self, count: usize) -> Result<String> {
         let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(format!("{number:0count$}"))
     }

@@ -34,13 +34,13 @@ pub struct IdempotencyKey {
     /// Hash of the caller's name and the key in the request: 32 hexadecimal digits.
     pub key: String,
     /// Hash of the request. The same key with another request is an error.
-    pub request: String,
+    pub request_hash: String,
 }
 
 impl IdempotencyKey {
     /// Hashes the parts that identify the key, and the parts of the request.
     pub fn new(key_parts: &[&str], request_parts: &[&str]) -> Self {
-        Self { key: hash_parts(key_parts), request: hash_parts(request_parts) }
+        Self { key: hash_parts(key_parts), request_hash: hash_parts(request_parts) }
     }
 }
 
@@ -68,10 +68,10 @@ pub struct IdempotencyRecord {
 
 impl IdempotencyRecord {
     /// The validity of a record: one day.
-    pub const SECONDS: i64 = 24 * 60 * 60;
+    pub const VALIDITY_SECONDS: i64 = 24 * 60 * 60;
 
     /// False if the key can be used for another request.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
-        now.seconds() - self.at.seconds() < Self::SECONDS
+        now.seconds() - self.at.seconds() < Self::VALIDITY_SECONDS
     }
 }

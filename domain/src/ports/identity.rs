@@ -16,11 +16,11 @@ use crate::timestamp::Timestamp;
 #[async_trait]
 pub trait IdentityRepository: Send + Sync {
     /// All users, sorted by [`UserName::key`] (`users_are_listed_by_name`).
-    async fn users(&self) -> StoreResult<Vec<User>>;
+    async fn list_users(&self) -> StoreResult<Vec<User>>;
 
     /// All tokens, including invalid ones, sorted by age and then by id
     /// (`tokens_are_listed_by_age`).
-    async fn tokens(&self) -> StoreResult<Vec<Token>>;
+    async fn list_tokens(&self) -> StoreResult<Vec<Token>>;
 
     /// A token and its user, read in one snapshot (`token_is_found_with_its_user`).
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
@@ -28,7 +28,7 @@ pub trait IdentityRepository: Send + Sync {
     /// Changes after every [`IdentityRepository::commit_identities`] that modifies users or tokens,
     /// in any process (`epoch_changes_with_every_identity_commit`). Callers may cache lookups
     /// while it is unchanged. Read on every request, so it must be cheap.
-    async fn epoch(&self) -> StoreResult<u64>;
+    async fn identity_epoch(&self) -> StoreResult<u64>;
 
     /// Applies all changes of the decision durably, or none (`identities_survive_restart`). The
     /// decision sees the newest state, including the changes of concurrent commits
@@ -47,7 +47,7 @@ pub struct IdentityCommit {
     pub users: Vec<UserName>,
     pub tokens: Vec<TokenId>,
     pub decide: DecideIdentities,
-    pub act: WriteContext,
+    pub context: WriteContext,
 }
 
 /// A pure function from the stored records to changes. A storage may call it several times.
@@ -63,7 +63,7 @@ impl IdentityCommit {
     ) -> StoreResult<(Vec<IdentityChange>, Option<AuditEvent>)> {
         let changes = (self.decide)(users, tokens).map_err(StoreError::Decided)?;
         let targets = changes.iter().map(IdentityChange::target).collect();
-        let audit = if changes.is_empty() { None } else { self.act.audit_event(None, targets) };
+        let audit = if changes.is_empty() { None } else { self.context.audit_event(None, targets) };
         Ok((changes, audit))
     }
 }
@@ -87,7 +87,7 @@ pub enum IdentityChange {
 impl IdentityChange {
     /// The changed record as an audit target.
     pub fn target(&self) -> AuditTarget {
-        AuditTarget::read(match self {
+        AuditTarget::unchanged(match self {
             Self::User(user) => format!("user/{}", user.name),
             Self::Token(token) => format!("token/{}", token.id),
         })

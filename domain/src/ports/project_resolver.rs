@@ -38,7 +38,12 @@ pub trait ProjectResolver: Send + Sync {
 }
 
 /// The error for a project that is missing or out of scope.
-pub fn no_project(scope: &ProjectScope, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
+pub fn project_not_found(
+    scope: &ProjectScope,
+    keys: &[ProjectKey],
+    argument: &str,
+    named: &str,
+) -> Error {
     let mut in_scope = Vec::new();
     for key in keys {
         if scope.includes(key) {

@@ -17,12 +17,16 @@ use crate::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery
 #[async_trait]
 pub trait SearchIndex: Send + Sync {
     /// The indexed documents with their versions. Callers compare them with the storage's versions.
-    async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>>;
+    async fn indexed_versions(&self, project: &ProjectKey)
+    -> Result<BTreeMap<DocumentId, Version>>;
 
     /// Adds, replaces or removes documents. The next search finds the new items, although their
     /// embeddings may follow later ([`SearchHits::pending`]).
-    async fn apply(&self, project: &ProjectKey, projections: Vec<DocumentProjection>)
-    -> Result<()>;
+    async fn apply_projections(
+        &self,
+        project: &ProjectKey,
+        projections: Vec<DocumentProjection>,
+    ) -> Result<()>;
 
     /// The best items. Any text is a valid query.
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits>;
@@ -33,7 +37,7 @@ pub trait SearchIndex: Send + Sync {
 
     /// Compares these versions with those of the last checkpoint of this name, and stores them as
     /// the new checkpoint. After the loss of the index, all documents are new.
-    async fn checkpoint(
+    async fn update_checkpoint(
         &self,
         project: &ProjectKey,
         name: &'static str,

@@ -67,7 +67,7 @@ pub struct ToolCall {
     /// The tool's name.
     pub name: String,
     pub arguments: Map<String, Value>,
-    pub observer: Arc<dyn ProgressSink>,
+    pub progress_sink: Arc<dyn ProgressSink>,
     /// A repeated write with the same key changes nothing and returns the first response.
     pub idempotency_key: Option<String>,
 }
@@ -110,9 +110,9 @@ pub struct ToolSpec {
     /// True if the tool can change documents.
     pub may_change: bool,
     /// True if the tool can remove content that its response does not contain.
-    pub destructive: bool,
+    pub is_destructive: bool,
     /// True if a repeated call has no further effect.
-    pub idempotent: bool,
+    pub is_idempotent: bool,
 }
 
 /// The method that is audited if the protocol does not know the requested one.
@@ -197,7 +197,7 @@ pub struct ArgumentSpec {
     pub name: &'static str,
     pub title: &'static str,
     pub description: &'static str,
-    pub required: bool,
+    pub is_required: bool,
 }
 
 /// A rendered prompt.
@@ -219,7 +219,7 @@ pub enum PromptPart {
 /// An argument to complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionRequest {
-    pub of: CompletionTarget,
+    pub target: CompletionTarget,
     /// The argument's name.
     pub argument: String,
     /// The beginning of its value.

@@ -32,7 +32,7 @@ pub struct TrafficCounters {
     /// Connections closed because of the connection limit.
     pub refused_connections: AtomicU64,
     /// Gauge: open connections.
-    pub connections: AtomicU64,
+    pub open_connections: AtomicU64,
     /// Gauge: running requests.
     pub in_flight: AtomicU64,
 }

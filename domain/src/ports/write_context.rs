@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::clock::Clock;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::store_error::{StoreError, StoreResult};
-use crate::audit_log::{AuditEvent, AuditTarget, OK};
+use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK};
 use crate::identity::Caller;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
@@ -42,8 +42,8 @@ impl WriteContext {
             project: project.cloned(),
             action: self.tool.to_owned(),
             targets,
-            result: OK.to_owned(),
-            micros: audited.micros(),
+            result: RESULT_OK.to_owned(),
+            micros: audited.elapsed_micros(),
             correlation_id: self.correlation_id.clone(),
             reason: self.reason.clone(),
         })
@@ -76,12 +76,12 @@ impl AuditScope {
         Self { clock, started, written: Arc::default(), replayed: Arc::default() }
     }
 
-    pub fn started(&self) -> Timestamp {
+    pub fn started_at(&self) -> Timestamp {
         self.started
     }
 
     /// Microseconds since the call began.
-    pub fn micros(&self) -> u64 {
+    pub fn elapsed_micros(&self) -> u64 {
         // The clock may be set back during the call.
         let elapsed = self.clock.now().0.saturating_sub(self.started.0) / 1_000;
         u64::try_from(elapsed).unwrap_or_default()

@@ -9,7 +9,7 @@ use super::markdown::{self, OutlineElement, SourceLine, verbatim_lines};
 use crate::bounded_types::one_line;
 
 /// The content of a new AGENTS.md. Its text is specified.
-pub const PLACEHOLDER: &str = "\
+pub const NEW_INSTRUCTIONS: &str = "\
 # Requirements
 
 ## General Rules
@@ -37,7 +37,7 @@ const EMPTY_LIST: &str = "No sections defined yet.";
 pub type SectionTitles = BTreeMap<String, Option<String>>;
 
 /// Returns AGENTS.md with an updated list; `None` if the list is up to date.
-pub fn with_sections(source: &str, sections: &SectionTitles) -> Option<String> {
+pub fn update_section_list(source: &str, sections: &SectionTitles) -> Option<String> {
     let location = ListLocation::locate(source);
     let listed = location.read_titles(source);
     let line_end = markdown::line_end(source);
@@ -210,19 +210,19 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, sections: &[(&str, Option<&str>)], expected: &str) {
-        let edited = with_sections(source, &titles(sections));
+        let edited = update_section_list(source, &titles(sections));
         assert_eq!(edited.as_deref().unwrap_or(source), expected);
-        assert_eq!(with_sections(expected, &titles(sections)), None, "a true list stays");
+        assert_eq!(update_section_list(expected, &titles(sections)), None, "a true list stays");
     }
 
     // S1: S.3.5, D.3.5, T.3.4
     #[test]
     fn list_update_sorts_by_key_and_keeps_titles() {
         check(
-            PLACEHOLDER,
+            NEW_INSTRUCTIONS,
             &[("tools", Some("Tool list")), ("general", Some("Other")), ("my_own-key", None)],
-            &PLACEHOLDER.replace(
-                &PLACEHOLDER[PLACEHOLDER.find("- General").unwrap()..PLACEHOLDER.len() - 2],
+            &NEW_INSTRUCTIONS.replace(
+                &NEW_INSTRUCTIONS[NEW_INSTRUCTIONS.find("- General").unwrap()..NEW_INSTRUCTIONS.len() - 2],
                 "- General requirements (key: general)\n- My Own Key (key: my_own-key)\n- Tool list (key: tools)",
             ),
         );
@@ -270,8 +270,8 @@ mod tests {
         for source in ["```\nx", "<!--\n", "## Sections\n\n- A (key: a)\n"] {
             for key in ["a", "_", "-", "`", "x(key:", "m "] {
                 let sections = titles(&[(key, None)]);
-                let once = with_sections(source, &sections).unwrap_or(source.to_owned());
-                assert_eq!(with_sections(&once, &sections), None, "{source:?} {key:?}");
+                let once = update_section_list(source, &sections).unwrap_or(source.to_owned());
+                assert_eq!(update_section_list(&once, &sections), None, "{source:?} {key:?}");
             }
         }
     }

@@ -109,7 +109,7 @@ impl<'a> OutlineScanner<'a> {
             self.preceding = PrecedingBlock::Other;
             return Some(OutlineElement::Marker { start, token });
         }
-        if let Some((level, title)) = heading(text) {
+        if let Some((level, title)) = parse_heading(text) {
             self.preceding = PrecedingBlock::None;
             return Some(OutlineElement::Heading { start, next, level, title });
         }
@@ -165,7 +165,7 @@ pub(crate) fn parse_marker(line: &str) -> Option<&str> {
 }
 
 /// Level and title of an ATX heading, such as `## Title`.
-pub fn heading(line: &str) -> Option<(usize, &str)> {
+pub fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let text = strip_indent(line)?;
     let rest = text.trim_start_matches('#');
     let level = text.len() - rest.len();

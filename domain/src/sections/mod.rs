@@ -14,13 +14,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use markdown::{Outline, OutlineElement};
-pub use markdown::{first_heading, heading};
-use requirement_index::Index;
+pub use markdown::{first_heading, parse_heading};
+use requirement_index::RequirementIndex;
 
 use crate::diagnostic::Diagnostic;
 
 /// Maximum length of a requirement's text, in characters.
-pub const MAX_TEXT: usize = 10_000;
+pub const MAX_REQUIREMENT_CHARS: usize = 10_000;
 
 pub const MAX_REQUIREMENTS: usize = 50_000;
 
@@ -59,7 +59,7 @@ pub struct DeleteOutcome {
 
 impl<'a> Section<'a> {
     /// Parses a section; the text of a missing file is empty.
-    pub fn of(source: &'a str) -> Self {
+    pub fn parse(source: &'a str) -> Self {
         let outline = markdown::parse_outline(source);
         let mut requirements = Vec::new();
         for (position, element) in outline.elements.iter().enumerate() {
@@ -93,13 +93,13 @@ impl<'a> Section<'a> {
     }
 
     /// A requirement as stored, including its marker.
-    pub fn stored(&self, requirement: &Requirement<'_>) -> &'a str {
+    pub fn stored_text(&self, requirement: &Requirement<'_>) -> &'a str {
         &self.source[requirement.block.clone()]
     }
 
     /// A requirement's text without marker and escapes, with LF line ends.
     pub fn text(&self, requirement: &Requirement<'_>) -> String {
-        let stored = self.stored(requirement);
+        let stored = self.stored_text(requirement);
         // Readers get LF only, on every platform.
         let after_marker = &stored[requirement.index.len() + "**.**".len()..];
         let text = after_marker.replace("\r\n", "\n").replace('\r', "\n");
@@ -109,13 +109,13 @@ impl<'a> Section<'a> {
 
     /// Deletes a requirement and the blank lines around it. Other indices do not change. `None` if
     /// there is no such index.
-    pub fn delete(&self, index: &Index) -> Option<DeleteOutcome> {
+    pub fn delete(&self, index: &RequirementIndex) -> Option<DeleteOutcome> {
         let position = self.position_of(index.as_str())?;
         let requirement = &self.requirements[position];
         let range = self.deletion_range(&requirement.block);
         let mut body = apply_splices(self.source, vec![(range.clone(), String::new())]);
         // Parses the result, because the removal may join a paragraph and an underline.
-        if !Section::of(&body).preserves(self, None, Some(position)) {
+        if !Section::parse(&body).preserves(self, None, Some(position)) {
             // A heading below needs a blank line. After a lone CR, an LF would complete a CRLF.
             let after_lone_cr = self.source[..range.start].ends_with('\r');
             let gap = if after_lone_cr { "\r" } else { markdown::line_end(self.source) };
@@ -125,7 +125,7 @@ impl<'a> Section<'a> {
         Some(DeleteOutcome {
             body: if is_empty { None } else { Some(body) },
             index: requirement.index.to_owned(),
-            requirement: self.stored(requirement).to_owned(),
+            requirement: self.stored_text(requirement).to_owned(),
             text: self.text(requirement),
         })
     }

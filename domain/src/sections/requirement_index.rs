@@ -13,7 +13,7 @@ pub const MAX_KEY_CHARS: usize = 100;
 
 string_type!(
     /// Segments of letters, digits, `_` and `-`, separated by single dots.
-    Index,
+    RequirementIndex,
     parse_index,
     {
         "type": "string",
@@ -177,11 +177,11 @@ mod tests {
     #[test]
     fn index_with_invalid_segment_is_rejected() {
         for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
-            assert!(Index::try_from(good.to_owned()).is_ok(), "{good}");
+            assert!(RequirementIndex::try_from(good.to_owned()).is_ok(), "{good}");
         }
         let bad = "1.|.1|..|1..2|1*|1 2|1\n2|1.** x|99999999999|٣|①| |";
         for bad in bad.split('|') {
-            assert!(Index::try_from(bad.to_owned()).is_err(), "{bad}");
+            assert!(RequirementIndex::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
 

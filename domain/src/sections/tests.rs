@@ -2,16 +2,16 @@
 
 mod properties;
 
-use super::requirement_index::Index;
+use super::requirement_index::RequirementIndex;
 use super::upsert::SetOutcome;
 use super::*;
 
-fn index(text: &str) -> Index {
-    Index::try_from(text.to_owned()).unwrap()
+fn index(text: &str) -> RequirementIndex {
+    RequirementIndex::try_from(text.to_owned()).unwrap()
 }
 
 fn set(source: &str, at: &str, text: &str) -> SetOutcome {
-    Section::of(source).set(&index(at), text, text::COLUMNS).unwrap()
+    Section::parse(source).set(&index(at), text, text::WRAP_COLUMNS).unwrap()
 }
 
 #[track_caller]
@@ -21,7 +21,7 @@ fn check_set(source: &str, at: &str, text: &str, expected: &str) {
 
 #[track_caller]
 fn check_delete(source: &str, at: &str, expected: Option<&str>) {
-    let deleted = Section::of(source).delete(&index(at)).unwrap();
+    let deleted = Section::parse(source).delete(&index(at)).unwrap();
     assert_eq!(deleted.body.as_deref(), expected);
 }
 
@@ -93,7 +93,7 @@ fn set_outcome_has_the_index_after_renumbering() {
     let set = set("**3.** a\n\n**2.** b\n", "2", "B");
     assert_eq!((set.index.as_str(), set.requirement.as_str()), ("4", "**4.** B"));
     assert_eq!(set.body, "**3.** a\n\n**4.** B\n");
-    let error = Section::of("**9999999999.** a\n\n**2.** b\n").set(&index("2"), "B", 120);
+    let error = Section::parse("**9999999999.** a\n\n**2.** b\n").set(&index("2"), "B", 120);
     assert!(error.unwrap_err().message.contains("no index of at most 10"));
 }
 
@@ -114,7 +114,7 @@ fn set_and_delete_use_the_first_of_equal_indices() {
 #[test]
 fn text_with_many_unclosed_fences_parses_in_linear_time() {
     let source = format!("**1.** a\n{}", "~~~a\n```b\n<!-- c\n".repeat(100_000));
-    let section = Section::of(&source);
+    let section = Section::parse(&source);
     assert_eq!(section.text(section.find("1").unwrap()).lines().count(), 300_001);
 }
 
@@ -145,7 +145,7 @@ fn fence_in_a_list_or_comment_ends_with_it() {
 
 #[test]
 fn set_below_an_unclosed_fence_is_rejected_with_its_line() {
-    let error = Section::of("**1.** a\n\n```\n").set(&index("2"), "x", 120).unwrap_err();
+    let error = Section::parse("**1.** a\n\n```\n").set(&index("2"), "x", 120).unwrap_err();
     assert!(error.message.contains("line 3 opens a code fence"), "{}", error.message);
 }
 
@@ -154,14 +154,14 @@ fn set_in_a_section_above_the_size_limit_is_rejected() {
     let large = format!("{}\n\n**1.** a\n", "x".repeat(8 << 20));
     let many: String = (0..50_000).flat_map(|n| [format!("**{n}.** x"), "\n".into()]).collect();
     for source in [large, many] {
-        let refused = Section::of(&source).set(&index("60000"), "x", 120).unwrap_err();
+        let refused = Section::parse(&source).set(&index("60000"), "x", 120).unwrap_err();
         assert!(refused.message.contains("at most"), "{refused}");
     }
 }
 
 #[test]
 fn diagnostics_have_line_and_reason() {
-    let section = Section::of("# A\n**12345678901.** x\n\n**2.** b\n**2.** c\n~~~\n");
+    let section = Section::parse("# A\n**12345678901.** x\n\n**2.** b\n**2.** c\n~~~\n");
     let lines: Vec<_> = section.diagnostics().iter().map(|f| f.line).collect();
     assert_eq!(lines, [Some(2), Some(5), Some(6)]);
 }

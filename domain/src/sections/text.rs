@@ -4,7 +4,7 @@
 //! another, which makes unescaping exact. Closed fences and the marker's own line do not change.
 
 use super::markdown::{
-    heading, is_blank, list_marker_width, opens_verbatim, parse_marker, strip_indent,
+    is_blank, list_marker_width, opens_verbatim, parse_heading, parse_marker, strip_indent,
     underline_level, verbatim_lines,
 };
 
@@ -70,7 +70,7 @@ fn find_structure(line: &str) -> Option<EscapedStructure> {
     let start = line.len() - text.len();
     // Backslashes are skipped: an escaped line must be escaped again.
     let is_underline = underline_level(core).is_some();
-    let is_other = heading(core).is_some()
+    let is_other = parse_heading(core).is_some()
         || opens_verbatim(core)
         || (start == 0 && parse_marker(core).is_some());
     if !is_underline && (!is_other || core.starts_with(' ')) {
@@ -80,7 +80,7 @@ fn find_structure(line: &str) -> Option<EscapedStructure> {
 }
 
 /// The line width of rule R.2, in characters.
-pub const COLUMNS: usize = 120;
+pub const WRAP_COLUMNS: usize = 120;
 
 /// Wraps lines at `columns` characters if that keeps their Markdown meaning; 0 turns wrapping off.
 /// `taken` characters precede the first line.
@@ -339,12 +339,12 @@ mod tests {
     #[test]
     fn long_line_wraps_at_spaces_including_the_marker() {
         let text = "ъ word ".repeat(60);
-        let wrapped = wrap_text(text.trim(), 7, COLUMNS);
+        let wrapped = wrap_text(text.trim(), 7, WRAP_COLUMNS);
         let widths = widths(&wrapped, 7);
         let (_, full) = widths.split_last().unwrap();
         assert!(full.iter().all(|w| (110..=120).contains(w)), "{wrapped}");
         assert_eq!(wrapped.replace('\n', " "), text.trim());
-        assert_eq!(wrap_text(&wrapped, 7, COLUMNS), wrapped, "wrapping twice changes nothing");
+        assert_eq!(wrap_text(&wrapped, 7, WRAP_COLUMNS), wrapped, "wrapping twice changes nothing");
         assert_eq!(wrap_text(text.trim(), 7, 0), text.trim(), "0 is off");
     }
 
@@ -352,8 +352,8 @@ mod tests {
     #[test]
     fn line_of_120_characters_is_not_wrapped() {
         let line = format!("{} {}", "a".repeat(60), "b".repeat(52));
-        assert_eq!(wrap_text(&line, 7, COLUMNS), line);
-        assert_eq!(wrap_text(&format!("{line}b"), 7, COLUMNS).lines().count(), 2);
+        assert_eq!(wrap_text(&line, 7, WRAP_COLUMNS), line);
+        assert_eq!(wrap_text(&format!("{line}b"), 7, WRAP_COLUMNS).lines().count(), 2);
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
             "\u{a0}".repeat(121),
         ] {
             let text = format!("a\n{lead}\nb");
-            assert_eq!(wrap_text(&text, 7, COLUMNS), text);
+            assert_eq!(wrap_text(&text, 7, WRAP_COLUMNS), text);
         }
     }
 
@@ -383,16 +383,16 @@ mod tests {
             format!("x\n[name]: https://example.org \"{words}\""),
             format!("[{words}](https://example.org)"),
         ] {
-            assert_eq!(wrap_text(&fixed, 7, COLUMNS), fixed);
+            assert_eq!(wrap_text(&fixed, 7, WRAP_COLUMNS), fixed);
         }
     }
 
     #[test]
     fn wrapped_list_item_or_quote_keeps_its_prefix() {
         let words = "word ".repeat(30);
-        let list = wrap_text(&format!("x\n  - {words}"), 7, COLUMNS);
+        let list = wrap_text(&format!("x\n  - {words}"), 7, WRAP_COLUMNS);
         assert!(list.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{list}");
-        let quote = wrap_text(&format!("x\n> {words}"), 7, COLUMNS);
+        let quote = wrap_text(&format!("x\n> {words}"), 7, WRAP_COLUMNS);
         assert!(quote.lines().nth(2).is_some_and(|line| line.starts_with("> word")), "{quote}");
     }
 
@@ -402,7 +402,7 @@ mod tests {
             ["- b", "# b", "1. b", "**9.** b", "> b", "``` b", "+ b", "\\# b", "===", "---"]
         {
             let text = format!("{} {token} {}", "a".repeat(112), "c".repeat(30));
-            let wrapped = wrap_text(&text, 0, COLUMNS);
+            let wrapped = wrap_text(&text, 0, WRAP_COLUMNS);
             let begins = wrapped.lines().skip(1).any(|line| line.starts_with(token));
             assert!(!begins, "{token}: {wrapped}");
         }

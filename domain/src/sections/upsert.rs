@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::requirement_index::{self, Index, compare_indices};
+use super::requirement_index::{self, RequirementIndex, compare_indices};
 use super::text::{begins_with_fence, escape_structure, long_lines, wrap_text};
 use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, apply_splices, content_end, markdown};
-use crate::document::MAX_BYTES;
+use crate::document::MAX_DOCUMENT_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
 /// An index that changed to restore the order.
@@ -37,7 +37,7 @@ pub struct SetOutcome {
 impl Section<'_> {
     /// Replaces or inserts a requirement and repairs the order of the section. Lines are wrapped at
     /// `columns` characters; 0 turns wrapping off.
-    pub fn set(&self, index: &Index, text: &str, columns: usize) -> Result<SetOutcome> {
+    pub fn set(&self, index: &RequirementIndex, text: &str, columns: usize) -> Result<SetOutcome> {
         let existing = self.position_of(index.as_str());
         let position = existing.unwrap_or_else(|| self.insert_position(index.as_str()));
         let mut before: Vec<&str> = self.requirements.iter().map(|r| r.index).collect();
@@ -57,7 +57,7 @@ impl Section<'_> {
             let is_unchanged =
                 before[position] == indices[position] && self.text(requirement) == new.text;
             // An unchanged requirement keeps its bytes, such as mixed line ends.
-            block = if is_unchanged { self.stored(requirement).to_owned() } else { new_block };
+            block = if is_unchanged { self.stored_text(requirement).to_owned() } else { new_block };
             splices.push((requirement.block.clone(), block.clone()));
         } else {
             block = new_block;
@@ -192,7 +192,7 @@ impl Section<'_> {
                 text.push_str(gap);
             }
             let body = apply_splices(self.source, splices.clone());
-            let edited = Section::of(&body);
+            let edited = Section::parse(&body);
             let is_expected = edited.requirements.iter().map(|r| r.index).eq(indices)
                 && edited.text(&edited.requirements[position]) == text
                 && edited.preserves(self, Some(position), old_position);
@@ -220,8 +220,8 @@ impl Section<'_> {
 fn check_size(requirements: usize, bytes: usize) -> Result<()> {
     let limit = if requirements > MAX_REQUIREMENTS {
         format!("{MAX_REQUIREMENTS} requirements")
-    } else if bytes > MAX_BYTES {
-        format!("{MAX_BYTES} bytes")
+    } else if bytes > MAX_DOCUMENT_BYTES {
+        format!("{MAX_DOCUMENT_BYTES} bytes")
     } else {
         return Ok(());
     };

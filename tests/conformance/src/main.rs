@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::identity::{Access, Caller, PresentedToken};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
-use reqlore_transport_http::{Config, Http, Limits, PATH};
+use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, PATH};
 
 use handler::Handler;
 
@@ -34,20 +34,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let handler = Handler::new()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let http = Http::bind(Config {
+        let http = HttpTransport::bind(HttpConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             behind_proxy: None,
             hosts: Vec::new(),
             origins: Vec::new(),
-            limits: Limits { requests: None, ..Limits::default() },
+            limits: HttpLimits { request_rate: None, ..HttpLimits::default() },
             authenticator: Arc::new(AcceptAny),
-            ready: Arc::new(|| true),
-            metrics: Arc::new(String::new),
+            is_ready: Arc::new(|| true),
+            render_metrics: Arc::new(String::new),
             counters: Arc::default(),
         })?;
         let token = PresentedToken::new("Conformance1", &"x".repeat(32))
             .ok_or(io::ErrorKind::InvalidData)?;
-        eprintln!("http://{}{PATH} {}", http.address()?, token.reveal());
+        eprintln!("http://{}{PATH} {}", http.local_address()?, token.reveal());
         http.serve_handler(handler).await
     })?;
     Ok(())

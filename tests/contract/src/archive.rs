@@ -15,7 +15,7 @@ fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Do
         project: ProjectKey::default(),
         document: Document::new(id, Bytes::from_static(body)),
         modified: Timestamp(modified),
-        place: Some(place.into()),
+        path: Some(place.into()),
     }
 }
 
@@ -63,27 +63,27 @@ fn requirement(name: &str) -> DocumentId {
 }
 
 async fn import_records(archive: &dyn Archive, records: Vec<DocumentRecord>) -> StoreResult<()> {
-    let mut writer = archive.fill().await?;
+    let mut writer = archive.import().await?;
     for record in records {
-        writer.put(vec![ArchiveRecord::Document(record)]).await?;
+        writer.write_batch(vec![ArchiveRecord::Document(record)]).await?;
     }
     writer.finish().await
 }
 
 /// Returns all records of an archive, in order.
 pub async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
-    read_all(archive.read().await?).await
+    read_all(archive.export().await?).await
 }
 
 async fn read_all(mut reader: Box<dyn RecordReader>) -> StoreResult<Vec<ArchiveRecord>> {
     let mut all = Vec::new();
     loop {
-        let records = reader.next().await?;
+        let records = reader.next_batch().await?;
         if records.is_empty() {
             let is_document =
                 |record: &&ArchiveRecord| matches!(record, ArchiveRecord::Document(_));
             let count = all.iter().filter(is_document).count();
-            assert!(reader.total().is_none_or(|total| total == count));
+            assert!(reader.total_documents().is_none_or(|total| total == count));
             return Ok(all);
         }
         all.extend(records);
@@ -151,14 +151,14 @@ pub async fn import_rejects_a_store_with_documents(s: &Storage) {
 }
 
 pub async fn unfinished_import_is_incomplete(s: &Storage) {
-    let mut writer = s.store.fill().await.unwrap();
-    writer.put(records().into_iter().map(ArchiveRecord::Document).collect()).await.unwrap();
+    let mut writer = s.store.import().await.unwrap();
+    writer.write_batch(records().into_iter().map(ArchiveRecord::Document).collect()).await.unwrap();
     drop(writer);
     let is_refused = |error: &StoreError| {
         matches!(error, StoreError::Refused { .. }) && error.to_string().contains("incomplete")
     };
-    assert!(s.store.read().await.err().as_ref().is_some_and(is_refused));
-    assert!(s.store.fill().await.err().as_ref().is_some_and(is_refused));
+    assert!(s.store.export().await.err().as_ref().is_some_and(is_refused));
+    assert!(s.store.import().await.err().as_ref().is_some_and(is_refused));
     if let Some(reopen) = &s.reopen {
         assert!(reopen().await.err().as_ref().is_some_and(is_refused), "refused at the next start");
     }
@@ -172,7 +172,7 @@ pub async fn import_survives_restart(s: &Storage) {
 
 pub async fn export_is_a_snapshot(s: &Storage) {
     s.put(&DocumentId::section("before"), "x").await;
-    let reader = s.store.read().await.unwrap();
+    let reader = s.store.export().await.unwrap();
     let meanwhile = async {
         s.put(&DocumentId::section("after"), "x").await;
         s.put(&DocumentId::section("before"), "y").await;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, ChainVerifier, OK};
+use reqlore_domain::audit_log::{
+    AuditEvent, AuditRow, AuditTarget, ChainHead, ChainVerifier, RESULT_OK,
+};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::Store;
@@ -17,7 +19,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::archive::read_records;
 use crate::identity::{put_identities_as, user};
-use crate::{Storage, act};
+use crate::{Storage, test_context};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -28,8 +30,8 @@ pub fn audit_event(action: &str, seconds: i64) -> AuditEvent {
         token: None,
         project: None,
         action: action.to_owned(),
-        targets: vec![AuditTarget::read("REQ-001")],
-        result: OK.to_owned(),
+        targets: vec![AuditTarget::unchanged("REQ-001")],
+        result: RESULT_OK.to_owned(),
         micros: 5,
         correlation_id: "c".to_owned(),
         reason: "gr\u{fc}nde\n".to_owned(),
@@ -38,13 +40,17 @@ pub fn audit_event(action: &str, seconds: i64) -> AuditEvent {
 
 pub fn audited_context() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
-    WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
+    WriteContext { audited: Some(AuditScope::begin(clock)), ..test_context() }
 }
 
 fn keyed(key: char, request: &str, at: i64) -> WriteContext {
     let (key, request) = (key.to_string().repeat(32), request.to_owned());
     let at = Timestamp::new(1_700_000_000 + at, 0);
-    WriteContext { idempotency_key: Some(IdempotencyKey { key, request }), at, ..act() }
+    WriteContext {
+        idempotency_key: Some(IdempotencyKey { key, request_hash: request }),
+        at,
+        ..test_context()
+    }
 }
 
 async fn put(
@@ -59,8 +65,11 @@ async fn put(
         let change = body.map(|body| DocumentChange::put(changed.clone(), body.as_bytes()));
         Ok(change.into_iter().collect())
     };
-    let commit =
-        CommitRequest { reads: ReadSet::of(vec![id]), decide: Box::new(decide), context: act };
+    let commit = CommitRequest {
+        read_set: ReadSet::of_documents(vec![id]),
+        decide: Box::new(decide),
+        context: act,
+    };
     s.store.commit(&s.project, commit).await.map(drop)
 }
 
@@ -68,29 +77,29 @@ async fn put(
 pub async fn verified_rows(store: &dyn Store) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::default();
-    verifier.next(&rows).unwrap();
+    verifier.verify_rows(&rows).unwrap();
     let (count, newest) = verifier.finish().unwrap();
     assert_eq!((count, newest), (rows.len() as u64, store.newest().await.unwrap()));
     rows
 }
 
 fn actions(rows: &[AuditRow]) -> Vec<String> {
-    rows.iter().map(|row| row.entry().unwrap().action).collect()
+    rows.iter().map(|row| row.parse_event().unwrap().action).collect()
 }
 
 pub async fn rows_are_chained_in_recording_order(s: &Storage) {
     assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
-    s.store.record(vec![audit_event("a", 1), audit_event("b", 2)]).await.unwrap();
-    s.store.record(Vec::new()).await.unwrap();
-    s.store.record(vec![audit_event("c", 3)]).await.unwrap();
+    s.store.append_events(vec![audit_event("a", 1), audit_event("b", 2)]).await.unwrap();
+    s.store.append_events(Vec::new()).await.unwrap();
+    s.store.append_events(vec![audit_event("c", 3)]).await.unwrap();
     let rows = verified_rows(&*s.store).await;
     assert_eq!(actions(&rows), ["a", "b", "c"]);
-    assert_eq!(rows[2].entry().unwrap(), audit_event("c", 3));
+    assert_eq!(rows[2].parse_event().unwrap(), audit_event("c", 3));
     let records = (0..8).map(|_| {
         let store = Arc::clone(&s.store);
-        tokio::spawn(
-            async move { store.record(vec![audit_event("x", 4), audit_event("y", 4)]).await },
-        )
+        tokio::spawn(async move {
+            store.append_events(vec![audit_event("x", 4), audit_event("y", 4)]).await
+        })
     });
     for record in records.collect::<Vec<_>>() {
         record.await.unwrap().unwrap();
@@ -100,7 +109,7 @@ pub async fn rows_are_chained_in_recording_order(s: &Storage) {
 
 pub async fn rows_are_read_from_any_number(s: &Storage) {
     let all = (0..700).map(|second| audit_event("a", second)).collect();
-    s.store.record(all).await.unwrap();
+    s.store.append_events(all).await.unwrap();
     let numbers = |rows: Vec<AuditRow>| rows.iter().map(|row| row.number).collect::<Vec<_>>();
     assert_eq!(numbers(s.store.rows(0, 2).await.unwrap()), [1, 2]);
     assert_eq!(numbers(s.store.rows(511, 3).await.unwrap()), [511, 512, 513]);
@@ -109,16 +118,16 @@ pub async fn rows_are_read_from_any_number(s: &Storage) {
 }
 
 pub async fn commit_writes_its_audit_row(s: &Storage) {
-    s.store.record(vec![audit_event("before", 1)]).await.unwrap();
+    s.store.append_events(vec![audit_event("before", 1)]).await.unwrap();
     put(s, "a", Some("one"), audited_context()).await.unwrap();
     put(s, "a", Some("two"), audited_context()).await.unwrap();
     let rows = verified_rows(&*s.store).await;
     assert_eq!(actions(&rows), ["before", "contract", "contract"]);
-    let event = rows[2].entry().unwrap();
-    let (before, after) = (Some(Version::of(b"one")), Some(Version::of(b"two")));
+    let event = rows[2].parse_event().unwrap();
+    let (before, after) = (Some(Version::of_bytes(b"one")), Some(Version::of_bytes(b"two")));
     assert_eq!(event.targets, [AuditTarget { name: "section a".to_owned(), before, after }]);
     assert_eq!((&*event.user, event.project), ("tester", Some(s.project.clone())));
-    assert_eq!((&*event.correlation_id, &*event.result), ("contract", OK));
+    assert_eq!((&*event.correlation_id, &*event.result), ("contract", RESULT_OK));
     if let Some(reopened) = s.reopen_store().await {
         assert_eq!(verified_rows(&*reopened).await, rows, "nothing is added, lost or rolled back");
     }
@@ -133,17 +142,18 @@ pub async fn change_row_and_key_are_atomic(s: &Storage) {
     let rows = verified_rows(&*s.store).await;
     assert_eq!(actions(&rows), ["contract"], "a repeated commit has no second row");
     let targets = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap().targets;
-    assert_eq!(rows[0].entry().unwrap().targets, targets);
-    assert_eq!(targets[0].after, Some(Version::of(b"one")));
+    assert_eq!(rows[0].parse_event().unwrap().targets, targets);
+    assert_eq!(targets[0].after, Some(Version::of_bytes(b"one")));
     assert_eq!(s.read_body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
 }
 
 pub async fn empty_and_rejected_commits_write_no_row(s: &Storage) {
     put(s, "a", None, audited_context()).await.unwrap();
-    put(s, "a", Some("unaudited"), act()).await.unwrap();
+    put(s, "a", Some("unaudited"), test_context()).await.unwrap();
     let reject = |_: &_| Err(Error::new(ErrorKind::Refused, "no"));
-    let reads = ReadSet::of(Vec::new());
-    let commit = CommitRequest { reads, decide: Box::new(reject), context: audited_context() };
+    let reads = ReadSet::of_documents(Vec::new());
+    let commit =
+        CommitRequest { read_set: reads, decide: Box::new(reject), context: audited_context() };
     s.store.commit(&s.project, commit).await.unwrap_err();
     assert!(verified_rows(&*s.store).await.is_empty());
 }
@@ -153,23 +163,23 @@ pub async fn identity_commit_writes_its_audit_row(s: &Storage) {
         .await
         .unwrap();
     let rows = verified_rows(&*s.store).await;
-    let event = rows[0].entry().unwrap();
-    assert_eq!((rows.len(), event.targets), (1, vec![AuditTarget::read("user/ada")]));
+    let event = rows[0].parse_event().unwrap();
+    assert_eq!((rows.len(), event.targets), (1, vec![AuditTarget::unchanged("user/ada")]));
 }
 
 pub async fn pruning_records_a_row(s: &Storage) {
     let now = Timestamp::new(1_700_000_000, 0);
     assert_eq!(s.store.prune(now, now).await.unwrap(), 0);
     s.store
-        .record(vec![audit_event("a", 1), audit_event("b", 2), audit_event("c", 30)])
+        .append_events(vec![audit_event("a", 1), audit_event("b", 2), audit_event("c", 30)])
         .await
         .unwrap();
     assert_eq!(s.store.prune(Timestamp::new(1, 0), now).await.unwrap(), 0);
     assert_eq!(s.store.prune(Timestamp::new(30, 0), now).await.unwrap(), 2);
     let rows = verified_rows(&*s.store).await;
-    assert_eq!(actions(&rows), ["c", reqlore_domain::audit_log::PRUNED]);
+    assert_eq!(actions(&rows), ["c", reqlore_domain::audit_log::PRUNED_ACTION]);
     assert_eq!(s.store.prune(Timestamp::new(40, 0), now).await.unwrap(), 1);
-    s.store.record(vec![audit_event("d", 50)]).await.unwrap();
+    s.store.append_events(vec![audit_event("d", 50)]).await.unwrap();
     let rows = verified_rows(&*s.store).await;
     assert_eq!(rows.first().unwrap().number, 4);
     assert_eq!(actions(&rows).last().unwrap(), "d");
@@ -180,7 +190,7 @@ pub async fn repeated_pruning_removes_all_old_rows(s: &Storage) {
     let mut entries: Vec<AuditEvent> =
         (0..6_000).map(|second| audit_event("old", second)).collect();
     entries.push(audit_event("kept", 7_000));
-    s.store.record(entries).await.unwrap();
+    s.store.append_events(entries).await.unwrap();
     let mut pruned_count = 0;
     loop {
         match s.store.prune(Timestamp::new(7_000, 0), now).await.unwrap() {
@@ -191,30 +201,30 @@ pub async fn repeated_pruning_removes_all_old_rows(s: &Storage) {
     assert_eq!(pruned_count, 6_000);
     let rows = verified_rows(&*s.store).await;
     assert_eq!((rows[0].number, &*actions(&rows)[0]), (6_001, "kept"));
-    let pruned = reqlore_domain::audit_log::PRUNED;
+    let pruned = reqlore_domain::audit_log::PRUNED_ACTION;
     assert!(rows.len() > 1 && actions(&rows)[1..].iter().all(|action| action == pruned));
 }
 
 pub async fn import_rejects_a_store_with_audit_rows(s: &Storage) {
-    s.store.record(vec![audit_event("a", 1)]).await.unwrap();
+    s.store.append_events(vec![audit_event("a", 1)]).await.unwrap();
     s.assert_rejects_import().await;
 }
 
 pub async fn audit_rows_survive_a_round_trip(s: &Storage) {
     let mut head = ChainHead::default();
     let sealed = |second| {
-        let row = AuditRow::after(head, audit_event("a", second));
+        let row = AuditRow::seal_after(head, audit_event("a", second));
         head = row.head();
         row
     };
     let rows: Vec<_> = (0..1_000).map(sealed).map(ArchiveRecord::AuditRow).collect();
-    let mut writer = s.store.fill().await.unwrap();
+    let mut writer = s.store.import().await.unwrap();
     for part in rows.chunks(300) {
-        writer.put(part.to_vec()).await.unwrap();
+        writer.write_batch(part.to_vec()).await.unwrap();
     }
     writer.finish().await.unwrap();
     assert_eq!(read_records(&*s.store).await.unwrap(), rows);
-    s.store.record(vec![audit_event("after", 1)]).await.unwrap();
+    s.store.append_events(vec![audit_event("after", 1)]).await.unwrap();
     assert_eq!(verified_rows(&*s.store).await.len(), 1_001);
 }
 
@@ -223,7 +233,7 @@ pub async fn keys_are_used_once(s: &Storage) {
     let repeated = put(s, "a", Some("two"), keyed('k', "other", 1)).await.unwrap_err();
     let StoreError::Repeated(record) = repeated else { panic!("{repeated:?}") };
     assert_eq!((&*record.request, record.answer.as_deref()), ("r", None));
-    assert_eq!(record.targets[0].after, Some(Version::of(b"one")));
+    assert_eq!(record.targets[0].after, Some(Version::of_bytes(b"one")));
     assert_eq!(s.read_body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
     put(s, "a", Some("two"), keyed('l', "r", 1)).await.unwrap();
     put(s, "a", Some("three"), keyed('k', "r", DAY)).await.expect("a key is free after a day");

@@ -46,7 +46,7 @@ pub async fn commit_applies_all_changes(s: &Storage) {
     ];
     let ids = [old.clone(), new.clone(), list.clone()];
     let done = s.commit_from(&ids, move |_| Ok(changes.clone())).await.unwrap();
-    let [new_version, list_version] = [b"new".as_slice(), b"list"].map(Version::of);
+    let [new_version, list_version] = [b"new".as_slice(), b"list"].map(Version::of_bytes);
     assert_eq!(done.versions, [Some(new_version), None, Some(list_version)], "in their order");
     assert_eq!(s.read_body(&old).await, None);
     assert_eq!(s.read_body(&new).await.as_deref(), Some(&b"new"[..]));
@@ -93,7 +93,7 @@ pub async fn commits_survive_restart(s: &Storage) {
     s.delete(&gone).await;
     let Some(reopened) = s.reopen_store().await else { return };
     let found = reopened.versions(&s.project, &[kept, gone]).await.unwrap();
-    assert_eq!(found, [Some(Version::of(b"y\r\n")), None]);
+    assert_eq!(found, [Some(Version::of_bytes(b"y\r\n")), None]);
 }
 
 async fn changes(s: &Storage, kind: DocumentKind, since: Revision) -> ChangeSet {

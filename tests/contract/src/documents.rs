@@ -27,8 +27,9 @@ fn one_of_each_kind() -> [DocumentId; 9] {
 pub async fn missing_documents_are_none(s: &Storage) {
     assert_eq!(s.read_body(&DocumentId::section("nothing")).await, None);
     assert_eq!(s.read_body(&DocumentId::instructions()).await, None);
-    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
-    assert_eq!((page.metadata.len(), page.total, page.next), (0, 0, None));
+    let page =
+        s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
+    assert_eq!((page.metadata.len(), page.total, page.next_name), (0, 0, None));
 }
 
 pub async fn bytes_survive_a_round_trip(s: &Storage) {
@@ -57,17 +58,21 @@ pub async fn projects_are_isolated(s: &Storage) {
     s.put(&entity, "---\nid: dec-1d2c8f\n---\n").await;
     let other = s.store.get(&s.other, std::slice::from_ref(&id)).await.unwrap();
     assert_eq!(other, [None]);
-    let page = s.store.find(&s.other, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+    let page =
+        s.store.find(&s.other, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
     assert_eq!(page.total, 0);
     // The same name in both projects.
     let theirs = DocumentChange::put(id.clone(), "theirs");
-    let reads =
-        ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(vec![id.clone()]) };
+    let reads = ReadSet {
+        metadata_of: Some(DocumentKind::Section),
+        ..ReadSet::of_documents(vec![id.clone()])
+    };
     let decide = move |snapshot: &Snapshot| {
         assert_eq!((snapshot.documents.as_slice(), snapshot.metadata.len()), (&[None][..], 0));
         Ok(vec![theirs.clone()])
     };
-    let commit = CommitRequest { reads, decide: Box::new(decide), context: crate::act() };
+    let commit =
+        CommitRequest { read_set: reads, decide: Box::new(decide), context: crate::test_context() };
     s.store.commit(&s.other, commit).await.unwrap();
     assert_eq!(s.read_body(&id).await, Some(Bytes::from_static(b"secret")));
     let words = ["dec-1d2c8f".to_owned()];
@@ -84,7 +89,7 @@ pub async fn versions_match_get(s: &Storage) {
     let ids = [none, a.clone(), DocumentId::docsets()];
     for body in ["two", "three"] {
         let put = s.put(&a, body).await;
-        let version = Some(Version::of(body.as_bytes()));
+        let version = Some(Version::of_bytes(body.as_bytes()));
         let versions = s.store.versions(&s.project, &ids).await.unwrap();
         assert_eq!((&put.versions[..], versions), (&[version][..], vec![None, version, None]));
         let found = s.store.get(&s.project, &ids).await.unwrap();
@@ -99,7 +104,8 @@ pub async fn find_sorts_by_name(s: &Storage) {
         s.put(&DocumentId::section(name), "# Title\n").await;
     }
     s.put(&DocumentId::instructions(), "# Not a section\n").await;
-    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+    let page =
+        s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
     let names: Vec<_> = page.metadata.iter().map(|h| h.id.name.as_str()).collect();
     assert_eq!(names, ["B", "a", "b", "c-1"]);
     assert!(page.metadata.iter().all(|h| h.title.as_deref() == Some("Title")));
@@ -109,15 +115,16 @@ pub async fn pages_report_the_total(s: &Storage) {
     for name in ["a", "b", "c", "d", "e"] {
         s.put(&DocumentId::section(name), "x").await;
     }
-    let mut filter = DocumentFilter { kind: DocumentKind::Section, after: None, limit: Some(2) };
+    let mut filter =
+        DocumentFilter { kind: DocumentKind::Section, after_name: None, limit: Some(2) };
     let mut seen = Vec::new();
     loop {
         let page = s.store.find(&s.project, &filter).await.unwrap();
         assert_eq!(page.total, 5);
         assert!(page.metadata.len() <= 2);
         seen.extend(page.metadata.iter().map(|h| h.id.name.clone()));
-        let Some(next) = page.next else { break };
-        filter.after = Some(next);
+        let Some(next) = page.next_name else { break };
+        filter.after_name = Some(next);
     }
     assert_eq!(seen, ["a", "b", "c", "d", "e"]);
 }
@@ -127,8 +134,9 @@ pub async fn unreadable_document_is_listed_with_a_diagnostic(s: &Storage) {
     let body = Bytes::from_static(b"# T\n\xff");
     let change = DocumentChange::put(id.clone(), body.clone());
     s.commit_from(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()])).await.unwrap();
-    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
-    assert!(page.metadata[0].fault.is_some(), "{:?}", page.metadata[0]);
+    let page =
+        s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
+    assert!(page.metadata[0].diagnostic.is_some(), "{:?}", page.metadata[0]);
     assert_eq!(s.read_body(&id).await, Some(body));
 }
 
@@ -140,7 +148,7 @@ pub async fn every_document_kind_is_stored(s: &Storage) {
     }
     for id in &ids {
         assert_eq!(s.read_body(id).await.as_deref(), Some(&b"docsets: {}\n"[..]), "{id}");
-        let page = s.store.find(&s.project, &DocumentFilter::all(id.kind)).await.unwrap();
+        let page = s.store.find(&s.project, &DocumentFilter::of_kind(id.kind)).await.unwrap();
         let found: Vec<_> = page.metadata.iter().map(|meta| &meta.id).collect();
         assert_eq!(found, [id]);
     }
@@ -155,7 +163,8 @@ pub async fn entities_may_be_nested(s: &Storage) {
     for name in names {
         s.put(&DocumentId::entity(name), "# Title\n").await;
     }
-    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+    let page =
+        s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Entity)).await.unwrap();
     let found: Vec<_> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
     let mut sorted = names;
     sorted.sort_unstable();
@@ -169,8 +178,9 @@ pub async fn entity_metadata_matches_the_body(s: &Storage) {
     let text = "---\nid: dec-1d2c8f\ntitle: T\ntags: [a]\nlinks: [dec-aaaaaa]\n---\nbody\n";
     s.put(&id, text).await;
     s.put(&DocumentId::entity("decisions/broken"), "---\nid: [\n---\n").await;
-    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
-    let fault = page.metadata[0].fault.as_ref().expect("broken front matter has a diagnostic");
+    let page =
+        s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Entity)).await.unwrap();
+    let fault = page.metadata[0].diagnostic.as_ref().expect("broken front matter has a diagnostic");
     assert_eq!(fault.line, Some(2), "{fault:?}");
     let entity = page.metadata[1].entity.as_ref().expect("an entity");
     assert_eq!((entity.id.as_str(), entity.title.as_str()), ("dec-1d2c8f", "T"));

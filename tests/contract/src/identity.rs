@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, PresentedToken, Role, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Token, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::IdentityRecords;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -13,7 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::archive::read_records;
-use crate::{Storage, act};
+use crate::{Storage, test_context};
 
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 
@@ -23,7 +23,7 @@ fn at(seconds: i64) -> Timestamp {
 
 pub fn user(name: &str) -> User {
     let name = UserName::parse(name).unwrap();
-    User { name, role: Role::User, created_at: at(1), disabled_at: None }
+    User { name, role: UserRole::User, created_at: at(1), disabled_at: None }
 }
 
 fn token(id: &str, user: &str, created_at: i64) -> Token {
@@ -44,7 +44,7 @@ fn token(id: &str, user: &str, created_at: i64) -> Token {
 
 /// Stores changes without reading the present state.
 async fn put_identities(store: &dyn Store, changes: Vec<IdentityChange>) -> StoreResult<()> {
-    put_identities_as(store, changes, act()).await
+    put_identities_as(store, changes, test_context()).await
 }
 
 pub async fn put_identities_as(
@@ -54,17 +54,17 @@ pub async fn put_identities_as(
 ) -> StoreResult<()> {
     let decide = Box::new(move |_: &_, _: &_| Ok(changes.clone()));
     let (users, tokens) = (Vec::new(), Vec::new());
-    store.commit_identities(IdentityCommit { users, tokens, decide, act }).await
+    store.commit_identities(IdentityCommit { users, tokens, decide, context: act }).await
 }
 
 pub async fn users_are_listed_by_name(s: &Storage) {
     for name in ["Zoe", "ada", "Bob"] {
         put_identities(&*s.store, vec![IdentityChange::User(user(name))]).await.unwrap();
     }
-    assert_eq!(s.store.users().await.unwrap(), [user("ada"), user("Bob"), user("Zoe")]);
-    let disabled = User { disabled_at: Some(at(9)), role: Role::Commenter, ..user("BOB") };
+    assert_eq!(s.store.list_users().await.unwrap(), [user("ada"), user("Bob"), user("Zoe")]);
+    let disabled = User { disabled_at: Some(at(9)), role: UserRole::Commenter, ..user("BOB") };
     put_identities(&*s.store, vec![IdentityChange::User(disabled.clone())]).await.unwrap();
-    assert_eq!(s.store.users().await.unwrap(), [user("ada"), disabled, user("Zoe")]);
+    assert_eq!(s.store.list_users().await.unwrap(), [user("ada"), disabled, user("Zoe")]);
 }
 
 pub async fn tokens_are_listed_by_age(s: &Storage) {
@@ -78,7 +78,7 @@ pub async fn tokens_are_listed_by_age(s: &Storage) {
         let change = IdentityChange::Token(tokens[place].clone());
         put_identities(&*s.store, vec![change]).await.unwrap();
     }
-    assert_eq!(s.store.tokens().await.unwrap(), tokens);
+    assert_eq!(s.store.list_tokens().await.unwrap(), tokens);
 }
 
 pub async fn token_is_found_with_its_user(s: &Storage) {
@@ -94,20 +94,20 @@ pub async fn token_is_found_with_its_user(s: &Storage) {
 }
 
 pub async fn epoch_changes_with_every_identity_commit(s: &Storage) {
-    let before = s.store.epoch().await.unwrap();
-    assert_eq!(s.store.epoch().await.unwrap(), before);
+    let before = s.store.identity_epoch().await.unwrap();
+    assert_eq!(s.store.identity_epoch().await.unwrap(), before);
     put_identities(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
-    let after = s.store.epoch().await.unwrap();
+    let after = s.store.identity_epoch().await.unwrap();
     assert_ne!(after, before);
     put_identities(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))])
         .await
         .unwrap();
-    assert_ne!(s.store.epoch().await.unwrap(), after);
+    assert_ne!(s.store.identity_epoch().await.unwrap(), after);
 }
 
 pub async fn rejected_identity_decision_changes_nothing(s: &Storage) {
     put_identities(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
-    let epoch = s.store.epoch().await.unwrap();
+    let epoch = s.store.identity_epoch().await.unwrap();
     let commit = IdentityCommit {
         users: vec![UserName::parse("ADA").unwrap(), UserName::parse("bob").unwrap()],
         tokens: vec![TokenId::parse("aaaaaaaaaaaa").unwrap()],
@@ -116,12 +116,12 @@ pub async fn rejected_identity_decision_changes_nothing(s: &Storage) {
             assert_eq!(tokens, [None]);
             Err(Error::new(ErrorKind::Refused, "no"))
         }),
-        act: act(),
+        context: test_context(),
     };
     let refused = s.store.commit_identities(commit).await.unwrap_err();
     assert!(matches!(refused, StoreError::Decided(_)), "{refused:?}");
-    assert_eq!(s.store.epoch().await.unwrap(), epoch);
-    assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
+    assert_eq!(s.store.identity_epoch().await.unwrap(), epoch);
+    assert_eq!(s.store.list_users().await.unwrap(), [user("ada")]);
 }
 
 pub async fn concurrent_commits_create_a_user_once(s: &Storage) {
@@ -132,7 +132,7 @@ pub async fn concurrent_commits_create_a_user_once(s: &Storage) {
         };
         let users = vec![UserName::parse("ada").unwrap()];
         let decide = Box::new(decide);
-        let commit = IdentityCommit { users, tokens: Vec::new(), decide, act: act() };
+        let commit = IdentityCommit { users, tokens: Vec::new(), decide, context: test_context() };
         store.commit_identities(commit).await.is_ok()
     };
     let all = (0..8).map(|_| tokio::spawn(create(Arc::clone(&s.store))));
@@ -147,7 +147,7 @@ pub async fn last_use_never_decreases(s: &Storage) {
     let known = token("aaaaaaaaaaaa", "ada", 1);
     let both = vec![IdentityChange::User(user("ada")), IdentityChange::Token(known.clone())];
     put_identities(&*s.store, both).await.unwrap();
-    let epoch = s.store.epoch().await.unwrap();
+    let epoch = s.store.identity_epoch().await.unwrap();
     let unknown = TokenId::parse("AAAAAAAAAAAA").unwrap();
     for (second, expected) in [(20, 20), (10, 20), (30, 30)] {
         let uses = vec![(unknown.clone(), at(second)), (known.id.clone(), at(second))];
@@ -155,8 +155,8 @@ pub async fn last_use_never_decreases(s: &Storage) {
         let found = s.store.token_owner(&known.id).await.unwrap().unwrap().token;
         assert_eq!(found, Token { last_used_at: Some(at(expected)), ..known.clone() });
     }
-    assert_eq!(s.store.epoch().await.unwrap(), epoch);
-    assert_eq!(s.store.tokens().await.unwrap()[0].last_used_at, Some(at(30)));
+    assert_eq!(s.store.identity_epoch().await.unwrap(), epoch);
+    assert_eq!(s.store.list_tokens().await.unwrap()[0].last_used_at, Some(at(30)));
 }
 
 pub async fn identities_survive_restart(s: &Storage) {
@@ -183,8 +183,8 @@ pub async fn identities_survive_a_round_trip(s: &Storage) {
         users: vec![user("ada"), User { disabled_at: Some(at(3)), ..user("Bob") }],
         tokens: vec![token("aaaaaaaaaaaa", "ada", 1), used],
     };
-    let mut writer = s.store.fill().await.unwrap();
-    writer.put(all.clone().into_records().collect()).await.unwrap();
+    let mut writer = s.store.import().await.unwrap();
+    writer.write_batch(all.clone().into_records().collect()).await.unwrap();
     writer.finish().await.unwrap();
     let found = read_records(&*s.store).await.unwrap();
     assert_eq!(found, all.clone().into_records().collect::<Vec<_>>());

@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{
 };
 
 use crate::archive::read_records;
-use crate::{Storage, act};
+use crate::{Storage, test_context};
 
 const REQ: ItemKind = ItemKind::Requirement;
 
@@ -43,10 +43,10 @@ pub async fn item_metadata_matches_the_body(s: &Storage) {
     s.put(&item(REQ, "REQ-048-3f9a1c"), CHILD).await;
     s.put(&item(REQ, "REQ-500"), "---\ntitle: [\n---\n").await;
     let page =
-        s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Item(REQ))).await.unwrap();
+        s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Item(REQ))).await.unwrap();
     let item = page.metadata[0].item.as_ref().expect("an item");
     assert_eq!((item.title.as_str(), item.reference), ("C", Reference::parse("REQ-048")));
-    assert!(page.metadata[1].fault.is_some() && page.metadata[1].item.is_some());
+    assert!(page.metadata[1].diagnostic.is_some() && page.metadata[1].item.is_some());
     let words = ["REQ-048".to_owned(), "REQ-048-3f9a1c".to_owned(), "REQ-48".to_owned()];
     let named = s.store.lookup(&s.project, DocumentKind::Item(REQ), &words).await.unwrap();
     let own = vec!["REQ-048-3f9a1c".to_owned()];
@@ -106,11 +106,12 @@ pub async fn create_item(
         let number = snapshot.next_numbers[0];
         decided.store(number, Ordering::Relaxed);
         Ok(vec![DocumentChange::put(
-            Reference { kind, number }.document(&mark),
+            Reference { kind, number }.document_id(&mark),
             "---\ntitle: T\n---\n",
         )])
     };
-    let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
+    let commit =
+        CommitRequest { read_set: reads, decide: Box::new(decide), context: test_context() };
     store.commit(&s.project, commit).await.expect("the item is created");
     number_cell.load(Ordering::Relaxed)
 }
@@ -163,7 +164,7 @@ pub async fn tombstone_keeps_its_number(s: &Storage) {
     assert_eq!(create_item(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 1);
     let words = ["REQ-030".to_owned()];
     let found = s.store.lookup(&s.project, DocumentKind::Deleted, &words).await.unwrap();
-    assert!(found[0][0].item.as_ref().is_some_and(|item| item.deleted.is_some()));
+    assert!(found[0][0].item.as_ref().is_some_and(|item| item.deletion.is_some()));
 }
 
 pub async fn numbers_survive_restart(s: &Storage) {
@@ -192,8 +193,8 @@ pub async fn marks_survive_a_round_trip(s: &Storage) {
         ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
     };
     let marks = vec![mark(ItemKind::Epic, 7), mark(REQ, 1_000_000_000)];
-    let mut writer = s.store.fill().await.unwrap();
-    writer.put(marks.clone()).await.unwrap();
+    let mut writer = s.store.import().await.unwrap();
+    writer.write_batch(marks.clone()).await.unwrap();
     writer.finish().await.unwrap();
     assert_eq!(high_water_marks(&*s.store).await, marks);
     assert_eq!(create_item(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 8);

@@ -71,8 +71,10 @@ impl Storage {
         ids: &[DocumentId],
         decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
     ) -> StoreResult<CommitResult> {
-        let reads =
-            ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(ids.to_vec()) };
+        let reads = ReadSet {
+            metadata_of: Some(DocumentKind::Section),
+            ..ReadSet::of_documents(ids.to_vec())
+        };
         self.commit(reads, decide).await
     }
 
@@ -81,7 +83,8 @@ impl Storage {
         reads: ReadSet,
         decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
     ) -> StoreResult<CommitResult> {
-        let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
+        let commit =
+            CommitRequest { read_set: reads, decide: Box::new(decide), context: test_context() };
         self.store.commit(&self.project, commit).await
     }
 
@@ -93,7 +96,7 @@ impl Storage {
 
     /// Asserts that the store refuses an import, because it is not empty.
     pub async fn assert_rejects_import(&self) {
-        let refused = self.store.fill().await.err();
+        let refused = self.store.import().await.err();
         assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
     }
 
@@ -117,7 +120,7 @@ impl Storage {
     }
 }
 
-pub fn act() -> WriteContext {
+pub fn test_context() -> WriteContext {
     WriteContext {
         caller: Arc::new(Caller::local("tester", Access::Write)),
         tool: "contract",

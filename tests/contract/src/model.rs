@@ -23,7 +23,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 
 use crate::archive::read_records;
-use crate::{Storage, Store, act};
+use crate::{Storage, Store, test_context};
 
 /// Maximum length of a history.
 const MAX_OPERATIONS: usize = 40;
@@ -221,8 +221,11 @@ impl ModelSide {
             }
             StoreOperation::Find { project, kind, after, limit } => {
                 let after = after.map(|at| all[at].name.clone());
-                let filter =
-                    DocumentFilter { kind: *kind, after, limit: limit.map(|limit| limit + 1) };
+                let filter = DocumentFilter {
+                    kind: *kind,
+                    after_name: after,
+                    limit: limit.map(|limit| limit + 1),
+                };
                 let page = self.store.find(self.project(*project), &filter).await;
                 answer_text(page.map(|page| MetadataPage {
                     metadata: page.metadata.iter().map(without_times).collect(),
@@ -300,13 +303,13 @@ fn changes_commit(changes: &[(usize, Option<usize>)], refuse: bool) -> CommitReq
         Ok(decided.clone())
     };
     CommitRequest {
-        reads: ReadSet {
+        read_set: ReadSet {
             documents,
             metadata_of: Some(DocumentKind::Section),
             ..ReadSet::default()
         },
         decide: Box::new(decide),
-        context: act(),
+        context: test_context(),
     }
 }
 
@@ -315,10 +318,10 @@ fn create_commit(kind: ItemKind) -> CommitRequest {
     let decide = move |snapshot: &Snapshot| {
         let reference = Reference { kind, number: snapshot.next_numbers[0] };
         let text = format!("---\ntitle: {reference}\ncreated_at: 2026-01-01\n---\n");
-        Ok(vec![DocumentChange::put(reference.document("cccccc"), text)])
+        Ok(vec![DocumentChange::put(reference.document_id("cccccc"), text)])
     };
     let reads = ReadSet { sequences: vec![kind], ..ReadSet::default() };
-    CommitRequest { reads, decide: Box::new(decide), context: act() }
+    CommitRequest { read_set: reads, decide: Box::new(decide), context: test_context() }
 }
 
 /// Removes the times, which may come from the file.

@@ -10,7 +10,7 @@ use crate::support::{DumpFolder, all_records_with, example_dump, record, rows, w
 async fn read_error(bytes: &[u8]) -> String {
     let place = DumpFolder::new();
     std::fs::write(&place.path, bytes).unwrap();
-    match place.dump().read().await.err() {
+    match place.dump().export().await.err() {
         Some(StoreError::Unreadable { reason, .. }) => {
             assert!(reason.starts_with("line "), "{reason}");
             assert!(reason.ends_with("; nothing was changed"), "{reason}");
@@ -215,20 +215,20 @@ async fn file_changed_during_reading_fails_at_its_end() {
     ] {
         let place = DumpFolder::new();
         write_records(&place.dump(), records).await.unwrap();
-        let mut reader = place.dump().read().await.unwrap();
+        let mut reader = place.dump().export().await.unwrap();
         let whole = String::from_utf8(place.bytes()).unwrap();
         let (before, after) = whole.rsplit_once(old).unwrap();
         std::fs::write(&place.path, format!("{before}{new}{after}")).unwrap();
         let mut count = 0;
         let error = loop {
-            match reader.next().await {
+            match reader.next_batch().await {
                 Ok(records) if records.is_empty() => panic!("an end after {count} records"),
                 Ok(records) => count += records.len(),
                 Err(error) => break error.to_string(),
             }
         };
         assert!(count > 0 && error.contains("the checksum does not match"), "{count}: {error}");
-        let after = reader.next().await.err().unwrap();
+        let after = reader.next_batch().await.err().unwrap();
         assert!(matches!(after, StoreError::Internal(_)), "an error is not the end: {after}");
     }
 }

@@ -5,13 +5,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use bytes::Bytes;
 use proptest::prelude::*;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
+use reqlore_domain::document::{DocumentId, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::PresentedToken;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_dump::Dump;
+use reqlore_dump::DumpFile;
 use serde_json::Value;
 
 use crate::support::{
@@ -50,16 +50,16 @@ async fn dump_without_user_counts_is_read() {
 async fn largest_documents_are_returned_one_by_one() {
     let records: Vec<_> = [(0, "a"), (0xff, "b")]
         .into_iter()
-        .map(|(byte, name)| record(DocumentId::section(name), vec![byte; MAX_BYTES], 0))
+        .map(|(byte, name)| record(DocumentId::section(name), vec![byte; MAX_DOCUMENT_BYTES], 0))
         .collect();
     let place = DumpFolder::new();
     write_records(&place.dump(), records.clone()).await.unwrap();
-    let mut reader = place.dump().read().await.unwrap();
+    let mut reader = place.dump().export().await.unwrap();
     for record in records {
-        assert_eq!(reader.next().await.unwrap(), [record]);
+        assert_eq!(reader.next_batch().await.unwrap(), [record]);
     }
-    assert!(reader.next().await.unwrap().is_empty());
-    assert!(reader.next().await.unwrap().is_empty(), "the end is final");
+    assert!(reader.next_batch().await.unwrap().is_empty());
+    assert!(reader.next_batch().await.unwrap().is_empty(), "the end is final");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn many_records_are_returned_in_batches() {
     for (records, limit) in [(documents, 3_000), (rows(8_000), 8_000)] {
         let place = DumpFolder::new();
         write_records(&place.dump(), records.clone()).await.unwrap();
-        assert!(place.dump().read().await.unwrap().next().await.unwrap().len() < limit);
+        assert!(place.dump().export().await.unwrap().next_batch().await.unwrap().len() < limit);
         assert_eq!(read_records(&place.dump()).await.unwrap(), records);
     }
 }
@@ -103,21 +103,21 @@ async fn dump_is_plain_json_without_secrets() {
     let before = bytes.len() - 1 - end.to_string().len();
     let digits = end["sha256"].as_str().unwrap();
     assert_eq!(digits.len(), 64);
-    assert!(digits.starts_with(&Version::of(&bytes[..before]).to_string()));
+    assert!(digits.starts_with(&Version::of_bytes(&bytes[..before]).to_string()));
 }
 
 #[tokio::test]
 async fn existing_file_is_not_replaced() {
     let place = DumpFolder::new();
     std::fs::write(&place.path, "precious").unwrap();
-    let refused = place.dump().fill().await.err().unwrap();
+    let refused = place.dump().import().await.err().unwrap();
     assert!(refused.to_string().ends_with("name another file or remove it"), "{refused}");
     std::fs::remove_file(&place.path).unwrap();
     symlink("nowhere", &place.path).unwrap();
-    assert!(place.dump().fill().await.is_err(), "a link to nowhere");
+    assert!(place.dump().import().await.is_err(), "a link to nowhere");
     std::fs::remove_file(&place.path).unwrap();
 
-    let writer = place.dump().fill().await.unwrap();
+    let writer = place.dump().import().await.unwrap();
     std::fs::write(&place.path, "a new file").unwrap();
     let refused = writer.finish().await.err().unwrap();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
@@ -127,18 +127,18 @@ async fn existing_file_is_not_replaced() {
 #[tokio::test]
 async fn unfinished_dump_leaves_no_file() {
     let place = DumpFolder::new();
-    let mut writer = place.dump().fill().await.unwrap();
-    writer.put(records()).await.unwrap();
+    let mut writer = place.dump().import().await.unwrap();
+    writer.write_batch(records()).await.unwrap();
     assert!(std::fs::symlink_metadata(&place.path).is_err(), "named before it is complete");
     assert_eq!(place.files().len(), 1);
     drop(writer);
     assert_eq!(place.files().len(), 0);
-    let missing = place.dump().read().await.err().unwrap();
+    let missing = place.dump().export().await.err().unwrap();
     assert!(matches!(missing, StoreError::Unavailable { .. }), "{missing}");
-    let nowhere = Dump::new(place.folder.path().join("no/all.jsonl"));
-    assert!(matches!(nowhere.fill().await.err().unwrap(), StoreError::Unavailable { .. }));
-    let folder = Dump::new(place.folder.path());
-    assert!(matches!(folder.read().await.err().unwrap(), StoreError::Refused { .. }));
+    let nowhere = DumpFile::new(place.folder.path().join("no/all.jsonl"));
+    assert!(matches!(nowhere.import().await.err().unwrap(), StoreError::Unavailable { .. }));
+    let folder = DumpFile::new(place.folder.path());
+    assert!(matches!(folder.export().await.err().unwrap(), StoreError::Refused { .. }));
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn temporary_files_of_killed_writers_are_removed() {
         std::fs::write(file(name), "half").unwrap();
     }
     symlink("x.tmp", file(".reqlore-backup-link.tmp")).unwrap();
-    let living = Dump::new(file("living.jsonl")).fill().await.unwrap();
+    let living = DumpFile::new(file("living.jsonl")).import().await.unwrap();
     assert_eq!(place.files().len(), others.len() + 2, "the living one and the link");
     write_records(&place.dump(), records()).await.unwrap();
     living.finish().await.unwrap();
@@ -164,7 +164,7 @@ async fn temporary_files_of_killed_writers_are_removed() {
 async fn invalid_records_are_not_written() {
     let mut changed = document(DocumentId::section("a"), "x", 0);
     changed.document.body = Bytes::from_static(b"y");
-    let large = record(DocumentId::section("a"), vec![b'x'; MAX_BYTES + 1], 0);
+    let large = record(DocumentId::section("a"), vec![b'x'; MAX_DOCUMENT_BYTES + 1], 0);
     let [mut swapped, mut swapped_rows] = [records(), rows(2)];
     swapped.swap(3, 4);
     swapped_rows.swap(0, 1);
@@ -212,7 +212,7 @@ proptest! {
     ) {
         let mut put = document(DocumentId::entity(name), body, 0);
         put.modified = Timestamp(modified);
-        put.place = place.map(Into::into);
+        put.path = place.map(Into::into);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let put = ArchiveRecord::Document(put);

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, OK};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, RESULT_OK};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
-use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Token, User, UserName, UserRole};
 use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords,
 };
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_dump::Dump;
+use reqlore_dump::DumpFile;
 use tempfile::TempDir;
 
 /// A temporary folder for a dump.
@@ -28,8 +28,8 @@ impl DumpFolder {
         Self { path: folder.path().join("all.jsonl"), folder }
     }
 
-    pub(crate) fn dump(&self) -> Dump {
-        Dump::new(&self.path)
+    pub(crate) fn dump(&self) -> DumpFile {
+        DumpFile::new(&self.path)
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -45,7 +45,7 @@ impl DumpFolder {
 pub(crate) fn document(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> DocumentRecord {
     let place = Some(format!("docs/{}.md", id.name).into());
     let (document, modified) = (Document::new(id, body.into()), Timestamp(modified));
-    DocumentRecord { project: ProjectKey::default(), document, modified, place }
+    DocumentRecord { project: ProjectKey::default(), document, modified, path: place }
 }
 
 pub(crate) fn record(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> ArchiveRecord {
@@ -71,8 +71,8 @@ pub(crate) fn records() -> Vec<ArchiveRecord> {
         document(item(DocumentKind::Item(ItemKind::Epic), "EP-001"), "---\ntitle: E\n---\n", 11),
         document(item(DocumentKind::Deleted, "REQ-048-3f9a1c"), "---\ntitle: R\n---\n", 12),
     ];
-    records[1].place = None;
-    records[2].place = Some("".into());
+    records[1].path = None;
+    records[2].path = Some("".into());
     let mut other = document(section("a"), "in another project", 7);
     other.project = ProjectKey::new("an-Other_1");
     records.insert(0, other);
@@ -101,7 +101,7 @@ pub(crate) const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 
 pub(crate) fn user(name: &str) -> User {
     let (name, created_at) = (UserName::parse(name).unwrap(), Timestamp(1_700_000_000_000_000_001));
-    User { name, role: Role::Administrator, created_at, disabled_at: None }
+    User { name, role: UserRole::Administrator, created_at, disabled_at: None }
 }
 
 pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
@@ -132,7 +132,7 @@ pub(crate) fn identities() -> IdentityRecords {
         last_used_at: Some(Timestamp(7_000_000_008)),
         ..second
     };
-    let bob = User { role: Role::Commenter, disabled_at, ..user("Bob") };
+    let bob = User { role: UserRole::Commenter, disabled_at, ..user("Bob") };
     IdentityRecords { users: vec![user("ada"), bob], tokens: vec![all, first] }
 }
 
@@ -149,14 +149,14 @@ pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
             targets: vec![AuditTarget {
                 name: "section \u{20ac} \\ \"".to_owned(),
                 before: None,
-                after: Some(Version::of(b"x")),
+                after: Some(Version::of_bytes(b"x")),
             }],
-            result: OK.to_owned(),
+            result: RESULT_OK.to_owned(),
             micros: 12,
             correlation_id: "c".to_owned(),
             reason: "\0\n\u{2028}".to_owned(),
         };
-        let row = AuditRow::after(head, entry);
+        let row = AuditRow::seal_after(head, entry);
         head = row.head();
         ArchiveRecord::AuditRow(row)
     };
@@ -177,21 +177,21 @@ pub(crate) async fn write_records(
     archive: &dyn Archive,
     records: Vec<ArchiveRecord>,
 ) -> StoreResult<()> {
-    let mut writer = archive.fill().await?;
+    let mut writer = archive.import().await?;
     for record in records {
-        writer.put(vec![record]).await?;
+        writer.write_batch(vec![record]).await?;
     }
     writer.finish().await
 }
 
 pub(crate) async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
-    let mut reader = archive.read().await?;
+    let mut reader = archive.export().await?;
     let mut all = Vec::new();
     loop {
-        let records = reader.next().await?;
+        let records = reader.next_batch().await?;
         if records.is_empty() {
             let is_document = |record: &&_| matches!(record, ArchiveRecord::Document(_));
-            assert_eq!(reader.total(), Some(all.iter().filter(is_document).count()));
+            assert_eq!(reader.total_documents(), Some(all.iter().filter(is_document).count()));
             return Ok(all);
         }
         all.extend(records);

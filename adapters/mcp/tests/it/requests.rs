@@ -18,9 +18,10 @@ async fn capabilities_contain_only_existing_features() {
         "tools": {}, "prompts": {}, "completions": {},
         "resources": { "subscribe": true, "listChanged": true }
     });
-    for (stub, expected) in
-        [(StubService::without_backlog(), json!({ "tools": {} })), (StubService::with(&[]), all)]
-    {
+    for (stub, expected) in [
+        (StubService::without_backlog(), json!({ "tools": {} })),
+        (StubService::with_resources(&[]), all),
+    ] {
         let stub = Arc::new(stub);
         let legacy = Client::new(Era::Legacy, &stub).result("initialize", initialize.clone()).await;
         let modern = Client::new(Era::Modern, &stub).result("server/discover", json!({})).await;
@@ -31,7 +32,11 @@ async fn capabilities_contain_only_existing_features() {
 
 #[tokio::test]
 async fn lists_are_paged_and_have_cache_times() {
-    let stub = Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
+    let stub = Arc::new(StubService::with_resources(&[
+        ("EP-1", "one"),
+        ("EP-2", "two"),
+        ("EP-3", "three"),
+    ]));
     for era in ERAS {
         let mut client = Client::new(era, &stub);
         let first = client.result("resources/list", json!({})).await;
@@ -55,7 +60,7 @@ async fn lists_are_paged_and_have_cache_times() {
 // S5: 6.4, 6.7
 #[tokio::test]
 async fn failed_read_has_the_code_of_its_kind() {
-    let stub = Arc::new(StubService::with(&[("EP-1", "{}")]));
+    let stub = Arc::new(StubService::with_resources(&[("EP-1", "{}")]));
     for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut client = Client::new(era, &stub);
         let error = client.error("resources/read", json!({ "uri": "epic://EP-9" })).await;
@@ -87,7 +92,7 @@ fn complete(reference: &Value, value: &str) -> Value {
 
 #[tokio::test]
 async fn panicking_request_gets_a_correlation_id() {
-    let stub = Arc::new(StubService::with(&[]));
+    let stub = Arc::new(StubService::with_resources(&[]));
     for era in ERAS {
         let mut client = Client::new(era, &stub);
         for (method, params) in [
@@ -110,7 +115,7 @@ async fn panicking_request_gets_a_correlation_id() {
 
 #[tokio::test]
 async fn completion_returns_100_values_and_the_total() {
-    let mut client = Client::new(Era::Modern, &Arc::new(StubService::with(&[])));
+    let mut client = Client::new(Era::Modern, &Arc::new(StubService::with_resources(&[])));
     for (reference, target) in [
         (json!({ "type": "ref/prompt", "name": "p" }), "Prompt(\"p\")"),
         (json!({ "type": "ref/resource", "uri": "epic://{r}" }), "Template(\"epic://{r}\")"),
@@ -125,7 +130,7 @@ async fn completion_returns_100_values_and_the_total() {
 
 #[tokio::test]
 async fn method_of_other_era_or_with_invalid_params_is_rejected() {
-    let stub = Arc::new(StubService::with(&[]));
+    let stub = Arc::new(StubService::with_resources(&[]));
     let mut legacy = Client::new(Era::Legacy, &stub);
     let mut modern = Client::new(Era::Modern, &stub);
     for client in [&mut legacy, &mut modern] {

@@ -51,8 +51,11 @@ fn assert_update(message: &Value, uri: &str, stream_id: &Value) {
 #[tokio::test(start_paused = true)]
 async fn subscriber_is_notified_only_of_changed_content() {
     for era in ERAS {
-        let stub =
-            Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
+        let stub = Arc::new(StubService::with_resources(&[
+            ("EP-1", "one"),
+            ("EP-2", "two"),
+            ("EP-3", "three"),
+        ]));
         let mut client = Client::new(era, &stub);
         let stream_id = subscribe(&mut client, era, &["epic://EP-1", "epic://EP-2"], false).await;
         stub.set("EP-2", "two, changed");
@@ -84,7 +87,7 @@ async fn subscriber_is_notified_only_of_changed_content() {
 async fn list_subscriber_is_notified_of_changes_on_any_page() {
     for era in ERAS {
         let resources = [("EP-1", "one\nbody"), ("EP-2", "two"), ("EP-3", "three")];
-        let stub = Arc::new(StubService::with(&resources));
+        let stub = Arc::new(StubService::with_resources(&resources));
         let mut client = Client::new(era, &stub);
         let stream_id = subscribe(&mut client, era, &[], true).await;
         stub.set("EP-1", "one\nanother body");
@@ -102,7 +105,7 @@ async fn list_subscriber_is_notified_of_changes_on_any_page() {
 #[tokio::test(start_paused = true)]
 async fn subscription_to_missing_resource_is_rejected() {
     for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
-        let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
+        let mut client = Client::new(era, &Arc::new(StubService::with_resources(&[])));
         for (uri, code) in [("nonsense", -32602), ("epic://EP-9", not_found)] {
             let error = match era {
                 Era::Legacy => client.error("resources/subscribe", json!({ "uri": uri })).await,
@@ -115,7 +118,7 @@ async fn subscription_to_missing_resource_is_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn uris_and_streams_of_a_connection_are_limited() {
-    let stub = Arc::new(StubService::with(&[]));
+    let stub = Arc::new(StubService::with_resources(&[]));
     let uris: Vec<String> = (0..1001).map(|n| format!("epic://EP-{n}")).collect();
     for n in 0..1001 {
         stub.set(&format!("EP-{n}"), "text");
@@ -154,7 +157,7 @@ async fn uris_and_streams_of_a_connection_are_limited() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_polled_without_a_subscription() {
-    let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
+    let stub = Arc::new(StubService::with_resources(&[("EP-1", "one")]));
     let uri = json!({ "uri": "epic://EP-1" });
     let mut client = Client::new(Era::Legacy, &stub);
     client.result("resources/read", uri.clone()).await;
@@ -177,7 +180,7 @@ async fn nothing_is_polled_without_a_subscription() {
 #[tokio::test(start_paused = true)]
 async fn closed_connection_stops_polling() {
     for era in ERAS {
-        let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
+        let stub = Arc::new(StubService::with_resources(&[("EP-1", "one")]));
         let mut client = Client::new(era, &stub);
         subscribe(&mut client, era, &["epic://EP-1"], true).await;
         let Client { running, server, .. } = client;
@@ -193,7 +196,7 @@ async fn closed_connection_stops_polling() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_sends_each_stream_its_last_response() {
-    let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
+    let stub = Arc::new(StubService::with_resources(&[("EP-1", "one")]));
     let mut client = Client::new(Era::Modern, &stub);
     let stream_id = subscribe(&mut client, Era::Modern, &["epic://EP-1"], true).await;
     client.server.end_subscriptions();

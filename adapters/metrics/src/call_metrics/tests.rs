@@ -16,13 +16,13 @@ use crate::tests::value;
 
 fn measured() -> (Metrics, Arc<dyn ApplicationService>) {
     let metrics = Metrics::new("1", Timestamp::default());
-    let stub = StubService::with(&[]).tools(&["work", "fail", "panic", "hang"]);
+    let stub = StubService::with_resources(&[]).with_tools(&["work", "fail", "panic", "hang"]);
     let stub = stub.on_call(|call| {
         let fails = call.name == "fail";
         let conflict = || Error::new(ErrorKind::Conflict, "changed since");
         Box::pin(async move { if fails { Err(conflict()) } else { Ok(reply()) } })
     });
-    let service = metrics.service(Arc::new(stub));
+    let service = metrics.measured_service(Arc::new(stub));
     (metrics, service)
 }
 
@@ -36,7 +36,7 @@ fn call(name: &str) -> ToolCall {
         correlation_id: "a_secret_id".to_owned(),
         name: name.to_owned(),
         arguments: Map::new(),
-        observer: Arc::new(NoProgress),
+        progress_sink: Arc::new(NoProgress),
         idempotency_key: None,
     }
 }
@@ -53,16 +53,16 @@ fn request(name: &str) -> ResourceRequest {
 
 fn count(metrics: &Metrics, tool: &str, result: &str) -> Option<f64> {
     let name = format!("reqlore_calls_total{{tool=\"{tool}\",result=\"{result}\"}}");
-    value(&metrics.render(), &name)
+    value(&metrics.render_text(), &name)
 }
 
 fn timed(metrics: &Metrics, tool: &str) -> Option<f64> {
     let name = format!("reqlore_call_duration_seconds_count{{tool=\"{tool}\"}}");
-    value(&metrics.render(), &name)
+    value(&metrics.render_text(), &name)
 }
 
 fn in_flight(metrics: &Metrics) -> Option<f64> {
-    value(&metrics.render(), "reqlore_calls_in_flight")
+    value(&metrics.render_text(), "reqlore_calls_in_flight")
 }
 
 #[tokio::test]
@@ -85,12 +85,12 @@ async fn calls_are_counted_by_tool_and_result_and_returned_unchanged() {
 async fn unknown_tools_share_one_label() {
     let (metrics, service) = measured();
     service.call(call("work ")).await.unwrap();
-    let after_first = metrics.render().lines().count();
+    let after_first = metrics.render_text().lines().count();
     for number in 0..1_000 {
         service.call(call(&format!("{number}\"}} 1\n"))).await.unwrap();
     }
     assert_eq!(count(&metrics, "unknown", "ok"), Some(1_001.0));
-    assert_eq!(metrics.render().lines().count(), after_first);
+    assert_eq!(metrics.render_text().lines().count(), after_first);
 }
 
 #[tokio::test]
@@ -98,8 +98,7 @@ async fn other_requests_are_labelled_by_method() {
     let (metrics, service) = measured();
     let caller = caller();
     let target = CompletionTarget::Prompt(String::new());
-    let completion =
-        CompletionRequest { of: target, argument: String::new(), value: String::new() };
+    let completion = CompletionRequest { target, argument: String::new(), value: String::new() };
     let list = ListRequest {
         caller: Arc::clone(&caller),
         correlation_id: String::new(),
@@ -122,7 +121,7 @@ async fn other_requests_are_labelled_by_method() {
         assert_eq!(count(&metrics, method, result), Some(1.0), "{method}");
         assert_eq!(timed(&metrics, method), Some(1.0), "{method}");
     }
-    assert!(!metrics.render().contains("a_secret"), "labels are constants of the program");
+    assert!(!metrics.render_text().contains("a_secret"), "labels are constants of the program");
 }
 
 #[test]

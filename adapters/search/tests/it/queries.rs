@@ -19,7 +19,7 @@ fn library() -> TestIndex {
         document_with_items("empty", Vec::new()),
         DocumentProjection {
             document: DocumentId::section("general"),
-            version: Some(Version::of(b"general")),
+            version: Some(Version::of_bytes(b"general")),
             items: vec![
                 item("general:1", "Names", "Names are `snake_case`, as in get_user_story."),
                 item("general:2.1", "Пароли", "Пароль не короче двенадцати знаков."),
@@ -81,13 +81,13 @@ fn filters_apply_to_hits_and_totals() {
     let all =
         SearchQuery { text: "names password user documents пароль".to_owned(), ..query("") };
     assert_eq!(index.search(&all).total, 4);
-    let sections = SearchQuery { documents: vec![DocumentKind::Section], ..all.clone() };
+    let sections = SearchQuery { document_kinds: vec![DocumentKind::Section], ..all.clone() };
     assert_eq!(index.search(&sections).total, 2);
-    let decisions = SearchQuery { kinds: vec!["decision".to_owned()], ..all };
+    let decisions = SearchQuery { item_kinds: vec!["decision".to_owned()], ..all };
     let hits = index.search(&decisions);
     assert_eq!((hits.total, hits.hits.len()), (1, 1));
     assert_eq!(hits.hits[0].title, "Storage engine");
-    let other = SearchQuery { kinds: vec!["issue".to_owned()], ..query("dec-1d2c8f") };
+    let other = SearchQuery { item_kinds: vec!["issue".to_owned()], ..query("dec-1d2c8f") };
     assert_eq!(index.search(&other).total, 0);
 }
 

@@ -31,10 +31,10 @@ fn semantic_search_finds_synonyms() {
     assert_eq!((hits.total, hits.pending), (2, 0));
     assert_eq!(hits.signals, ["words", "meaning:toy-instant"]);
     assert_eq!(hits.hits[1].snippet, "an auto with four wheels");
-    let words = index.search(&SearchQuery { meaning: SemanticMode::Off, ..query("car") });
+    let words = index.search(&SearchQuery { semantic_mode: SemanticMode::Off, ..query("car") });
     assert_eq!((words.total, words.signals.len()), (1, 1));
-    let kinds = vec!["decision".to_owned()];
-    assert_eq!(index.search(&SearchQuery { kinds, ..query("car") }).total, 0);
+    let item_kinds = vec!["decision".to_owned()];
+    assert_eq!(index.search(&SearchQuery { item_kinds, ..query("car") }).total, 0);
 }
 
 #[test]

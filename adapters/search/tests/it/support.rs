@@ -14,10 +14,10 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{
     DocumentProjection, IndexDifference, SearchHits, SearchItem, SearchQuery, SemanticMode,
 };
-use reqlore_search::{Config, Index};
+use reqlore_search::{LocalSearchIndex, SearchConfig};
 
 pub(crate) struct TestIndex {
-    index: Index,
+    index: LocalSearchIndex,
     /// The project of all calls.
     pub(crate) key: ProjectKey,
     runtime: tokio::runtime::Runtime,
@@ -34,7 +34,11 @@ impl TestIndex {
         embedders: Vec<Arc<dyn Embedder>>,
     ) -> Self {
         let cache = cache.map(Path::to_path_buf);
-        let index = Index::new(Config { cache, store: store.to_owned(), embedders });
+        let index = LocalSearchIndex::new(SearchConfig {
+            cache_folder: cache,
+            store: store.to_owned(),
+            embedders,
+        });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { index, key: ProjectKey::default(), runtime }
     }
@@ -48,7 +52,7 @@ impl TestIndex {
     }
 
     pub(crate) fn apply(&self, projections: Vec<DocumentProjection>) {
-        self.runtime.block_on(self.index.apply(&self.key, projections)).unwrap();
+        self.runtime.block_on(self.index.apply_projections(&self.key, projections)).unwrap();
     }
 
     pub(crate) fn search(&self, query: &SearchQuery) -> SearchHits {
@@ -56,7 +60,7 @@ impl TestIndex {
     }
 
     pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
-        self.runtime.block_on(self.index.indexed(&self.key)).unwrap()
+        self.runtime.block_on(self.index.indexed_versions(&self.key)).unwrap()
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -64,7 +68,7 @@ impl TestIndex {
     }
 
     pub(crate) fn checkpoint(&self, versions: BTreeMap<DocumentId, Version>) -> IndexDifference {
-        self.runtime.block_on(self.index.checkpoint(&self.key, "sync", versions)).unwrap()
+        self.runtime.block_on(self.index.update_checkpoint(&self.key, "sync", versions)).unwrap()
     }
 
     /// References of the hits, best first.
@@ -76,12 +80,12 @@ impl TestIndex {
 pub(crate) fn query(text: &str) -> SearchQuery {
     SearchQuery {
         text: text.to_owned(),
-        documents: Vec::new(),
-        kinds: Vec::new(),
+        document_kinds: Vec::new(),
+        item_kinds: Vec::new(),
         facets: Vec::new(),
         offset: 0,
         limit: 1000,
-        meaning: SemanticMode::Best,
+        semantic_mode: SemanticMode::Best,
     }
 }
 
@@ -103,7 +107,7 @@ pub(crate) fn document_with_text(reference: &str, title: &str, text: &str) -> Do
 }
 
 pub(crate) fn document_with_items(name: &str, items: Vec<SearchItem>) -> DocumentProjection {
-    let version = Some(Version::of(format!("{items:?}").as_bytes()));
+    let version = Some(Version::of_bytes(format!("{items:?}").as_bytes()));
     DocumentProjection { document: DocumentId::entity(name), version, items }
 }
 
@@ -134,7 +138,7 @@ impl ToyModel {
             dimension: Self::SYNONYMS.len() + 1,
             weight: 1.0,
             languages,
-            pace,
+            speed: pace,
         };
         let state = Mutex::new(ToyState { is_open: true, passage_count: 0 });
         Arc::new(Self { profile, state, changed: Condvar::new() })

@@ -57,7 +57,7 @@ impl KindIndex {
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
         let total = self.entries.len();
-        let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let after = filter.after_name.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
         let mut metadata = Vec::new();
         // By reference, to find out below whether there are more.
@@ -69,7 +69,7 @@ impl KindIndex {
             Some(last) if has_more => Some(last.id.name.clone()),
             _ => None,
         };
-        MetadataPage { total, next, metadata }
+        MetadataPage { total, next_name: next, metadata }
     }
 
     /// Returns the documents that changed after the revision `since`. The first call starts the

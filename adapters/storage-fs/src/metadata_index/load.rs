@@ -55,7 +55,7 @@ impl LoadedMetadata {
         let modified = stamp.map(|stamp| stamp.modified_at()).unwrap_or_default();
         let reason = error_reason(error);
         Self {
-            metadata: DocumentMeta::placeholder(id.clone(), Version::UNREAD, modified, reason),
+            metadata: DocumentMeta::placeholder(id.clone(), Version::UNREADABLE, modified, reason),
             stamp: if is_transient { None } else { stamp },
             is_stamp_reliable: false,
             is_watchable: !is_transient,
@@ -131,7 +131,7 @@ fn load_one(id: &DocumentId, tree: &ProjectTree<'_>) -> Option<LoadedMetadata> {
     let stamp = FileStamp::from_metadata(&content.metadata);
     let document = Document::new(id.clone(), content.bytes);
     Some(LoadedMetadata {
-        metadata: DocumentMeta::of(&document, stamp.modified_at()),
+        metadata: DocumentMeta::from_document(&document, stamp.modified_at()),
         stamp: if content.is_stable { Some(stamp) } else { None },
         is_stamp_reliable: content.is_stamp_reliable,
         is_watchable: !stamp.has_hard_links(),
@@ -178,7 +178,7 @@ impl MetadataCache {
         let Some((checksum, body)) = rest.split_at_checked(Version::LENGTH) else {
             return Vec::new();
         };
-        if checksum != Version::of(body).to_string().as_bytes() {
+        if checksum != Version::of_bytes(body).to_string().as_bytes() {
             tracing::info!("metadata cache: the checksum is wrong; rebuilding the cache");
             return Vec::new();
         }
@@ -198,7 +198,7 @@ impl MetadataCache {
             cached.push(CachedMetadataRef { metadata, stamp });
         }
         let Ok(body) = postcard::to_allocvec(&cached) else { return };
-        let checksum = Version::of(&body).to_string();
+        let checksum = Version::of_bytes(&body).to_string();
         let contents = [&file_header(), checksum.as_bytes(), &body].concat();
         let options = AtomicWrite {
             temp_prefix: OsStr::new(TEMP_PREFIX),
@@ -217,7 +217,7 @@ impl MetadataCache {
 
     fn project_dir(&self, path: &Path) -> Option<PathBuf> {
         let parent_dir = self.parent_dir.as_ref()?;
-        let key = Version::of(path.as_os_str().as_encoded_bytes());
+        let key = Version::of_bytes(path.as_os_str().as_encoded_bytes());
         Some(parent_dir.join(format!("files-{key}")))
     }
 }

@@ -87,7 +87,7 @@ impl MetadataIndex {
         // The content may be older than the index. A section is compared with its file at each
         // refresh; an entity would stay outdated until the next inotify event.
         if content.is_stable && DocumentArea::of_kind(id.kind).is_none() {
-            let metadata = DocumentMeta::of(&document, stamp.modified_at());
+            let metadata = DocumentMeta::from_document(&document, stamp.modified_at());
             self.insert(metadata, Some(stamp), content.is_stamp_reliable, false);
         }
         document
@@ -112,7 +112,7 @@ impl MetadataIndex {
             }
             match change {
                 DocumentChange::Put { document } => {
-                    let metadata = DocumentMeta::of(document, time);
+                    let metadata = DocumentMeta::from_document(document, time);
                     kind_index.insert(IndexEntry::new(metadata, self.scan_count));
                 }
                 DocumentChange::Delete { .. } => {
@@ -169,7 +169,7 @@ impl MetadataIndex {
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
         match self.kinds.get(&filter.kind) {
             Some(kind_index) => kind_index.page(filter),
-            None => MetadataPage::of(Vec::new(), filter),
+            None => MetadataPage::select(Vec::new(), filter),
         }
     }
 

@@ -179,7 +179,7 @@ impl StoreInner {
     }
 
     pub(crate) fn all_identities(&self) -> StoreResult<archive::IdentityRecords> {
-        self.read_team(identity::all)
+        self.read_team(identity::all_identities)
     }
 
     /// Returns the numbers of the first and the newest audit row; `None` without rows.
@@ -216,7 +216,7 @@ impl StoreInner {
         }
         self.write_team(Some(lock), |connection| {
             if has_identities {
-                identity::put_all(connection, identities)?;
+                identity::insert_all(connection, identities)?;
             }
             let newest = audit::newest(connection)?.number;
             // Rows of two chains can't be joined.
@@ -226,7 +226,7 @@ impl StoreInner {
                 return Err(refused(LOCAL_STATE_DIR, reason).into());
             }
             for row in rows {
-                audit::put(connection, row)?;
+                audit::insert_row(connection, row)?;
             }
             Ok(())
         })
@@ -251,24 +251,24 @@ impl FsStore {
 
 #[async_trait]
 impl IdentityRepository for FsStore {
-    async fn users(&self) -> StoreResult<Vec<User>> {
+    async fn list_users(&self) -> StoreResult<Vec<User>> {
         self.read_team(identity::users).await
     }
 
-    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+    async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
         self.read_team(identity::tokens).await
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        let owner = self.inner.try_read_team(|connection| identity::owner(connection, id));
+        let owner = self.inner.try_read_team(|connection| identity::token_owner(connection, id));
         if let Some(owner) = owner {
             return owner;
         }
         let id = id.clone();
-        self.read_team(move |connection| identity::owner(connection, &id)).await
+        self.read_team(move |connection| identity::token_owner(connection, &id)).await
     }
 
-    async fn epoch(&self) -> StoreResult<u64> {
+    async fn identity_epoch(&self) -> StoreResult<u64> {
         match self.inner.try_read_team(identity::epoch) {
             Some(epoch) => epoch,
             None => self.read_team(identity::epoch).await,
@@ -296,14 +296,14 @@ impl IdentityRepository for FsStore {
 
 #[async_trait]
 impl AuditLog for FsStore {
-    async fn record(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+    async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
         if events.is_empty() {
             return Ok(());
         }
         self.run_blocking(move |store| {
             // An import may be about to insert the rows of another audit log.
             store.check_complete(&ProjectKey::default())?;
-            store.write_team(None, |connection| audit::append(connection, events).map(drop))
+            store.write_team(None, |connection| audit::append_events(connection, events).map(drop))
         })
         .await
     }

@@ -65,7 +65,8 @@ impl AuditedCommit<'_> {
     pub(crate) fn roll_back(self) -> StoreResult<()> {
         let Some((team, intent)) = self.intent else { return Ok(()) };
         // Recovery can't rely on the documents alone: an editor may have changed one since.
-        let marked = team.write_unsynced(|connection| pending::mark_withdrawn(connection, &intent));
+        let marked =
+            team.write_unsynced(|connection| pending::mark_rolled_back(connection, &intent));
         let rolled_back = marked.and_then(|()| roll_back(&team, &intent, self.time));
         if let Err(error) = &rolled_back {
             tracing::error!(%error, "the audit row of a failed commit is not rolled back yet");
@@ -115,10 +116,10 @@ fn recover_project(
     tree: &ProjectTree<'_>,
     time: Timestamp,
 ) -> StoreResult<()> {
-    for intent in team.read(|connection| pending::of_project(connection, project))? {
-        let targets = team.read(|connection| pending::targets(connection, &intent))?;
+    for intent in team.read(|connection| pending::intents_of_project(connection, project))? {
+        let targets = team.read(|connection| pending::commit_targets(connection, &intent))?;
         // A withdrawn intent is rolled back without comparing documents.
-        if !intent.withdrawn && was_applied(tree, &targets)? {
+        if !intent.is_rolled_back && was_applied(tree, &targets)? {
             team.write_unsynced(|connection| pending::confirm(connection, &intent))?;
         } else {
             roll_back(team, &intent, time)?;

@@ -23,7 +23,7 @@ fn file(project: &Project, name: &str) -> PathBuf {
 }
 
 async fn sections(store: &FsStore) -> usize {
-    store.find(&PROJECT(), &DocumentFilter::all(DocumentKind::Section)).await.unwrap().total
+    store.find(&PROJECT(), &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap().total
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn external_change_is_visible_to_next_call() {
     put(&store, &id, "# One\n").await.unwrap();
     let title = || async {
         let page =
-            store.find(&PROJECT(), &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+            store.find(&PROJECT(), &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
         page.metadata.into_iter().next().and_then(|metadata| metadata.title.clone())
     };
     assert_eq!(title().await.as_deref(), Some("One"));

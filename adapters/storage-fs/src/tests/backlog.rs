@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_contract::act;
+use reqlore_contract::test_context;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::archive::Archive;
@@ -35,7 +35,7 @@ fn requirement(name: &str) -> DocumentId {
 }
 
 async fn all_metadata(store: &FsStore, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
-    store.find(&PROJECT(), &DocumentFilter::all(kind)).await.unwrap().metadata
+    store.find(&PROJECT(), &DocumentFilter::of_kind(kind)).await.unwrap().metadata
 }
 
 async fn listed(store: &FsStore, kind: DocumentKind) -> Vec<String> {
@@ -53,7 +53,8 @@ async fn with_number(
         Ok(changes(snapshot.next_numbers[0]))
     };
     let reads = ReadSet { sequences: vec![ItemKind::Requirement], ..ReadSet::default() };
-    let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
+    let commit =
+        CommitRequest { read_set: reads, decide: Box::new(decide), context: test_context() };
     store.commit(&PROJECT(), commit).await.unwrap();
     receive.recv().unwrap()
 }
@@ -62,7 +63,7 @@ async fn with_number(
 async fn create(store: &FsStore) -> u32 {
     let changes = |number| {
         let reference = Reference { kind: ItemKind::Requirement, number };
-        vec![DocumentChange::put(reference.document("aaaaaa"), TEXT)]
+        vec![DocumentChange::put(reference.document_id("aaaaaa"), TEXT)]
     };
     with_number(store, changes).await
 }
@@ -99,7 +100,8 @@ async fn item_listing_includes_visible_files_with_diagnostics() {
     ];
     assert_eq!(found.len(), expected.len());
     for (metadata, (name, part)) in found.iter().zip(expected) {
-        let message = metadata.fault.as_ref().map_or("", |diagnostic| diagnostic.message.as_str());
+        let message =
+            metadata.diagnostic.as_ref().map_or("", |diagnostic| diagnostic.message.as_str());
         assert_eq!((&*metadata.id.name, message.is_empty()), (name, part.is_empty()), "{message}");
         assert!(message.contains(part) && metadata.item.is_some(), "{name}: {message}");
     }
@@ -122,15 +124,17 @@ async fn item_links_and_pipes_are_listed_but_never_followed() {
     write(&project, "requirements/two\nlines.md", TEXT);
     let store = project.store();
     let found = all_metadata(&store, REQ).await;
-    let invalid =
-        found.iter().filter(|metadata| metadata.fault.is_some()).map(|metadata| &*metadata.id.name);
+    let invalid = found
+        .iter()
+        .filter(|metadata| metadata.diagnostic.is_some())
+        .map(|metadata| &*metadata.id.name);
     let expected = ["REQ-002", "REQ-003", "REQ-004", "two\nlines"];
     assert_eq!(invalid.collect::<Vec<_>>(), expected);
     for name in &expected[..3] {
         check_refused(get(&store, &requirement(name)).await, name, "");
         check_refused(put(&store, &requirement(name), "x").await, name, "");
     }
-    let refused = store.read().await.err().unwrap().to_string();
+    let refused = store.export().await.err().unwrap().to_string();
     for part in [
         "4 entries can't be copied",
         "REQ-002.md: is a symbolic link",
@@ -172,7 +176,7 @@ async fn backlog_link_outside_root_affects_no_other_area() {
         fs::create_dir_all(project.path(link).parent().unwrap()).unwrap();
         symlink(&elsewhere, project.path(link)).unwrap();
         let (store, id) = (project.store(), requirement("REQ-001"));
-        let found = store.find(&PROJECT(), &DocumentFilter::all(REQ)).await;
+        let found = store.find(&PROJECT(), &DocumentFilter::of_kind(REQ)).await;
         check_refused(found, link, "");
         check_refused(get(&store, &id).await, link, "");
         assert!(put(&store, &id, "x").await.is_err());

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_contract::{act, run as block_on};
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainVerifier, UNCONFIRMED};
+use reqlore_contract::{run as block_on, test_context};
+use reqlore_domain::audit_log::{
+    AuditEvent, AuditRow, AuditTarget, ChainVerifier, UNCONFIRMED_ACTION,
+};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::audit::AuditLog;
@@ -72,12 +74,12 @@ pub(super) fn operations() -> Vec<Operation> {
 
 pub(super) fn audited() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
-    WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
+    WriteContext { audited: Some(AuditScope::begin(clock)), ..test_context() }
 }
 
 /// The commit with the idempotency key of all tests.
 pub(super) fn with_key(commit: CommitRequest) -> CommitRequest {
-    let once = Some(IdempotencyKey { key: KEY.to_owned(), request: "r".to_owned() });
+    let once = Some(IdempotencyKey { key: KEY.to_owned(), request_hash: "r".to_owned() });
     CommitRequest { context: WriteContext { idempotency_key: once, ..audited() }, ..commit }
 }
 
@@ -206,7 +208,7 @@ pub(super) fn commit_to(
 pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
     let rows = block_on(store.rows(1, usize::MAX)).unwrap();
     let mut verifier = ChainVerifier::default();
-    verifier.next(&rows).unwrap();
+    verifier.verify_rows(&rows).unwrap();
     assert_eq!(verifier.finish().unwrap().1, block_on(store.newest()).unwrap());
     rows
 }
@@ -218,11 +220,11 @@ pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
         targets.any(|target| AuditTarget::is_changed(target) || target.name.starts_with("user/"))
     };
     let (mut changes, mut rolled_back) = (Vec::new(), Vec::new());
-    for (number, event) in rows.iter().map(|row| (row.number, row.entry().unwrap())) {
+    for (number, event) in rows.iter().map(|row| (row.number, row.parse_event().unwrap())) {
         if is_change(&event) {
             changes.push(number);
         }
-        if event.action == UNCONFIRMED {
+        if event.action == UNCONFIRMED_ACTION {
             rolled_back.push(event.reason.parse::<u64>().unwrap());
         }
     }
@@ -386,12 +388,12 @@ fn commit_section(
     mut decide: impl FnMut(Option<&Bytes>) -> String + Send + 'static,
 ) -> StoreResult<CommitResult> {
     let id = DocumentId::section("a");
-    let reads = ReadSet::of(vec![id.clone()]);
+    let reads = ReadSet::of_documents(vec![id.clone()]);
     let decide = Box::new(move |snapshot: &reqlore_domain::ports::documents::Snapshot| {
         let old = snapshot.documents[0].as_ref().map(|document| &document.body);
         Ok(vec![DocumentChange::put(id.clone(), decide(old))])
     });
-    commit_here(&project.root, CommitRequest { reads, decide, context: act() })
+    commit_here(&project.root, CommitRequest { read_set: reads, decide, context: test_context() })
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, backlog_folder_of};
 
 use super::Project;
 use crate::Config;
@@ -163,7 +163,7 @@ impl Disk {
             DocumentArea::Backlog => {
                 let (first, rest) =
                     folders[folder].split_once('/').unwrap_or((folders[folder], ""));
-                let kind = self.kinds().iter().find(|kind| folder_of(**kind) == first);
+                let kind = self.kinds().iter().find(|kind| backlog_folder_of(**kind) == first);
                 (*kind.unwrap(), rest)
             }
         };

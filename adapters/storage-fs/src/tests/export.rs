@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_BYTES};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_DOCUMENT_BYTES};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project_key::ProjectKey;
@@ -17,7 +17,7 @@ use super::{DIRECTORY, Project, config, names};
 use crate::FsStore;
 
 async fn export_error(project: &Project) -> String {
-    match project.store().read().await.err() {
+    match project.store().export().await.err() {
         Some(StoreError::Refused { reason, .. }) => reason,
         other => panic!("{other:?}"),
     }
@@ -29,7 +29,7 @@ async fn export_reports_all_obstacles_at_once() {
     for path in [&format!("{DIRECTORY}/AGENTS.md"), &format!("{DIRECTORY}/a.md"), ".ixchel/a.md"] {
         project.write(path, "fine");
     }
-    assert!(project.store().read().await.is_ok());
+    assert!(project.store().export().await.is_ok());
     // Hidden files, other files and links to folders are not documents.
     let not_utf8 = OsStr::from_bytes(b"\xff");
     for path in [".ixchel/.x.md", ".ixchel/.h/x.md", ".ixchel/x.txt", "docs/x.md"] {
@@ -37,9 +37,9 @@ async fn export_reports_all_obstacles_at_once() {
     }
     project.write(Path::new(".ixchel").join(not_utf8), "");
     symlink("..", project.path(".ixchel/up")).unwrap();
-    assert!(project.store().read().await.is_ok());
+    assert!(project.store().export().await.is_ok());
 
-    let large = vec![b'x'; MAX_BYTES + 1];
+    let large = vec![b'x'; MAX_DOCUMENT_BYTES + 1];
     for folder in [DIRECTORY, ".ixchel"] {
         symlink("a.md", project.path(folder).join("link.md")).unwrap();
         project.write(format!("{folder}/large.md"), &large);
@@ -95,16 +95,16 @@ async fn import_error_names_project_of_nonempty_folder() {
     let mut config = config(&project.root);
     config.projects.insert(ProjectKey::new("second"), other.clone());
     let store = FsStore::new(&config);
-    let message = store.read().await.err().unwrap().to_string();
+    let message = store.export().await.err().unwrap().to_string();
     assert!(
         message.contains("- in the folder of the project second: .ixchel/a.md: is a"),
         "{message}"
     );
-    let message = store.fill().await.err().unwrap().to_string();
+    let message = store.import().await.err().unwrap().to_string();
     assert!(message.starts_with("the folder of the project second: is not empty"), "{message}");
     fs::remove_file(other.join(".ixchel/a.md")).unwrap();
     fs::write(other.join(".ixchel/a.md"), "x").unwrap();
-    let message = store.fill().await.err().unwrap().to_string();
+    let message = store.import().await.err().unwrap().to_string();
     let expected = "the folder of the project second: is not empty: it holds .ixchel/a.md.";
     assert!(message.starts_with(expected), "{message}");
 }
@@ -112,7 +112,7 @@ async fn import_error_names_project_of_nonempty_folder() {
 #[tokio::test]
 async fn import_rejects_name_outside_its_folder() {
     let project = Project::new();
-    let mut writer = project.store().fill().await.unwrap();
+    let mut writer = project.store().import().await.unwrap();
     for id in [
         DocumentId { kind: DocumentKind::Instructions, name: "../x".to_owned() },
         DocumentId { kind: DocumentKind::Docsets, name: "../x".to_owned() },
@@ -123,9 +123,9 @@ async fn import_rejects_name_outside_its_folder() {
             project: ProjectKey::default(),
             document: Document::new(id.clone(), Bytes::from_static(b"x")),
             modified: Timestamp(0),
-            place: None,
+            path: None,
         };
-        let refused = writer.put(vec![ArchiveRecord::Document(record)]).await.err();
+        let refused = writer.write_batch(vec![ArchiveRecord::Document(record)]).await.err();
         let refused = refused.unwrap_or_else(|| panic!("{id} was written")).to_string();
         assert!(refused.contains("can't be a file; copy it into a database"), "{refused}");
     }

@@ -70,7 +70,7 @@ type MetadataById = BTreeMap<DocumentId, Arc<DocumentMeta>>;
 async fn find(store: &FsStore, kinds: &[DocumentKind]) -> StoreResult<MetadataById> {
     let mut all = MetadataById::new();
     for kind in kinds {
-        let page = store.find(&PROJECT(), &DocumentFilter::all(*kind)).await?;
+        let page = store.find(&PROJECT(), &DocumentFilter::of_kind(*kind)).await?;
         all.extend(page.metadata.into_iter().map(|metadata| (metadata.id.clone(), metadata)));
     }
     Ok(all)

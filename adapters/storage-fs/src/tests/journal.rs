@@ -247,7 +247,7 @@ async fn local_state_dir_link_is_not_followed() {
         let two = commit(puts(&[story("US-002"), story("US-003")]));
         check_refused(store.commit(&PROJECT(), two).await, link, "remove it");
         fs::remove_dir_all(project.path(backlog)).unwrap();
-        check_refused(store.fill().await.map(drop), link, "remove it");
+        check_refused(store.import().await.map(drop), link, "remove it");
         assert_eq!(names(&linked_dir), ["incomplete", "journal"], "{link}");
     }
 }

@@ -58,9 +58,9 @@ fn seal(file: &Path, change: impl FnOnce(String) -> String) {
 #[track_caller]
 fn check_data(store: &FsStore, rows: usize, case: &str) {
     block_on(async {
-        let users = store.users().await.unwrap();
+        let users = store.list_users().await.unwrap();
         assert_eq!(users.len(), 1, "{case}");
-        let [token] = &store.tokens().await.unwrap()[..] else { panic!("{case}") };
+        let [token] = &store.list_tokens().await.unwrap()[..] else { panic!("{case}") };
         assert!(token.last_used_at.is_some(), "{case}");
         let owner = store.token_owner(&token.id).await.unwrap().unwrap();
         assert_eq!(owner.user, users[0], "{case}");
@@ -154,7 +154,7 @@ fn damaged_or_copied_old_files_are_rejected_and_kept() {
     let users = root.join(LOCAL).join("identity.json");
     let text = fs::read_to_string(&users).unwrap();
     fs::write(&users, text.replacen("\"file\":\"0", "\"file\":\"1", 1)).unwrap();
-    check_refused(block_on(store.users()), LOCAL, "came with a clone or a copy");
+    check_refused(block_on(store.list_users()), LOCAL, "came with a clone or a copy");
     check_refused(store.migrate_team(), LOCAL, "came with a clone or a copy");
     assert!(root.join(LOCAL).join("team.id").symlink_metadata().is_err());
 }

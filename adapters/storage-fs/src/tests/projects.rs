@@ -95,7 +95,7 @@ impl Server {
 }
 
 fn remote(project: &str, reach: ProjectScope) -> Caller {
-    Caller { reach, project: ProjectKey::new(project), ..local() }
+    Caller { scope: reach, project: ProjectKey::new(project), ..local() }
 }
 
 fn only(keys: &[&str]) -> ProjectScope {

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use reqlore_contract::{act, run as block_on};
+use reqlore_contract::{run as block_on, test_context};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::identity::{Role, User, UserName};
+use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
@@ -28,9 +28,10 @@ pub(super) const TEAM: &str = ".reqlore/local/team.db";
 pub(super) async fn add_user(store: &FsStore, name: &str) -> StoreResult<()> {
     let name = UserName::parse(name).unwrap();
     let created_at = Timestamp::new(1, 0);
-    let user = User { name, role: Role::Administrator, created_at, disabled_at: None };
+    let user = User { name, role: UserRole::Administrator, created_at, disabled_at: None };
     let decide = Box::new(move |_: &[_], _: &[_]| Ok(vec![IdentityChange::User(user.clone())]));
-    let commit = IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, act: act() };
+    let commit =
+        IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, context: test_context() };
     store.commit_identities(commit).await
 }
 
@@ -58,9 +59,9 @@ async fn child_process_with_other_rights() {
         put_audited(&store, &PROJECT(), "a").await.unwrap();
         return;
     }
-    assert_eq!(store.users().await.unwrap().len(), 1);
+    assert_eq!(store.list_users().await.unwrap().len(), 1);
     assert_eq!(store.rows(1, 9).await.unwrap().len(), 1);
-    for outcome in [add_user(&store, "bob").await, store.record(vec![test_event(1)]).await] {
+    for outcome in [add_user(&store, "bob").await, store.append_events(vec![test_event(1)]).await] {
         let Err(StoreError::Unavailable { place, reason, .. }) = outcome else {
             panic!("{outcome:?}")
         };
@@ -93,7 +94,7 @@ fn read_only_folder_shows_users_and_rows() {
     let store = project.store();
     block_on(async {
         add_user(&store, "ada").await.unwrap();
-        store.record(vec![test_event(1)]).await.unwrap();
+        store.append_events(vec![test_event(1)]).await.unwrap();
     });
     let root = project.root.display();
     let test = "team::child_process_with_other_rights";
@@ -110,11 +111,11 @@ fn read_only_folder_shows_users_and_rows() {
 async fn user_change_by_other_process_is_visible_at_once() {
     let project = Project::new();
     let (one, other) = (project.store(), project.store());
-    let mut epochs = vec![one.epoch().await.unwrap()];
+    let mut epochs = vec![one.identity_epoch().await.unwrap()];
     for number in 1..=30 {
         add_user(&other, &format!("user-{number}")).await.unwrap();
-        epochs.push(one.epoch().await.unwrap());
-        assert_eq!(one.users().await.unwrap().len(), number);
+        epochs.push(one.identity_epoch().await.unwrap());
+        assert_eq!(one.list_users().await.unwrap().len(), number);
     }
     assert!(epochs.is_sorted_by(|one, next| one < next), "{epochs:?}");
 }
@@ -140,7 +141,8 @@ fn concurrent_servers_and_projects_write_one_audit_chain() {
         block_on(async {
             for number in 0..EACH {
                 let name = format!("w{writer}-{number}");
-                persist(async || store.record(vec![test_event(1), test_event(2)]).await).await;
+                persist(async || store.append_events(vec![test_event(1), test_event(2)]).await)
+                    .await;
                 persist(async || put_audited(&store, &keys[writer % 2], &name).await).await;
             }
         });
@@ -157,7 +159,7 @@ fn concurrent_servers_and_projects_write_one_audit_chain() {
 fn rows(count: i64) -> Vec<ArchiveRecord> {
     let mut head = ChainHead::default();
     let seal = |seconds| {
-        let row = AuditRow::after(head, test_event(seconds));
+        let row = AuditRow::seal_after(head, test_event(seconds));
         head = row.head();
         ArchiveRecord::AuditRow(row)
     };
@@ -169,14 +171,14 @@ fn incomplete_import_rejects_new_audit_rows() {
     let project = Project::new();
     let (store, server) = (project.store(), project.store());
     block_on(async {
-        let mut writer = store.fill().await.unwrap();
-        check_refused(server.record(vec![test_event(9)]).await, LOCAL, "incomplete");
+        let mut writer = store.import().await.unwrap();
+        check_refused(server.append_events(vec![test_event(9)]).await, LOCAL, "incomplete");
         let mut all = rows(6);
         let rest = all.split_off(3);
-        writer.put(all).await.unwrap();
-        writer.put(rest).await.unwrap();
+        writer.write_batch(all).await.unwrap();
+        writer.write_batch(rest).await.unwrap();
         writer.finish().await.unwrap();
-        server.record(vec![test_event(9)]).await.unwrap();
+        server.append_events(vec![test_event(9)]).await.unwrap();
     });
     assert_eq!(chain(&store).len(), 7);
 }
@@ -186,12 +188,12 @@ fn import_rejects_rows_that_do_not_continue_the_chain() {
     let project = Project::new();
     let store = project.store();
     block_on(async {
-        let mut writer = store.fill().await.unwrap();
+        let mut writer = store.import().await.unwrap();
         let marker = project.path(LOCAL).join(crate::archive::INCOMPLETE_MARKER);
         fs::rename(&marker, project.path("marker")).unwrap();
-        store.record(vec![test_event(9)]).await.unwrap();
+        store.append_events(vec![test_event(9)]).await.unwrap();
         fs::rename(project.path("marker"), &marker).unwrap();
-        check_refused(writer.put(rows(3)).await, LOCAL, "from another process");
+        check_refused(writer.write_batch(rows(3)).await, LOCAL, "from another process");
     });
     assert_eq!(chain(&store).len(), 1);
 }

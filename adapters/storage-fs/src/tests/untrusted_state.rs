@@ -43,12 +43,12 @@ async fn with_user(name: &str) -> (Project, FsStore) {
 }
 
 async fn count_users(store: &FsStore) -> usize {
-    store.users().await.unwrap().len()
+    store.list_users().await.unwrap().len()
 }
 
 /// Checks that users can neither be read nor added.
 async fn check_untrusted(store: &FsStore, place: &str, reason: &str) {
-    check_refused(store.users().await, place, reason);
+    check_refused(store.list_users().await, place, reason);
     check_refused(add_user(store, "bob").await, place, reason);
 }
 
@@ -65,9 +65,9 @@ async fn copied_team_files_add_no_users() {
         for (name, reason) in [(TEAM, "came with a clone or a copy"), (USERS, reason_of_old)] {
             replace_file(&project.path(name), &foreign.path(TEAM));
             let outcomes = [
-                store.users().await.map(drop),
+                store.list_users().await.map(drop),
                 add_user(&store, "ada").await,
-                store.fill().await.map(drop),
+                store.import().await.map(drop),
             ];
             for outcome in outcomes {
                 let error = outcome.unwrap_err().to_string();
@@ -125,7 +125,7 @@ fn forged_audit_of_0_1_0_is_rejected() {
         replace_file(&at, foreign.path());
         let outcomes = [
             block_on(store.rows(1, 9)).map(drop),
-            block_on(store.record(vec![test_event(2)])),
+            block_on(store.append_events(vec![test_event(2)])),
             block_on(put_audited(&store, &PROJECT(), "a")),
         ];
         for outcome in outcomes {
@@ -142,7 +142,11 @@ fn forged_audit_of_0_1_0_is_rejected() {
     let project = Project::new();
     fs::create_dir_all(project.path(LOCAL)).unwrap();
     symlink(foreign.path().parent().unwrap(), project.path(AUDIT)).unwrap();
-    check_refused(block_on(project.store().record(vec![test_event(2)])), AUDIT, "symbolic link");
+    check_refused(
+        block_on(project.store().append_events(vec![test_event(2)])),
+        AUDIT,
+        "symbolic link",
+    );
 }
 
 #[tokio::test]
@@ -180,7 +184,7 @@ async fn files_of_another_user_are_rejected() {
     }
     let store = project.store();
     add_user(&store, "bob").await.unwrap();
-    store.record(vec![test_event(1)]).await.unwrap();
+    store.append_events(vec![test_event(1)]).await.unwrap();
     for file in files(&project.path(LOCAL)) {
         let is_of_owner = fs::metadata(&file).unwrap().uid() == 4_242;
         assert!(is_of_owner || file.ends_with(".gitignore"), "{file:?}");

@@ -141,7 +141,7 @@ fn transient_read_error_is_retried_by_next_refresh() {
     repository.write("a.md", "# New");
     plan(FailPoint::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
-    assert!(repository.all_metadata()[0].fault.is_some());
+    assert!(repository.all_metadata()[0].diagnostic.is_some());
     assert_eq!(repository.changed(), ["a"]);
     assert_eq!(repository.titles(), ["New"]);
     // The error is not cached for the next process.

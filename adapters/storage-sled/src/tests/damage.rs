@@ -1,6 +1,6 @@
 //! Damaged values are reported; all other values are served.
 
-use reqlore_contract::{act, run};
+use reqlore_contract::{run, test_context};
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
@@ -33,20 +33,24 @@ fn check_damage(tree: usize, damage: impl Fn(&sled::Tree, &[u8])) {
         assert!(text.contains("`reqlore restore`"), "{text}");
         let refused = put(&store, &bad, "new").await;
         assert!(matches!(refused, Err(StoreError::Unreadable { .. })), "{refused:?}");
-        let mut reader = store.read().await.unwrap();
-        assert!(reader.next().await.is_err(), "a copy is complete or fails");
-        assert!(reader.next().await.is_err(), "an error is not the end");
+        let mut reader = store.export().await.unwrap();
+        assert!(reader.next_batch().await.is_err(), "a copy is complete or fails");
+        assert!(reader.next_batch().await.is_err(), "an error is not the end");
         drop(reader);
 
         assert_eq!(get(&store, &good).await.unwrap().unwrap().body, "# Good\n");
         put(&store, &good, "# Better\n").await.unwrap();
-        let page = store.find(&project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+        let page =
+            store.find(&project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
         assert_eq!((page.metadata.len(), page.total), (2, 2));
         assert_eq!(page.metadata[1].title.as_deref(), Some("Better"));
         if tree == DOCUMENTS {
-            assert!(page.metadata[0].fault.is_some());
+            assert!(page.metadata[0].diagnostic.is_some());
             let versions = store.versions(&project, &[bad, good]).await.unwrap();
-            assert_eq!(versions, [Some(Version::UNREAD), Some(Version::of(b"# Better\n"))]);
+            assert_eq!(
+                versions,
+                [Some(Version::UNREADABLE), Some(Version::of_bytes(b"# Better\n"))]
+            );
         }
     });
 }
@@ -76,7 +80,7 @@ fn damaged_audit_row_is_reported_and_ends_the_chain() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
-        store.record(vec![event(1, 1), event(2, 1)]).await.unwrap();
+        store.append_events(vec![event(1, 1), event(2, 1)]).await.unwrap();
         store.close().unwrap();
         let store = open(&folder);
         let database = database(&store);
@@ -86,12 +90,12 @@ fn damaged_audit_row_is_reported_and_ends_the_chain() {
         let error = store.rows(1, 10).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
         assert!(error.to_string().contains("tree audit"), "{error}");
-        assert!(store.record(vec![event(3, 1)]).await.is_err());
+        assert!(store.append_events(vec![event(3, 1)]).await.is_err());
         assert!(write(&store, "a", audited()).await.is_err());
         assert_eq!(get(&store, &DocumentId::section("a")).await.unwrap(), None);
-        write(&store, "a", act()).await.expect("a write without audit needs no chain");
+        write(&store, "a", test_context()).await.expect("a write without audit needs no chain");
         let readable = store.rows(1, 1).await.unwrap()[0].head();
-        assert_eq!(readable, AuditRow::after(ChainHead::default(), event(1, 1)).head());
+        assert_eq!(readable, AuditRow::seal_after(ChainHead::default(), event(1, 1)).head());
     });
 }
 
@@ -100,12 +104,12 @@ fn unreadable_audit_row_stops_pruning() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
-        let mut writer = store.fill().await.unwrap();
+        let mut writer = store.import().await.unwrap();
         let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
-        writer.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
+        writer.write_batch(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
         writer.finish().await.unwrap();
-        store.record(vec![event(1, 1)]).await.unwrap();
-        assert_eq!(store.prune(act().at, act().at).await.unwrap(), 0);
+        store.append_events(vec![event(1, 1)]).await.unwrap();
+        assert_eq!(store.prune(test_context().at, test_context().at).await.unwrap(), 0);
         assert_eq!(store.rows(0, 9).await.unwrap().len(), 2);
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use reqlore_contract::{act, run};
+use reqlore_contract::{run, test_context};
 use reqlore_domain::audit_log::AuditRow;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
@@ -38,27 +38,31 @@ fn failed_sync_disables_writes_until_restart() {
         fails.store(true, Ordering::Relaxed);
         let outcomes = join_all([
             write(&store, "b", keyed("l", audited())).boxed_local(),
-            store.record(vec![event(1, 1)]).boxed_local(),
+            store.append_events(vec![event(1, 1)]).boxed_local(),
             change(&store, IdentityChange::User(user("ada")), audited()).boxed_local(),
             store.save_response("k", "{}".to_owned()).boxed_local(),
-            store.prune(act().at, act().at).map(|pruned| pruned.map(drop)).boxed_local(),
+            store
+                .prune(test_context().at, test_context().at)
+                .map(|pruned| pruned.map(drop))
+                .boxed_local(),
         ]);
         for outcome in outcomes.await {
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
         }
         fails.store(false, Ordering::Relaxed);
-        let error = write(&store, "c", act()).await.unwrap_err().to_string();
+        let error = write(&store, "c", test_context()).await.unwrap_err().to_string();
         assert!(error.contains("restart the server"), "{error}");
         assert!(get(&store, &DocumentId::section("a")).await.unwrap().is_some());
         store.close().unwrap();
 
         let store = open(&folder);
         let before = verified_rows(&store).await;
-        assert_eq!(before[0].entry().unwrap().targets[0].name, "section a");
+        assert_eq!(before[0].parse_event().unwrap().targets[0].name, "section a");
         // The unacknowledged change may be stored. Its audit row and its key are stored with it.
         let is_kept = get(&store, &DocumentId::section("b")).await.unwrap().is_some();
-        let names_b =
-            |row: &AuditRow| row.entry().unwrap().targets.iter().any(|t| t.name == "section b");
+        let names_b = |row: &AuditRow| {
+            row.parse_event().unwrap().targets.iter().any(|t| t.name == "section b")
+        };
         assert_eq!(before.iter().any(names_b), is_kept);
         assert_eq!(store.find_record("l").await.unwrap().is_some(), is_kept);
         write(&store, "c", audited()).await.unwrap();
@@ -97,11 +101,12 @@ async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
         let links = snapshot.backlinks.first().map_or(0, Vec::len);
         sender.take().map(|sender| sender.send(links));
         let text = "---\ntitle: T\nuser_story: US-001\n---\n";
-        Ok(vec![DocumentChange::put(reference.document("aaaaaa"), text)])
+        Ok(vec![DocumentChange::put(reference.document_id("aaaaaa"), text)])
     };
     let reads =
         ReadSet { backlinks: links, sequences: vec![ItemKind::Requirement], ..ReadSet::default() };
-    let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
+    let commit =
+        CommitRequest { read_set: reads, decide: Box::new(decide), context: test_context() };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
     seen.await.unwrap()
 }
@@ -156,7 +161,7 @@ fn database_file_removed_during_sync_fails_the_commit() {
     run(async {
         let pausing = PausingStore::open(&folder);
         pausing.pauses.store(true, Ordering::Relaxed);
-        let mut writing = Box::pin(write(&pausing.store, "a", act()));
+        let mut writing = Box::pin(write(&pausing.store, "a", test_context()));
         assert!(writing.as_mut().now_or_never().is_none());
         pausing.wait_for_sync();
         fs::remove_file(&db).unwrap();
@@ -179,15 +184,15 @@ fn copy_blocks_commits_and_allows_reads() {
         assert!(timeout < COPY_TIMEOUT);
         let store = open_with_timeout(timeout);
         put(&store, &id, "one").await.unwrap();
-        let mut reader = store.read().await.unwrap();
+        let mut reader = store.export().await.unwrap();
         let outcome = put(&store, &id, "two").await;
         assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
-        assert_eq!(reader.next().await.unwrap().len(), 1);
+        assert_eq!(reader.next_batch().await.unwrap().len(), 1);
         drop(reader);
         store.close().unwrap();
 
         let store = open_with_timeout(Duration::from_secs(60));
-        let reader = store.read().await.unwrap();
+        let reader = store.export().await.unwrap();
         let read_meanwhile = async {
             while database(&store).copy_lock.try_read().is_ok() {
                 std::thread::yield_now();

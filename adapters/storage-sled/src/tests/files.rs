@@ -249,7 +249,7 @@ fn files_are_private_and_foreign_files_keep_their_mode() {
     assert_eq!((mode(&foreign), mode(&sled)), (0o644, 0o755));
     fs::remove_file(&foreign).unwrap();
     assert_private();
-    let new = crate::Config { folder: folder.path().join("a/b") };
+    let new = crate::SledConfig { folder: folder.path().join("a/b") };
     SledStore::open(&new).unwrap();
     assert_eq!(mode(&new.folder), 0o700);
 }

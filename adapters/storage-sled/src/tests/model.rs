@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use proptest::collection;
 use proptest::prelude::*;
 use reqlore_contract::archive::read_records;
-use reqlore_contract::{act, run};
+use reqlore_contract::{run, test_context};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::Store;
@@ -79,8 +79,9 @@ fn commit(edits: &[DocumentEdit], key: Option<usize>) -> CommitRequest {
     let decide = Box::new(move |snapshot: &Snapshot| {
         let Snapshot { documents, metadata, backlinks, next_numbers } = snapshot;
         let stored = documents.iter().flatten().count();
-        let snapshot_hash =
-            Version::of(format!("{stored} {metadata:?} {backlinks:?} {next_numbers:?}").as_bytes());
+        let snapshot_hash = Version::of_bytes(
+            format!("{stored} {metadata:?} {backlinks:?} {next_numbers:?}").as_bytes(),
+        );
         let decided = changes.iter().map(|change| match change {
             DocumentChange::Put { document } => {
                 let body = [&document.body[..], snapshot_hash.to_string().as_bytes()].concat();
@@ -90,9 +91,14 @@ fn commit(edits: &[DocumentEdit], key: Option<usize>) -> CommitRequest {
         });
         Ok(decided.collect())
     });
-    let idempotency_key = key.map(|key| IdempotencyKey { key: key.to_string(), request });
-    let audited = Some(AuditScope::begin(Arc::new(act().at)));
-    CommitRequest { reads, decide, context: WriteContext { idempotency_key, audited, ..act() } }
+    let idempotency_key =
+        key.map(|key| IdempotencyKey { key: key.to_string(), request_hash: request });
+    let audited = Some(AuditScope::begin(Arc::new(test_context().at)));
+    CommitRequest {
+        read_set: reads,
+        decide,
+        context: WriteContext { idempotency_key, audited, ..test_context() },
+    }
 }
 
 fn links(targets: &[&str]) -> BacklinkQuery {

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
-use reqlore_contract::{act, run};
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, OK};
+use reqlore_contract::{run, test_context};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, RESULT_OK};
 use reqlore_domain::document::Version;
-use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Token, User, UserName, UserRole};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentRepository, ReadSet, StoreError, StoreResult,
@@ -26,14 +26,15 @@ use crate::database::{AUDIT, KEYS, OVERFLOW, TOKENS};
 use crate::records::overflow_prefix;
 
 pub(super) fn keyed(key: &str, act: WriteContext) -> WriteContext {
-    let idempotency_key = Some(IdempotencyKey { key: key.to_owned(), request: "r".to_owned() });
+    let idempotency_key =
+        Some(IdempotencyKey { key: key.to_owned(), request_hash: "r".to_owned() });
     WriteContext { idempotency_key, ..act }
 }
 
 pub(super) fn event(seconds: i64, targets: usize) -> AuditEvent {
     let target = |number| AuditTarget {
         name: format!("requirement REQ-{number:03}-abcdef"),
-        before: Some(Version::of(b"before")),
+        before: Some(Version::of_bytes(b"before")),
         after: None,
     };
     AuditEvent {
@@ -43,7 +44,7 @@ pub(super) fn event(seconds: i64, targets: usize) -> AuditEvent {
         project: None,
         action: "recorded".to_owned(),
         targets: (0..targets).map(target).collect(),
-        result: OK.to_owned(),
+        result: RESULT_OK.to_owned(),
         micros: 1,
         correlation_id: String::new(),
         reason: String::new(),
@@ -52,7 +53,7 @@ pub(super) fn event(seconds: i64, targets: usize) -> AuditEvent {
 
 pub(super) fn user(name: &str) -> User {
     let name = UserName::parse(name).unwrap();
-    User { name, role: Role::User, created_at: Timestamp(1), disabled_at: None }
+    User { name, role: UserRole::User, created_at: Timestamp(1), disabled_at: None }
 }
 
 fn token(projects: usize) -> Token {
@@ -77,7 +78,7 @@ pub(super) async fn change(
     act: WriteContext,
 ) -> StoreResult<()> {
     let decide = Box::new(move |_: &_, _: &_| Ok(vec![change.clone()]));
-    let commit = IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, act };
+    let commit = IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, context: act };
     store.commit_identities(commit).await
 }
 
@@ -89,17 +90,17 @@ fn group_chains_audit_rows_without_failed_commits() {
         let store = &pausing.store;
         let project = ProjectKey::default();
         let decide = Box::new(|_: &_| panic!("on purpose"));
-        let panics = CommitRequest { reads: ReadSet::default(), decide, context: audited() };
+        let panics = CommitRequest { read_set: ReadSet::default(), decide, context: audited() };
         let long = "n".repeat(1001);
         let jobs = async {
             let failed =
                 join(write(store, &long, keyed("long", audited())), store.commit(&project, panics));
             let rest = join_all([
                 write(store, "a", audited()).boxed_local(),
-                store.record(vec![event(1, 1), event(2, 2000)]).boxed_local(),
+                store.append_events(vec![event(1, 1), event(2, 2000)]).boxed_local(),
                 change(store, IdentityChange::User(user("ada")), audited()).boxed_local(),
                 change(store, IdentityChange::Token(token(1)), audited()).boxed_local(),
-                store.record(vec![event(3, 1)]).boxed_local(),
+                store.append_events(vec![event(3, 1)]).boxed_local(),
                 write(store, "b", audited()).boxed_local(),
             ]);
             join(failed, rest).await
@@ -110,10 +111,10 @@ fn group_chains_audit_rows_without_failed_commits() {
         assert!(rest.iter().all(Result::is_ok), "{rest:?}");
         assert_eq!(store.find_record("long").await.unwrap(), None);
         let rows = verified_rows(store).await;
-        let actions: Vec<_> = rows.iter().map(|row| row.entry().unwrap().action).collect();
+        let actions: Vec<_> = rows.iter().map(|row| row.parse_event().unwrap().action).collect();
         let (put, recorded) = ("contract", "recorded");
         assert_eq!(actions, [put, recorded, recorded, put, put, recorded, put]);
-        let project_of = |row: &AuditRow| row.entry().unwrap().project;
+        let project_of = |row: &AuditRow| row.parse_event().unwrap().project;
         assert_eq!(project_of(&rows[0]), Some(project));
     });
 }
@@ -152,11 +153,11 @@ fn long_values_are_split_and_removed_in_pieces() {
     let answer: String = "{\"gr\u{fc}n\":1}".chars().cycle().take(1 << 20).collect();
     run(async {
         let store = open(&folder);
-        store.record((0..10).map(|at| event(at, 40)).collect()).await.unwrap();
-        store.record(vec![event(10, 10_000)]).await.unwrap();
-        change(&store, IdentityChange::User(user("ada")), act()).await.unwrap();
-        change(&store, IdentityChange::Token(token(3_000)), act()).await.unwrap();
-        write(&store, "a", keyed("k", act())).await.unwrap();
+        store.append_events((0..10).map(|at| event(at, 40)).collect()).await.unwrap();
+        store.append_events(vec![event(10, 10_000)]).await.unwrap();
+        change(&store, IdentityChange::User(user("ada")), test_context()).await.unwrap();
+        change(&store, IdentityChange::Token(token(3_000)), test_context()).await.unwrap();
+        write(&store, "a", keyed("k", test_context())).await.unwrap();
         store.save_response("k", answer.clone()).await.unwrap();
         store.close().unwrap();
 
@@ -166,21 +167,21 @@ fn long_values_are_split_and_removed_in_pieces() {
             let prefix = overflow_prefix(tree, b"");
             database.tree(OVERFLOW).scan_prefix(&prefix[..prefix.len() - 2]).count()
         };
-        assert_eq!(verified_rows(&store).await[10].entry().unwrap(), event(10, 10_000));
+        assert_eq!(verified_rows(&store).await[10].parse_event().unwrap(), event(10, 10_000));
         let found = store.token_owner(&token(0).id).await.unwrap().unwrap();
         assert_eq!((found.token, found.user), (token(3_000), user("ada")));
         let record = store.find_record("k").await.unwrap().unwrap();
         assert_eq!(record.answer.as_deref(), Some(&*answer));
         assert!([AUDIT, TOKENS, KEYS].iter().all(|tree| pieces_of(*tree) > 0));
 
-        change(&store, IdentityChange::Token(token(0)), act()).await.unwrap();
+        change(&store, IdentityChange::Token(token(0)), test_context()).await.unwrap();
         assert_eq!((pieces_of(TOKENS), database.tree(TOKENS).len()), (0, 1));
         store.save_response("k", "short".to_owned()).await.unwrap();
         assert_eq!((pieces_of(KEYS), database.tree(KEYS).len()), (0, 1));
         store.save_response("k", answer.clone()).await.unwrap();
         store.expire_records(Timestamp::new(1_800_000_000, 0)).await.unwrap();
         assert_eq!((pieces_of(KEYS), database.tree(KEYS).len()), (0, 0));
-        assert_eq!(store.prune(Timestamp::new(100, 0), act().at).await.unwrap(), 11);
+        assert_eq!(store.prune(Timestamp::new(100, 0), test_context().at).await.unwrap(), 11);
         assert_eq!((database.tree(OVERFLOW).len(), database.tree(AUDIT).len()), (0, 1));
         assert_eq!(verified_rows(&store).await[0].number, 12);
         let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
@@ -194,14 +195,14 @@ fn epoch_is_read_during_sync_and_survives_restart() {
     run(async {
         let pausing = PausingStore::open(&folder);
         let store = &pausing.store;
-        change(store, IdentityChange::User(user("ada")), act()).await.unwrap();
-        let during = pausing.in_one_group(async { store.epoch().now_or_never() }).await;
-        let epoch = store.epoch().await.unwrap();
+        change(store, IdentityChange::User(user("ada")), test_context()).await.unwrap();
+        let during = pausing.in_one_group(async { store.identity_epoch().now_or_never() }).await;
+        let epoch = store.identity_epoch().await.unwrap();
         assert_eq!(during.expect("it does not wait for a sync").unwrap(), epoch);
         store.close().unwrap();
         let store = open(&folder);
-        assert_eq!(store.epoch().await.unwrap(), epoch);
-        change(&store, IdentityChange::User(user("bob")), act()).await.unwrap();
-        assert_ne!(store.epoch().await.unwrap(), epoch);
+        assert_eq!(store.identity_epoch().await.unwrap(), epoch);
+        change(&store, IdentityChange::User(user("bob")), test_context()).await.unwrap();
+        assert_ne!(store.identity_epoch().await.unwrap(), epoch);
     });
 }

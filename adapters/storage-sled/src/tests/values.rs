@@ -4,9 +4,11 @@ use std::fs;
 
 use bytes::Bytes;
 use reqlore_contract::archive::read_documents;
-use reqlore_contract::{act, run};
+use reqlore_contract::{run, test_context};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, MAX_BYTES};
+use reqlore_domain::document::{
+    Document, DocumentId, DocumentKind, DocumentMeta, MAX_DOCUMENT_BYTES,
+};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, DocumentRepository, Refresh,
@@ -37,7 +39,8 @@ fn names_with_any_characters_are_distinct() {
         for name in names {
             put(&store, &DocumentId::entity(name), name).await.unwrap();
         }
-        let page = store.find(&project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+        let page =
+            store.find(&project, &DocumentFilter::of_kind(DocumentKind::Entity)).await.unwrap();
         let found: Vec<_> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
         assert_eq!(found, names);
         for name in names {
@@ -62,7 +65,7 @@ fn large_documents_never_become_blob_files() {
     let id = DocumentId::section("large");
     run(async {
         let store = open(&folder);
-        for length in [MAX_BYTES, PIECE_BYTES, PIECE_BYTES + 1, 0, PIECE_BYTES * 3 - 1] {
+        for length in [MAX_DOCUMENT_BYTES, PIECE_BYTES, PIECE_BYTES + 1, 0, PIECE_BYTES * 3 - 1] {
             let body: Bytes = (0..=250).cycle().take(length).collect::<Vec<u8>>().into();
             commit(&store, vec![DocumentChange::put(id.clone(), body.clone())]).await.unwrap();
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, body);
@@ -81,9 +84,10 @@ fn large_documents_never_become_blob_files() {
         let id = DocumentId::entity("head");
         let body = Bytes::from(format!("---\ntags: [{tags}0]\n---\n"));
         commit(&store, vec![DocumentChange::put(id.clone(), body.clone())]).await.unwrap();
-        let filter = DocumentFilter { kind: DocumentKind::Entity, after: None, limit: Some(1) };
+        let filter =
+            DocumentFilter { kind: DocumentKind::Entity, after_name: None, limit: Some(1) };
         let page = store.find(&ProjectKey::default(), &filter).await.unwrap();
-        let expected = DocumentMeta::of(&Document::new(id, body), act().at);
+        let expected = DocumentMeta::from_document(&Document::new(id, body), test_context().at);
         assert_eq!(*page.metadata[0], expected, "metadata too large to be stored");
         assert_no_blobs(&folder);
     });
@@ -92,7 +96,12 @@ fn large_documents_never_become_blob_files() {
 fn record(project: &ProjectKey, name: &str, text: &str, place: &str) -> ArchiveRecord {
     let document = Document::new(DocumentId::entity(name), Bytes::from(text.to_owned()));
     let (project, place) = (project.clone(), Some(place.into()));
-    ArchiveRecord::Document(DocumentRecord { project, document, modified: Timestamp(1), place })
+    ArchiveRecord::Document(DocumentRecord {
+        project,
+        document,
+        modified: Timestamp(1),
+        path: place,
+    })
 }
 
 #[test]
@@ -101,15 +110,15 @@ fn put_keeps_the_path_and_updates_the_time() {
     let id = DocumentId::entity("a");
     run(async {
         let store = open(&folder);
-        let mut writer = store.fill().await.unwrap();
+        let mut writer = store.import().await.unwrap();
         let place = ".ixchel/a.md";
-        writer.put(vec![record(&ProjectKey::default(), "a", "one", place)]).await.unwrap();
+        writer.write_batch(vec![record(&ProjectKey::default(), "a", "one", place)]).await.unwrap();
         writer.finish().await.unwrap();
         let both = vec![DocumentChange::Delete { id: id.clone() }, DocumentChange::put(id, "two")];
         commit(&store, both).await.unwrap();
         let records = read_documents(&store).await.unwrap();
-        assert_eq!((records.len(), records[0].modified), (1, act().at));
-        assert_eq!(records[0].place.as_deref(), Some(place));
+        assert_eq!((records.len(), records[0].modified), (1, test_context().at));
+        assert_eq!(records[0].path.as_deref(), Some(place));
     });
 }
 
@@ -124,8 +133,8 @@ fn long_places_and_projects_are_refused() {
         let folder = tempdir().unwrap();
         run(async {
             let store = open(&folder);
-            let mut writer = store.fill().await.unwrap();
-            let refused = writer.put(vec![record]).await.unwrap_err();
+            let mut writer = store.import().await.unwrap();
+            let refused = writer.write_batch(vec![record]).await.unwrap_err();
             assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
             assert!(refused.to_string().contains(limit), "{refused}");
         });
@@ -134,11 +143,11 @@ fn long_places_and_projects_are_refused() {
     run(async {
         let store = open(&folder);
         let change = || vec![DocumentChange::put(DocumentId::entity("a"), "text")];
-        let refused = commit_as(&store, &long(1001), change(), act()).await;
+        let refused = commit_as(&store, &long(1001), change(), test_context()).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
         for number in 0..100 {
             let key = ProjectKey::new(format!("{}{number:03}", "p".repeat(997)));
-            commit_as(&store, &key, change(), act()).await.unwrap();
+            commit_as(&store, &key, change(), test_context()).await.unwrap();
         }
         assert_no_blobs(&folder);
     });
@@ -152,19 +161,22 @@ fn longest_places_never_become_blob_files() {
     let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
     run(async {
         let store = open(&folder);
-        let mut writer = store.fill().await.unwrap();
+        let mut writer = store.import().await.unwrap();
         let name = |number: i32| format!("{}{number}", "n".repeat(990));
         let place = "p".repeat(4096);
         let records = (0..16).map(|number| record(&project, &name(number), &text, &place));
-        writer.put(records.collect()).await.unwrap();
+        writer.write_batch(records.collect()).await.unwrap();
         writer.finish().await.unwrap();
         // One page holds all documents, and sled sometimes writes the whole page.
         for number in (0..16).cycle().take(100) {
             put(&store, &DocumentId::entity(name(number)), &text).await.unwrap();
         }
         assert_no_blobs(&folder);
-        let page = store.find(&project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
-        assert!(page.metadata.iter().all(|meta| meta.fault.is_none() && meta.entity.is_some()));
+        let page =
+            store.find(&project, &DocumentFilter::of_kind(DocumentKind::Entity)).await.unwrap();
+        assert!(
+            page.metadata.iter().all(|meta| meta.diagnostic.is_none() && meta.entity.is_some())
+        );
     });
 }
 

@@ -32,7 +32,7 @@ fn changed_bytes_are_reported_and_not_served() {
             "{message}"
         );
         assert!(store.get(&project, &[other]).await.unwrap()[0].is_some(), "the rest is served");
-        let (_, message) = error_text(store.read().await.unwrap().next().await);
+        let (_, message) = error_text(store.export().await.unwrap().next_batch().await);
         assert!(message.contains("section kept"), "{message}");
     });
 }

@@ -19,13 +19,13 @@ use rusqlite::{Connection, StatementStatus};
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 use crate::connection::ConnectionUse;
 use crate::schema::MIGRATIONS;
-use crate::{Config, SqliteStore};
+use crate::{SqliteConfig, SqliteStore};
 
 /// Asserts that opening fails with these words and changes no file.
 #[track_caller]
 fn assert_refused_unchanged(file: &Path, words: &[&str]) {
     let entries = || fs::read_dir(file.parent().unwrap()).unwrap().count();
-    let state = || (Version::of(&fs::read(file).unwrap()), entries());
+    let state = || (Version::of_bytes(&fs::read(file).unwrap()), entries());
     let before = state();
     let (error, message) = error_text(open_file(file));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
@@ -69,7 +69,7 @@ fn refused_database_keeps_its_log() {
     let log = copy.with_extension("db-wal");
     fs::copy(&file, &copy).unwrap();
     fs::copy(file.with_extension("db-wal"), &log).unwrap();
-    let state = || [&copy, &log].map(|path| Version::of(&fs::read(path).unwrap()));
+    let state = || [&copy, &log].map(|path| Version::of_bytes(&fs::read(path).unwrap()));
     let before = state();
     let (_, message) = error_text(open_file(&copy));
     assert!(message.contains("newer reqlore"), "{message}");
@@ -78,7 +78,7 @@ fn refused_database_keeps_its_log() {
     assert_refused_unchanged(&copy, &["is missing or empty", "reqlore restore"]);
     fs::remove_file(&copy).unwrap();
     error_text(open_file(&copy));
-    assert_eq!(Version::of(&fs::read(&log).unwrap()), before[1]);
+    assert_eq!(Version::of_bytes(&fs::read(&log).unwrap()), before[1]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn clean_shutdown_leaves_one_file() {
 fn older_schema_is_backed_up_and_migrated() {
     let (folder, file) = closed_database();
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
-    let config = Config { file: file.clone() };
+    let config = SqliteConfig { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
     assert_refused_unchanged(&file, &["newer reqlore (schema 3, supported: 2)"]);
     let copy = folder.path().join("reqlore.db.schema-2.backup");
@@ -127,7 +127,7 @@ fn older_schema_is_backed_up_and_migrated() {
 #[test]
 fn first_schema_is_migrated_with_its_documents() {
     let (folder, file) = database_path();
-    let config = Config { file: file.clone() };
+    let config = SqliteConfig { file: file.clone() };
     let id = DocumentId::section("kept");
     run(async {
         let old = SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap();
@@ -136,13 +136,13 @@ fn first_schema_is_migrated_with_its_documents() {
     run(async {
         let s = storage(&file);
         assert_eq!(s.read_body(&id).await.as_deref(), Some(&b"kept"[..]));
-        assert_eq!(s.store.epoch().await.unwrap(), 0);
+        assert_eq!(s.store.identity_epoch().await.unwrap(), 0);
         put_identities_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited_context())
             .await
             .unwrap();
-        assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
+        assert_eq!(s.store.list_users().await.unwrap(), [user("ada")]);
         let newest = s.store.newest().await.unwrap();
-        assert_eq!((s.store.epoch().await.unwrap(), newest.number), (1, 1));
+        assert_eq!((s.store.identity_epoch().await.unwrap(), newest.number), (1, 1));
     });
     let copy = fs::metadata(folder.path().join("reqlore.db.schema-1.backup"));
     assert!(copy.unwrap().len() > 0);
@@ -152,7 +152,7 @@ fn first_schema_is_migrated_with_its_documents() {
 fn failed_migration_changes_nothing() {
     let (_folder, file) = closed_database();
     let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
-    let config = Config { file: file.clone() };
+    let config = SqliteConfig { file: file.clone() };
     error_text(SqliteStore::open_with(&config, &wrong));
     run_sql(&file, "CREATE TABLE later (x)");
     assert!(open_file(&file).is_ok());
@@ -268,7 +268,7 @@ fn database_migrated_by_another_version_needs_a_restart() {
             let s = storage(&file);
             run_sql(&file, change);
             let (_, message) = error_text(
-                s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await,
+                s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
             );
             assert!(message.contains("another version"), "{change}: {message}");
             let (error, message) = error_text(try_put(&s, "a").await);
@@ -282,8 +282,9 @@ fn database_migrated_by_another_version_needs_a_restart() {
     run(async {
         let s = storage(&file);
         run_sql(&file, "UPDATE documents SET head = x'ff'");
-        let (_, message) =
-            error_text(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
+        let (_, message) = error_text(
+            s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
+        );
         assert!(message.contains("reqlore restore"), "{message}");
     });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use reqlore_contract::archive::read_documents;
-use reqlore_contract::{Storage, act, run};
+use reqlore_contract::{Storage, run, test_context};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{
@@ -85,17 +85,17 @@ fn put_keeps_the_path_and_updates_the_time() {
     run(async {
         let s = storage(&file);
         let id = DocumentId::entity("first");
-        let mut writer = s.store.fill().await.unwrap();
+        let mut writer = s.store.import().await.unwrap();
         let place: Option<Arc<str>> = Some(".ixchel/first.md".into());
         let document = Document::new(id.clone(), "old".into());
         let project = s.project.clone();
         let modified = Timestamp::default();
-        let record = DocumentRecord { project, document, modified, place: place.clone() };
-        writer.put(vec![ArchiveRecord::Document(record)]).await.unwrap();
+        let record = DocumentRecord { project, document, modified, path: place.clone() };
+        writer.write_batch(vec![ArchiveRecord::Document(record)]).await.unwrap();
         writer.finish().await.unwrap();
         s.put(&id, "new").await;
         let records = read_documents(&*s.store).await.unwrap();
-        assert_eq!((&records[0].place, records[0].modified), (&place, act().at));
+        assert_eq!((&records[0].path, records[0].modified), (&place, test_context().at));
     });
 }
 
@@ -116,7 +116,7 @@ fn concurrent_processes_create_one_database() {
             let s = storage(&file);
             let page = s
                 .store
-                .find(&s.project, &DocumentFilter::all(DocumentKind::Section))
+                .find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section))
                 .await
                 .unwrap();
             assert_eq!(page.total, 4);
@@ -164,7 +164,7 @@ fn history_is_pruned_at_its_limit() {
         let ChangeSet::Since { ids, .. } = after(before).await.unwrap() else { panic!("known") };
         assert_eq!(ids.len(), 100);
         let page =
-            s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+            s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Entity)).await.unwrap();
         assert_eq!(page.total, 0);
     });
     assert!(open_file(&file).is_ok());

@@ -3,10 +3,10 @@
 use futures_util::future::join_all;
 use reqlore_contract::audit::{audit_event, audited_context, verified_rows};
 use reqlore_contract::identity::{put_identities_as, user};
-use reqlore_contract::{Storage, act, run};
+use reqlore_contract::{Storage, run, test_context};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::identity::{Role, User};
+use reqlore_domain::identity::{User, UserRole};
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, ReadSet, StoreError, StoreResult,
@@ -30,11 +30,15 @@ fn commit(sections: &[(&str, &str)]) -> CommitRequest {
         DocumentChange::put(DocumentId::section(*name), (*body).to_owned())
     };
     let changes: Vec<DocumentChange> = sections.iter().map(put).collect();
-    let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
+    let reads = ReadSet::of_documents(changes.iter().map(|change| change.id().clone()).collect());
     let idempotency_key =
-        Some(IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() });
+        Some(IdempotencyKey { key: sections[0].0.to_owned(), request_hash: "r".to_owned() });
     let act = WriteContext { idempotency_key, ..audited_context() };
-    CommitRequest { reads, decide: Box::new(move |_: &_| Ok(changes.clone())), context: act }
+    CommitRequest {
+        read_set: reads,
+        decide: Box::new(move |_: &_| Ok(changes.clone())),
+        context: act,
+    }
 }
 
 async fn put(s: &Storage, name: &str, body: &str) -> StoreResult<()> {
@@ -64,7 +68,8 @@ fn concurrent_stores_append_to_one_audit_chain() {
                 for round in 0..10 {
                     let names = [0, 1, 2].map(|at| format!("s{writer}-{round}-{at}"));
                     let puts = join_all(names.iter().map(|name| put(&s, name, "text")));
-                    let record = s.store.record(vec![audit_event("a", 1), audit_event("b", 1)]);
+                    let record =
+                        s.store.append_events(vec![audit_event("a", 1), audit_event("b", 1)]);
                     let (puts, record, user) =
                         futures_util::join!(puts, record, put_user(&s, user("ada")));
                     puts.into_iter().chain([record, user]).for_each(|done| done.unwrap());
@@ -78,7 +83,7 @@ fn concurrent_stores_append_to_one_audit_chain() {
     run(async {
         let s = storage(&file);
         assert_eq!(verified_rows(&*s.store).await.len(), 3 * 10 * 6);
-        assert_eq!(s.store.epoch().await.unwrap(), 30);
+        assert_eq!(s.store.identity_epoch().await.unwrap(), 30);
     });
 }
 
@@ -129,12 +134,12 @@ fn commit_without_its_audit_row_or_key_is_rolled_back() {
             run_sql(&file, &no);
             error_text(put(&s, "bad", "text").await);
             assert_rolled_back(&s, &["bad"]).await;
-            let epoch = s.store.epoch().await.unwrap();
+            let epoch = s.store.identity_epoch().await.unwrap();
             if table == "audit" {
                 error_text(put_user(&s, user("ada")).await);
-                error_text(s.store.record(vec![audit_event("a", 1)]).await);
-                assert!(s.store.users().await.unwrap().is_empty());
-                assert_eq!(s.store.epoch().await.unwrap(), epoch);
+                error_text(s.store.append_events(vec![audit_event("a", 1)]).await);
+                assert!(s.store.list_users().await.unwrap().is_empty());
+                assert_eq!(s.store.identity_epoch().await.unwrap(), epoch);
             }
         });
     }
@@ -197,13 +202,13 @@ fn pruning_in_steps_keeps_the_chain() {
         let s = storage(&file);
         let old = Timestamp::new(1, 0);
         let old_entry = AuditEvent { at: old, ..audit_event("old", 1) };
-        s.store.record(vec![old_entry; 20_500]).await.unwrap();
-        let now = act().at;
+        s.store.append_events(vec![old_entry; 20_500]).await.unwrap();
+        let now = test_context().at;
         assert_eq!(s.store.prune(Timestamp(old.0 + 1), now).await.unwrap(), 20_500);
         let rows = verified_rows(&*s.store).await;
-        let said: Vec<_> = rows.iter().map(|row| row.entry().unwrap().reason).collect();
+        let said: Vec<_> = rows.iter().map(|row| row.parse_event().unwrap().reason).collect();
         assert_eq!(said, ["10000", "20000", "20500"]);
-        s.store.record(vec![audit_event("new", 1)]).await.unwrap();
+        s.store.append_events(vec![audit_event("new", 1)]).await.unwrap();
         assert_eq!(verified_rows(&*s.store).await.len(), 4);
     });
 }
@@ -213,12 +218,12 @@ fn unreadable_audit_row_stops_pruning() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        let mut writer = s.store.fill().await.unwrap();
+        let mut writer = s.store.import().await.unwrap();
         let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
-        writer.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
+        writer.write_batch(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
         writer.finish().await.unwrap();
-        s.store.record(vec![audit_event("a", 1)]).await.unwrap();
-        let later = Timestamp(act().at.0 + 1);
+        s.store.append_events(vec![audit_event("a", 1)]).await.unwrap();
+        let later = Timestamp(test_context().at.0 + 1);
         assert_eq!(s.store.prune(later, later).await.unwrap(), 0);
         assert_eq!(s.store.rows(0, 9).await.unwrap().len(), 2);
     });
@@ -229,7 +234,7 @@ fn audit_rows_cannot_be_changed() {
     let (_folder, file) = database_path();
     run(async {
         let s = storage(&file);
-        s.store.record(vec![audit_event("a", 1)]).await.unwrap();
+        s.store.append_events(vec![audit_event("a", 1)]).await.unwrap();
         let other = Connection::open(&file).unwrap();
         let changed = other.execute("UPDATE audit SET text = ''", []);
         assert!(changed.unwrap_err().to_string().contains("never changed"));
@@ -249,7 +254,7 @@ fn damaged_audit_row_is_reported() {
             "{message}"
         );
         error_text(s.store.rows(1, 1).await);
-        error_text(s.store.record(vec![audit_event("a", 1)]).await);
+        error_text(s.store.append_events(vec![audit_event("a", 1)]).await);
         run_sql(&file, "DELETE FROM audit");
         assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     });
@@ -263,15 +268,15 @@ fn export_has_audit_and_users_of_one_snapshot() {
         put(&s, "before", "text").await.unwrap();
         put_user(&s, user("ada")).await.unwrap();
         let before = verified_rows(&*s.store).await;
-        let mut reader = s.store.read().await.unwrap();
+        let mut reader = s.store.export().await.unwrap();
         put(&s, "after", "text").await.unwrap();
-        put_user(&s, User { role: Role::Commenter, ..user("ada") }).await.unwrap();
-        let now = act().at;
+        put_user(&s, User { role: UserRole::Commenter, ..user("ada") }).await.unwrap();
+        let now = test_context().at;
         s.store.prune(Timestamp(now.0 + 1), now).await.unwrap();
-        assert_eq!(reader.next().await.unwrap().len(), 1);
-        assert_eq!(reader.next().await.unwrap(), [ArchiveRecord::User(user("ada"))]);
+        assert_eq!(reader.next_batch().await.unwrap().len(), 1);
+        assert_eq!(reader.next_batch().await.unwrap(), [ArchiveRecord::User(user("ada"))]);
         let before: Vec<_> = before.into_iter().map(ArchiveRecord::AuditRow).collect();
-        assert_eq!(reader.next().await.unwrap(), before);
-        assert!(reader.next().await.unwrap().is_empty());
+        assert_eq!(reader.next_batch().await.unwrap(), before);
+        assert!(reader.next_batch().await.unwrap().is_empty());
     });
 }

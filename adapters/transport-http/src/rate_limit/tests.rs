@@ -2,8 +2,13 @@
 
 use super::*;
 
-fn limits() -> Limits {
-    Limits { listens_per_token: 1, in_flight_per_token: 1, requests: None, ..Limits::default() }
+fn limits() -> HttpLimits {
+    HttpLimits {
+        subscriptions_per_token: 1,
+        in_flight_per_token: 1,
+        request_rate: None,
+        ..HttpLimits::default()
+    }
 }
 
 /// Simulates two minutes without requests.
@@ -43,8 +48,8 @@ async fn sweep_keeps_tokens_with_subscriptions_or_running_requests() {
 // S5: 4.7
 #[test]
 fn sweep_keeps_a_rate_that_has_not_recovered() {
-    let requests = Some(Rate { every: Duration::from_secs(3600), burst: 2 });
-    let limits = TokenLimits::new(&Limits { requests, ..limits() });
+    let requests = Some(RateLimit { every: Duration::from_secs(3600), burst: 2 });
+    let limits = TokenLimits::new(&HttpLimits { request_rate: requests, ..limits() });
     limits.count_request(&limits.insert_valid(1)).unwrap();
     sweep_twice(&limits);
     limits.count_request(&limits.insert_valid(1)).unwrap();
@@ -54,7 +59,7 @@ fn sweep_keeps_a_rate_that_has_not_recovered() {
 
 #[test]
 fn default_rate_allows_a_burst_of_two_hundred() {
-    let limits = TokenLimits::new(&Limits::default());
+    let limits = TokenLimits::new(&HttpLimits::default());
     let limit = limits.insert_valid(1);
     let through = (0..10_000).take_while(|_| limits.count_request(&limit).is_ok()).count();
     assert!((200..10_000).contains(&through), "{through}");

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reqlore_domain::identity::{Role, TokenError};
-use reqlore_transport_http::{Limits, Rate};
+use reqlore_domain::identity::{TokenError, UserRole};
+use reqlore_transport_http::{HttpLimits, RateLimit};
 use serde_json::json;
 
 use crate::test_client::{TestConnection, TestRequest};
@@ -34,7 +34,7 @@ async fn call_runs_as_token_owner() {
 // S5: 1.2, 1.4, 4.1; catalogue 80, 85
 #[tokio::test]
 async fn invalid_tokens_get_identical_401() {
-    let server = TestServer::with(Limits { failed_logins: None, ..Limits::default() });
+    let server = TestServer::with(HttpLimits { failed_login_rate: None, ..HttpLimits::default() });
     let mut values = Vec::new();
     for (id, denial) in [
         ("RevokedToken", TokenError::Revoked),
@@ -113,7 +113,7 @@ async fn revoked_token_fails_next_call_but_running_call_finishes() {
     assert_eq!(waiting.read_response().await.unwrap().status, 200);
     server.tokens.set(&ada_token(), Err(TokenError::Revoked));
     assert_eq!(server.status(&valid_request()).await, 401);
-    server.tokens.set(&ada_token(), Ok(Role::User));
+    server.tokens.set(&ada_token(), Ok(UserRole::User));
     server.assert_serves().await;
 }
 
@@ -199,7 +199,10 @@ async fn guesses_are_limited_but_valid_tokens_are_not() {
 #[tokio::test]
 async fn look_up_limit_leaves_share_for_other_addresses() {
     let every = Duration::from_secs(3600);
-    let limits = |burst| Limits { look_ups: Some(Rate { every, burst }), ..Limits::default() };
+    let limits = |burst| HttpLimits {
+        look_up_rate: Some(RateLimit { every, burst }),
+        ..HttpLimits::default()
+    };
     let server = TestServer::with(limits(10));
     server.assert_serves().await;
     for number in 0..100 {

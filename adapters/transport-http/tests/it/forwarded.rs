@@ -1,13 +1,13 @@
 //! The client's address from the headers of proxies.
 
-use reqlore_transport_http::{ForwardedBy, Limits, ProxyNetwork, ProxyTrust};
+use reqlore_transport_http::{ForwardedBy, HttpLimits, ProxyNetwork, ProxyTrust};
 
 use crate::test_client::TestRequest;
 use crate::test_server::{TestServer, request_without_token, token, valid_request};
 
 fn server_behind(proxies: &[&str], header: ForwardedBy) -> TestServer {
     let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
-    let limits = Limits { connections_per_address: 1, ..Limits::default() };
+    let limits = HttpLimits { connections_per_address: 1, ..HttpLimits::default() };
     TestServer::configured(limits, |config| {
         config.behind_proxy = Some(ProxyTrust { proxies, header });
     })

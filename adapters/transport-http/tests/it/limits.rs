@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reqlore_domain::identity::{Role, TokenError};
-use reqlore_transport_http::{Limits, Rate};
+use reqlore_domain::identity::{TokenError, UserRole};
+use reqlore_transport_http::{HttpLimits, RateLimit};
 use serde_json::json;
 
 use crate::messages::modern;
@@ -25,8 +25,8 @@ fn listen_request() -> TestRequest {
 // S5: 4.7; catalogue 106
 #[tokio::test]
 async fn each_token_has_separate_rate() {
-    let requests = Some(Rate { every: Duration::from_secs(3600), burst: 3 });
-    let server = TestServer::with(Limits { requests, ..Limits::default() });
+    let requests = Some(RateLimit { every: Duration::from_secs(3600), burst: 3 });
+    let server = TestServer::with(HttpLimits { request_rate: requests, ..HttpLimits::default() });
     for _ in 0..3 {
         assert_eq!(server.status(&valid_request()).await, 200);
     }
@@ -57,7 +57,8 @@ async fn first_response(connections: &mut Vec<TestConnection>) -> crate::test_cl
 // Catalogue 106
 #[tokio::test]
 async fn request_beyond_concurrency_waits_and_beyond_queue_gets_503() {
-    let limits = Limits { in_flight_per_token: 2, in_flight: 3, queue: 2, ..Limits::default() };
+    let limits =
+        HttpLimits { in_flight_per_token: 2, in_flight: 3, queue: 2, ..HttpLimits::default() };
     let server = TestServer::with(limits);
     let mut running = Vec::new();
     for token in [ada_token(), ada_token(), bob_token()] {
@@ -83,8 +84,11 @@ async fn request_beyond_concurrency_waits_and_beyond_queue_gets_503() {
 
 #[tokio::test]
 async fn calls_of_one_token_delay_no_other_token() {
-    let server =
-        TestServer::with(Limits { in_flight_per_token: 2, in_flight: 3, ..Limits::default() });
+    let server = TestServer::with(HttpLimits {
+        in_flight_per_token: 2,
+        in_flight: 3,
+        ..HttpLimits::default()
+    });
     let mut all = Vec::new();
     for _ in 0..10 {
         all.push(server.send(&waiting_call(&ada_token())).await);
@@ -100,7 +104,8 @@ async fn calls_of_one_token_delay_no_other_token() {
 #[tokio::test]
 async fn started_call_finishes_after_timeout_and_disconnect() {
     let request_time = Duration::from_millis(50);
-    let server = TestServer::with(Limits { request_time, ..Limits::default() });
+    let server =
+        TestServer::with(HttpLimits { request_timeout: request_time, ..HttpLimits::default() });
     let response = server.request(&waiting_call(&ada_token())).await;
     assert_eq!(response.error_code(), (503, -32015));
     assert_eq!(response.json()["id"], 7, "its body was read");
@@ -124,7 +129,7 @@ async fn started_call_finishes_after_timeout_and_disconnect() {
 #[tokio::test]
 async fn body_beyond_limit_gets_413() {
     const LIMIT: usize = 100_000;
-    let server = TestServer::with(Limits { body: LIMIT, ..Limits::default() });
+    let server = TestServer::with(HttpLimits { body_bytes: LIMIT, ..HttpLimits::default() });
     let empty = call_with("who", &json!({ "x": "" })).len();
     for size in [LIMIT - 1, LIMIT, LIMIT + 1] {
         let body = call_with("who", &json!({ "x": "y".repeat(size - empty) }));
@@ -152,7 +157,12 @@ async fn body_beyond_limit_gets_413() {
 async fn large_bodies_of_one_token_delay_no_other_token() {
     const LIMIT: usize = 100_000;
     let body_time = Duration::from_millis(300);
-    let limits = Limits { body: LIMIT, bodies: 4 * LIMIT, body_time, ..Limits::default() };
+    let limits = HttpLimits {
+        body_bytes: LIMIT,
+        total_body_bytes: 4 * LIMIT,
+        body_timeout: body_time,
+        ..HttpLimits::default()
+    };
     let server = TestServer::with(limits);
     let large =
         |tool| TestRequest::post(call_with(tool, &json!({ "x": "y".repeat(LIMIT - 1_000) })));
@@ -182,8 +192,8 @@ async fn invalid_chunks_get_400() {
 #[tokio::test]
 async fn connections_are_limited_in_total_and_by_address() {
     for limits in [
-        Limits { connections: 3, ..Limits::default() },
-        Limits { connections_per_address: 3, ..Limits::default() },
+        HttpLimits { connections: 3, ..HttpLimits::default() },
+        HttpLimits { connections_per_address: 3, ..HttpLimits::default() },
     ] {
         let server = TestServer::with(limits);
         let mut open = Vec::new();
@@ -207,8 +217,12 @@ async fn connections_are_limited_in_total_and_by_address() {
 #[tokio::test]
 async fn subscription_outlives_request_time_and_has_own_limit() {
     let request_time = Duration::from_millis(50);
-    let limits =
-        Limits { request_time, listens_per_token: 2, in_flight_per_token: 1, ..Limits::default() };
+    let limits = HttpLimits {
+        request_timeout: request_time,
+        subscriptions_per_token: 2,
+        in_flight_per_token: 1,
+        ..HttpLimits::default()
+    };
     let server = TestServer::with(limits);
     let mut open = Vec::new();
     for _ in 0..2 {
@@ -245,8 +259,8 @@ async fn subscription_outlives_request_time_and_has_own_limit() {
 #[tokio::test]
 async fn subscription_ends_when_its_token_loses_rights() {
     let server = TestServer::start();
-    for change in [Err(TokenError::Revoked), Ok(Role::User)] {
-        server.tokens.set(&ada_token(), Ok(Role::Administrator));
+    for change in [Err(TokenError::Revoked), Ok(UserRole::User)] {
+        server.tokens.set(&ada_token(), Ok(UserRole::Administrator));
         let mut open = server.send(&listen_request()).await;
         assert_eq!(open.read_head().await.unwrap().0, 200);
         assert!(open.read_chunk().await.unwrap().contains("acknowledged"));

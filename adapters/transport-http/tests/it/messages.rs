@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use reqlore_transport_http::Limits;
+use reqlore_transport_http::HttpLimits;
 use serde_json::{Value, json};
 
 use crate::test_client::TestRequest;
@@ -165,7 +165,7 @@ async fn failed_call_has_status_and_form_of_error_and_client() {
 // S5: 2.10; catalogue 108
 #[tokio::test]
 async fn panicking_call_affects_no_other_call() {
-    let server = TestServer::with(Limits { in_flight_per_token: 64, ..Limits::default() });
+    let server = TestServer::with(HttpLimits { in_flight_per_token: 64, ..HttpLimits::default() });
     let mut others = Vec::new();
     for _ in 0..50 {
         others.push(server.send(&post(call("wait"))).await);
@@ -185,9 +185,9 @@ async fn panicking_call_affects_no_other_call() {
 // S5: 2.10; catalogue 108
 #[tokio::test]
 async fn panic_outside_tool_gets_logged_500() {
-    let server = TestServer::configured(Limits::default(), |config| {
-        config.metrics = std::sync::Arc::new(|| panic!("of the figures"));
-        config.ready = std::sync::Arc::new(|| panic!("of the probe"));
+    let server = TestServer::configured(HttpLimits::default(), |config| {
+        config.render_metrics = std::sync::Arc::new(|| panic!("of the figures"));
+        config.is_ready = std::sync::Arc::new(|| panic!("of the probe"));
     });
     let figures = TestRequest::get("/metrics").token(&ada_token());
     let log = CapturedLog::capture();

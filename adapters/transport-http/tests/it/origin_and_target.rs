@@ -48,7 +48,7 @@ async fn preflight_gets_no_access_control_headers() {
 // Catalogue 70
 #[tokio::test]
 async fn foreign_host_header_is_rejected() {
-    let server = TestServer::configured(reqlore_transport_http::Limits::default(), |config| {
+    let server = TestServer::configured(reqlore_transport_http::HttpLimits::default(), |config| {
         config.hosts = vec!["reqlore.example".to_owned(), "other.example:8443".to_owned()];
     });
     let port = server.address.port();
@@ -88,7 +88,7 @@ async fn foreign_host_header_is_rejected() {
 // Catalogue 71
 #[tokio::test]
 async fn unlisted_origin_is_rejected() {
-    let server = TestServer::configured(reqlore_transport_http::Limits::default(), |config| {
+    let server = TestServer::configured(reqlore_transport_http::HttpLimits::default(), |config| {
         let origins = ["https://app.example", "https://dev.example:8443", "http://any.example:*"];
         config.origins = origins.map(str::to_owned).to_vec();
     });
@@ -200,19 +200,19 @@ async fn ambiguous_body_length_hides_no_second_request() {
 
 #[test]
 fn bind_rejects_public_address_without_proxy_and_invalid_names() {
-    use reqlore_transport_http::{Http, Limits, ProxyTrust};
+    use reqlore_transport_http::{HttpLimits, HttpTransport, ProxyTrust};
     let tokens = std::sync::Arc::default();
-    let mut config = crate::test_server::config(&tokens, Limits::default());
+    let mut config = crate::test_server::config(&tokens, HttpLimits::default());
     config.listen = ([0, 0, 0, 0], 0).into();
-    let message = Http::bind(config.clone()).unwrap_err().to_string();
+    let message = HttpTransport::bind(config.clone()).unwrap_err().to_string();
     assert!(message.contains("--behind-proxy") && message.contains("0.0.0.0:0"), "{message}");
     config.behind_proxy = Some(ProxyTrust::default());
-    assert!(Http::bind(config.clone()).is_ok());
+    assert!(HttpTransport::bind(config.clone()).is_ok());
     config.hosts = vec!["https://x".to_owned()];
-    let message = Http::bind(config.clone()).unwrap_err().to_string();
+    let message = HttpTransport::bind(config.clone()).unwrap_err().to_string();
     assert!(message.contains("https://x"), "{message}");
     config.hosts.clear();
     config.origins = vec!["app.example".to_owned()];
-    let message = Http::bind(config).unwrap_err().to_string();
+    let message = HttpTransport::bind(config).unwrap_err().to_string();
     assert!(message.contains("app.example"), "{message}");
 }

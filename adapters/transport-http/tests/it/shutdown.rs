@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqlore_transport_http::Limits;
+use reqlore_transport_http::HttpLimits;
 
 use crate::test_client::TestRequest;
 use crate::test_server::{TestServer, ada_token, call, valid_request};
@@ -10,7 +10,7 @@ use crate::test_server::{TestServer, ada_token, call, valid_request};
 // Catalogue 112
 #[tokio::test]
 async fn shutdown_completes_running_requests_and_rejects_later_ones() {
-    let server = TestServer::with(Limits { in_flight_per_token: 20, ..Limits::default() });
+    let server = TestServer::with(HttpLimits { in_flight_per_token: 20, ..HttpLimits::default() });
     let mut idle = server.connect().await;
     assert_eq!(idle.request(&valid_request()).await.status, 200);
     let mut waiting = Vec::new();
@@ -42,7 +42,7 @@ async fn shutdown_completes_running_requests_and_rejects_later_ones() {
 async fn drain_time_and_second_signal_end_waiting_requests() {
     for aborted in [false, true] {
         let drain = if aborted { Duration::from_secs(600) } else { Duration::from_millis(50) };
-        let server = TestServer::with(Limits { drain, ..Limits::default() });
+        let server = TestServer::with(HttpLimits { drain_timeout: drain, ..HttpLimits::default() });
         let mut waiting = server.send(&TestRequest::post(call("wait")).token(&ada_token())).await;
         server.wait_started(1).await;
         server.shutdown.finish.cancel();

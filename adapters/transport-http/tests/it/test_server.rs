@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, PresentedToken, ProjectScope, Role, TokenError, TokenId};
+use reqlore_domain::identity::{
+    Caller, PresentedToken, ProjectScope, TokenError, TokenId, UserRole,
+};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::service::{ToolCall, ToolReply};
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
 use reqlore_mcp::shutdown::Shutdown;
-use reqlore_transport_http::{Config, Http, Limits};
+use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -79,7 +81,7 @@ impl StubTools {
     fn service(self: &Arc<Self>) -> StubService {
         let stub = self.clone();
         let names = ["big", "busy", "conflict", "forbidden", "panic", "wait", "who"];
-        StubService::with(&[("1", "an epic")]).tools(&names).on_call(move |call| {
+        StubService::with_resources(&[("1", "an epic")]).with_tools(&names).on_call(move |call| {
             let stub = stub.clone();
             Box::pin(async move { stub.call(call).await })
         })
@@ -123,7 +125,7 @@ pub(crate) struct StubAuthenticator {
 }
 
 impl StubAuthenticator {
-    pub(crate) fn set(&self, token: &str, outcome: std::result::Result<Role, TokenError>) {
+    pub(crate) fn set(&self, token: &str, outcome: std::result::Result<UserRole, TokenError>) {
         let caller = outcome.map(|role| {
             let id = PresentedToken::parse(token).unwrap().id;
             Arc::new(caller(id, role))
@@ -132,13 +134,13 @@ impl StubAuthenticator {
     }
 }
 
-fn caller(id: TokenId, role: Role) -> Caller {
+fn caller(id: TokenId, role: UserRole) -> Caller {
     Caller {
         name: id.as_str()[..3].to_lowercase().into(),
         role,
-        access: role.access(),
+        access: role.max_access(),
         token: Some(id),
-        reach: ProjectScope::Configured,
+        scope: ProjectScope::Configured,
         project: ProjectKey::default(),
     }
 }
@@ -186,41 +188,41 @@ pub(crate) struct TestServer {
 }
 
 /// Returns a configuration with a free port and the tokens of Ada and Bob.
-pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: Limits) -> Config {
-    tokens.set(&ada_token(), Ok(Role::Administrator));
-    tokens.set(&bob_token(), Ok(Role::User));
-    Config {
+pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: HttpLimits) -> HttpConfig {
+    tokens.set(&ada_token(), Ok(UserRole::Administrator));
+    tokens.set(&bob_token(), Ok(UserRole::User));
+    HttpConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         behind_proxy: None,
         hosts: Vec::new(),
         origins: Vec::new(),
         limits,
         authenticator: tokens.clone(),
-        ready: Arc::new(|| true),
-        metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),
+        is_ready: Arc::new(|| true),
+        render_metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),
         counters: Arc::default(),
     }
 }
 
 impl TestServer {
     pub(crate) fn start() -> Self {
-        Self::with(Limits::default())
+        Self::with(HttpLimits::default())
     }
 
-    pub(crate) fn with(limits: Limits) -> Self {
+    pub(crate) fn with(limits: HttpLimits) -> Self {
         Self::configured(limits, |_| {})
     }
 
-    pub(crate) fn configured(limits: Limits, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn configured(limits: HttpLimits, change: impl FnOnce(&mut HttpConfig)) -> Self {
         let tokens = Arc::<StubAuthenticator>::default();
         let mut config = config(&tokens, limits);
         let is_ready = Arc::new(AtomicBool::new(true));
         let ready = is_ready.clone();
-        config.ready = Arc::new(move || ready.load(Ordering::SeqCst));
+        config.is_ready = Arc::new(move || ready.load(Ordering::SeqCst));
         change(&mut config);
         let counters = config.counters.clone();
-        let mut http = Http::bind(config).unwrap();
-        let address = http.address().unwrap();
+        let mut http = HttpTransport::bind(config).unwrap();
+        let address = http.local_address().unwrap();
         let (stub, shutdown) = (Arc::new(StubTools::new()), Shutdown::default());
         http.shutdown = shutdown.clone();
         let running = tokio::spawn(Box::new(http).serve(Arc::new(stub.service())));
@@ -236,7 +238,7 @@ impl TestServer {
     }
 
     pub(crate) fn connections(&self) -> u64 {
-        self.count(|counters| &counters.connections)
+        self.count(|counters| &counters.open_connections)
     }
 
     /// Tool calls so far.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqlore_transport_http::Limits;
+use reqlore_transport_http::HttpLimits;
 use serde_json::json;
 
 use crate::test_client::TestRequest;
@@ -12,14 +12,20 @@ const SHORT: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(600);
 
 /// Limits so long that only the one that a test shortens applies.
-fn long_limits() -> Limits {
-    Limits { header_time: LONG, body_time: LONG, idle: LONG, unread: LONG, ..Limits::default() }
+fn long_limits() -> HttpLimits {
+    HttpLimits {
+        header_timeout: LONG,
+        body_timeout: LONG,
+        idle_timeout: LONG,
+        unread_timeout: LONG,
+        ..HttpLimits::default()
+    }
 }
 
 // Catalogue 105
 #[tokio::test]
 async fn late_headers_close_connection() {
-    let server = TestServer::with(Limits { header_time: SHORT, ..long_limits() });
+    let server = TestServer::with(HttpLimits { header_timeout: SHORT, ..long_limits() });
     let part = b"POST /api/v1/mcp HTTP/1.1\r\nHost: 127";
     for begun in [b"".as_slice(), b"P", part] {
         let mut connection = server.connect().await;
@@ -44,7 +50,11 @@ async fn late_headers_close_connection() {
 
 #[tokio::test]
 async fn call_may_exceed_header_time() {
-    let server = TestServer::with(Limits { header_time: SHORT, idle: SHORT, ..long_limits() });
+    let server = TestServer::with(HttpLimits {
+        header_timeout: SHORT,
+        idle_timeout: SHORT,
+        ..long_limits()
+    });
     let mut waiting =
         server.send(&TestRequest::post(crate::test_server::call("wait")).token(&ada_token())).await;
     server.wait_started(1).await;
@@ -56,11 +66,11 @@ async fn call_may_exceed_header_time() {
 
 #[tokio::test]
 async fn idle_connection_has_separate_time_limit() {
-    let server = TestServer::with(Limits { idle: SHORT, ..long_limits() });
+    let server = TestServer::with(HttpLimits { idle_timeout: SHORT, ..long_limits() });
     let mut connection = server.connect().await;
     assert_eq!(connection.request(&valid_request()).await.status, 200);
     assert!(connection.read_response().await.is_none());
-    let server = TestServer::with(Limits { header_time: SHORT, ..long_limits() });
+    let server = TestServer::with(HttpLimits { header_timeout: SHORT, ..long_limits() });
     let mut idle = server.connect().await;
     assert_eq!(idle.request(&valid_request()).await.status, 200);
     let mut slow = server.connect().await;
@@ -71,7 +81,7 @@ async fn idle_connection_has_separate_time_limit() {
 // Catalogue 105
 #[tokio::test]
 async fn late_body_closes_connection() {
-    let server = TestServer::with(Limits { body_time: SHORT, ..long_limits() });
+    let server = TestServer::with(HttpLimits { body_timeout: SHORT, ..long_limits() });
     let request = TestRequest::post("").token(&ada_token()).header("Content-Length", "1000");
     let mut connection = server.send(&request).await;
     connection.write(b"{\"jsonrpc\"").await;
@@ -84,7 +94,8 @@ async fn late_body_closes_connection() {
 #[tokio::test]
 async fn unread_response_closes_connection() {
     const BYTES: usize = 12 * 1024 * 1024;
-    let server = TestServer::with(Limits { unread: SHORT, connections: 1, ..long_limits() });
+    let server =
+        TestServer::with(HttpLimits { unread_timeout: SHORT, connections: 1, ..long_limits() });
     let big = TestRequest::post(call_with("big", &json!({ "bytes": BYTES }))).token(&ada_token());
     let mut never = server.send(&big).await;
     // The only connection permit becomes free when the server disconnects the slow reader.
@@ -100,7 +111,7 @@ async fn unread_response_closes_connection() {
 // Catalogue 105
 #[tokio::test]
 async fn slow_peers_delay_no_other_client() {
-    let server = TestServer::with(Limits { connections_per_address: 256, ..long_limits() });
+    let server = TestServer::with(HttpLimits { connections_per_address: 256, ..long_limits() });
     let mut slow = Vec::new();
     for n in 0..200 {
         let mut connection = server.connect().await;

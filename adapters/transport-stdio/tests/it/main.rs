@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::test_support::{StubService, reply};
 use reqlore_mcp::shutdown::Shutdown;
-use reqlore_transport_stdio::{Limits, Stdio};
+use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -23,7 +23,7 @@ fn stub(count: usize, bytes: usize) -> Arc<StubService> {
 fn slow_stub(count: usize, bytes: usize, time: Duration) -> Arc<StubService> {
     Arc::new_cyclic(|stub: &Weak<StubService>| {
         let changed = stub.clone();
-        let service = StubService::default().tools(&["write"]).on_call(move |_| {
+        let service = StubService::default().with_tools(&["write"]).on_call(move |_| {
             changed.upgrade().unwrap().touch_all();
             Box::pin(async { Ok(reply()) })
         });
@@ -47,7 +47,8 @@ impl Client {
         let (ours, theirs) = tokio::io::duplex(buffer);
         let caller = Caller::local("me", Access::Write);
         let shutdown = Shutdown::default();
-        let stdio = Stdio { caller, limits: Limits::default(), shutdown: shutdown.clone() };
+        let stdio =
+            StdioTransport { caller, limits: StdioLimits::default(), shutdown: shutdown.clone() };
         let (read, write) = tokio::io::split(theirs);
         let served = tokio::spawn(stdio.serve_on(read, write, stub.clone()));
         let (read, write) = tokio::io::split(ours);

@@ -21,9 +21,9 @@ use crate::client_environment::{
 };
 use crate::commands::client_entry::{self, ClientEntry, CommandEntry, TokenSource};
 use crate::commands::untrusted_text::{read_file, shell_word};
-use crate::config::variable;
-use crate::settings::Flags;
-use crate::storage::Storage;
+use crate::config::env_variable;
+use crate::settings::SettingFlags;
+use crate::storage_spec::StorageSpec;
 
 /// Some clients keep their whole history in the user's file.
 const MAX_PROJECT_FILE_BYTES: u64 = 4 << 20;
@@ -35,7 +35,7 @@ const TOKEN_VARIABLE_PREFIX: &str = "REQLORE_";
 /// `storage` is the one that was checked; `None` if the settings are invalid.
 pub(super) fn check_clients(
     environment: &ClientEnvironment,
-    storage: Option<&Storage>,
+    storage: Option<&StorageSpec>,
     with_token: bool,
     mut report: AreaReport<'_>,
 ) {
@@ -83,7 +83,7 @@ fn is_inside(file: &Path, folder: &Path) -> bool {
 /// The check of one file of one client, and of the entry in it.
 struct EntryCheck<'a> {
     project: &'a Path,
-    storage: Option<&'a Storage>,
+    storage: Option<&'a StorageSpec>,
     with_token: bool,
     client: Client,
     location: ConfigLocation,
@@ -128,7 +128,10 @@ impl EntryCheck<'_> {
 
     fn check_entry(&mut self, value: &Value) {
         let init = self.init_command();
-        if client_entry::collect_strings(value).iter().any(|text| text.contains(token::PREFIX)) {
+        if client_entry::collect_strings(value)
+            .iter()
+            .any(|text| text.contains(token::TOKEN_PREFIX))
+        {
             self.report.problem(
                 "the file contains a token that every reader of the file can use",
                 format!(
@@ -269,7 +272,7 @@ impl EntryCheck<'_> {
     }
 
     /// Notes a storage other than the checked one. Returns the reason if a server would not start.
-    fn check_storage(&mut self, mut flags: Flags) -> Result<(), String> {
+    fn check_storage(&mut self, mut flags: SettingFlags) -> Result<(), String> {
         let Some(checked) = self.storage else { return Ok(()) };
         let hint = storage_flags(&flags);
         // A client replaces a variable by the project's folder.
@@ -357,7 +360,7 @@ impl EntryCheck<'_> {
                 format!("check {file}, because its author may want another secret of yours"),
             ]);
         }
-        match variable(name) {
+        match env_variable(name) {
             // Anything else is not sent: it may be another service's secret.
             Some(value) if PresentedToken::parse(&value).is_some() => Ok(value),
             Some(_) => Err([
@@ -390,7 +393,7 @@ fn start_server(own_path: &Path, arguments: &[String]) -> Result<ServerInfo, Pro
 }
 
 /// The flags that locate documents, without values that only the client knows.
-fn storage_flags(flags: &Flags) -> String {
+fn storage_flags(flags: &SettingFlags) -> String {
     let root = flags.root.as_ref().map(|path| path.display().to_string());
     let config = flags.config.as_ref().map(|path| path.display().to_string());
     let mut text = String::new();

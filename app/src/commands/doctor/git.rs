@@ -6,7 +6,7 @@ use reqlore_probe::{CommandOutput, ProbeError};
 
 use super::report::AreaReport;
 use crate::git::GitCommand;
-use crate::storage::LOCAL;
+use crate::storage_spec::LOCAL;
 
 /// A folder and the path of a file in it.
 type FolderExample<'a> = (&'a str, &'a str);

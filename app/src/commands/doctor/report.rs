@@ -2,7 +2,7 @@
 //!
 //! Messages quote untrusted files and servers, so [`clean_line`] is applied to all text.
 
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ fn plural(count: usize, noun: &str) -> String {
 fn clean_line(text: &str) -> String {
     let text: String = text.chars().map(|c| if is_terminal_control(c) { ' ' } else { c }).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text = redact(&text);
+    let text = redact_secrets(&text);
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),

@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 use reqlore_application::check;
 use reqlore_domain::document::DocumentKind;
-use reqlore_domain::identity::{Role, Token, User};
+use reqlore_domain::identity::{Token, User, UserRole};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentFilter, StoreError};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::is_private;
-use reqlore_search::outside::{self, Kept};
+use reqlore_search::inspect::{self, CacheStatus};
 use reqlore_storage_fs::check_writable;
 use reqlore_storage_sled::DatabaseState;
 
 use super::report::{AreaReport, DoctorReport, ReportArea};
-use crate::composition::{self, Found};
-use crate::config::Config;
+use crate::composition::{self, StorageState};
+use crate::config::AppConfig;
 use crate::exit::CommandError;
-use crate::storage::{LOCAL, Storage};
+use crate::storage_spec::{LOCAL, StorageSpec};
 use crate::system::SystemClock;
 
 const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
@@ -35,7 +35,7 @@ const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role adminis
 /// Entries of [`LOCAL`] that other users must not read.
 const PRIVATE_FILES: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
 
-pub(super) fn check_all(mut config: Config, report: &mut DoctorReport) {
+pub(super) fn check_all(mut config: AppConfig, report: &mut DoctorReport) {
     check_permissions(&config, report.area(ReportArea::Permissions));
     check_model(&config, report.area(ReportArea::Search));
     check_index(&config, report.area(ReportArea::Search));
@@ -54,21 +54,21 @@ pub(super) fn check_all(mut config: Config, report: &mut DoctorReport) {
 }
 
 /// Returns the storage if it can be read without being changed.
-fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn Store>> {
+fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<dyn Store>> {
     let storage = &config.storage;
-    match composition::look(config) {
+    match composition::inspect_storage(config) {
         Err(failure) => {
             // The message may begin with the path, which the name of the storage contains too.
-            let place = format!("{}: ", storage.place().display());
+            let place = format!("{}: ", storage.path().display());
             let message = failure.message.strip_prefix(&place).unwrap_or(&failure.message);
             let next = "fix this, or select another storage with --storage";
             report.problem(format!("{storage}: {message}"), next);
         }
-        Ok(Found::Absent) => report.note(
+        Ok(StorageState::Absent) => report.note(
             format!("{storage} does not exist yet"),
             "nothing to do; the server creates it when it starts",
         ),
-        Ok(Found::Older { schema, newest }) => report.note(
+        Ok(StorageState::Outdated { schema, newest }) => report.note(
             format!(
                 "{storage} has schema {schema} or was written by an older version; its content was \
                  not checked"
@@ -78,24 +78,24 @@ fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn
                  next to it if the schema changes"
             ),
         ),
-        Ok(Found::Unsettled) => report.note(
+        Ok(StorageState::NeedsRecovery) => report.note(
             format!("{storage} was not checked: a change is in progress or was interrupted"),
             "nothing to do; the next server or command recovers it",
         ),
-        Ok(Found::Closed(DatabaseState::InUse)) => report.note(
+        Ok(StorageState::Closed(DatabaseState::InUse)) => report.note(
             format!("{storage} is served by another process; its content was not checked"),
             "sled allows one process at a time; for several clients use --storage sqlite",
         ),
-        Ok(Found::Closed(DatabaseState::Closed)) => {
+        Ok(StorageState::Closed(DatabaseState::Closed)) => {
             report.ok(format!("{storage} exists, and no process has it open"));
             let message = "its content was not checked, because opening it changes its files";
             report.note(message, "run `reqlore check`");
         }
-        Ok(Found::Closed(DatabaseState::Unfinished)) => report.note(
+        Ok(StorageState::Closed(DatabaseState::Unfinished)) => report.note(
             format!("the creation of {storage} was not finished"),
             "nothing to do; the server finishes it when it starts",
         ),
-        Ok(Found::Open { store, schema }) => {
+        Ok(StorageState::Open { store, schema }) => {
             if let Err(failure) = check_content(config, &store, schema, report) {
                 let next = "fix this, then run `reqlore doctor` again";
                 report.problem(format!("{storage}: {}", failure.message), next);
@@ -108,29 +108,29 @@ fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn
 }
 
 fn check_content(
-    config: &Config,
+    config: &AppConfig,
     store: &Arc<dyn Store>,
     schema: Option<usize>,
     report: &mut AreaReport<'_>,
 ) -> Result<(), CommandError> {
-    let counts = composition::run(async {
+    let counts = composition::block_on(async {
         let mut counts = Vec::new();
         for (label, kinds) in COUNTED_KINDS {
             let mut total = 0;
             for kind in kinds {
                 // Only the total is needed.
-                let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::all(*kind) };
+                let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
                 total += store.find(&ProjectKey::default(), &filter).await?.total;
             }
             counts.push(format!("{label}: {total}"));
         }
         Ok::<_, StoreError>(counts.join(", "))
     })?;
-    let counts = counts.map_err(CommandError::refused)?;
+    let counts = counts.map_err(CommandError::failure)?;
     let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
     report.ok(format!("{}{schema}; {counts}", config.storage));
     let ports = composition::ports_over(config, store, false)?;
-    match composition::run(check::check(&ports))??.len() {
+    match composition::block_on(check::check_documents(&ports))??.len() {
         0 => report.ok("`reqlore check` finds no problems"),
         count => report.warning(
             format!("`reqlore check` finds problems: {count}"),
@@ -140,7 +140,7 @@ fn check_content(
     Ok(())
 }
 
-fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaReport<'_>) {
+fn check_http(config: &AppConfig, store: Option<&Arc<dyn Store>>, mut report: AreaReport<'_>) {
     let Some(http) = &config.http else { return };
     let proxy = match http.behind_proxy {
         Some(_) => "behind a proxy that terminates TLS",
@@ -152,8 +152,8 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
         let next = format!("run `reqlore user list`; if it lists no user, {ADD_FIRST_USER}");
         return report.note("users were not checked", next);
     };
-    let loaded = composition::run(async {
-        Ok::<_, StoreError>((store.users().await?, store.tokens().await?))
+    let loaded = composition::block_on(async {
+        Ok::<_, StoreError>((store.list_users().await?, store.list_tokens().await?))
     });
     match loaded {
         Ok(Ok((users, tokens))) => check_users(&users, &tokens, SystemClock.now(), &mut report),
@@ -179,13 +179,13 @@ fn check_users(users: &[User], tokens: &[Token], now: Timestamp, report: &mut Ar
         return report.problem("clients can't log in: there is no valid token", next);
     }
     report.ok(format!("active users: {}, valid tokens: {valid_tokens}", active.len()));
-    if active.iter().all(|user| user.role != Role::Administrator) {
+    if active.iter().all(|user| user.role != UserRole::Administrator) {
         let next = "to appoint one, run `reqlore user set-role NAME --role administrator`";
         report.note("no active user is an administrator", next);
     }
 }
 
-fn check_model(config: &Config, mut report: AreaReport<'_>) {
+fn check_model(config: &AppConfig, mut report: AreaReport<'_>) {
     const BUILT_IN: &str = "semantic ranking with the built-in table";
     match config.model.as_str() {
         "off" => {
@@ -209,7 +209,7 @@ fn check_model(config: &Config, mut report: AreaReport<'_>) {
     }
 }
 
-fn check_index(config: &Config, mut report: AreaReport<'_>) {
+fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
     let Some(cache) = &config.cache else {
         return report.note(
             "no cache folder, so every start rebuilds the index",
@@ -217,15 +217,15 @@ fn check_index(config: &Config, mut report: AreaReport<'_>) {
         );
     };
     let store = composition::index_name(&config.storage);
-    match outside::look(&cache.join("search"), &store, &ProjectKey::default()) {
+    match inspect::inspect_cache(&cache.join("search"), &store, &ProjectKey::default()) {
         Ok(None) => {
             report.note("there is no index yet", "nothing to do; the first search builds it");
         }
-        Ok(Some(Kept { folder, words: false, .. })) => report.note(
+        Ok(Some(CacheStatus { folder, has_lexical_index: false, .. })) => report.note(
             format!("the index in {} is unfinished, old or damaged", folder.display()),
             "nothing to do; the next search rebuilds it",
         ),
-        Ok(Some(Kept { folder, models, .. })) => {
+        Ok(Some(CacheStatus { folder, models, .. })) => {
             let models = match &*models {
                 [] => "without embeddings".to_owned(),
                 models => format!("with embeddings of {}", models.join(", ")),
@@ -239,10 +239,10 @@ fn check_index(config: &Config, mut report: AreaReport<'_>) {
     }
 }
 
-fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
+fn check_permissions(config: &AppConfig, mut report: AreaReport<'_>) {
     let folder = match &config.storage {
-        Storage::Sqlite(file) => file.parent().unwrap_or(file),
-        Storage::Fs(folder) | Storage::Sled(folder) => folder,
+        StorageSpec::Sqlite(file) => file.parent().unwrap_or(file),
+        StorageSpec::Fs(folder) | StorageSpec::Sled(folder) => folder,
     };
     if !config.read_only
         && let Err(error) = check_folder(folder)

@@ -14,9 +14,9 @@ use super::server_entry::{self, ServerEntry};
 use super::undo_log::{self, ChangeKind};
 use crate::client_environment::repository_around;
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
-use crate::config::toolsets;
+use crate::config::parse_toolsets;
 use crate::exit::CommandError;
-use crate::settings::Flags;
+use crate::settings::SettingFlags;
 
 #[derive(Debug)]
 pub(super) struct ChangePlan<'a> {
@@ -141,7 +141,7 @@ impl<'a> ChangePlan<'a> {
     /// The changes that configure the clients.
     pub(super) fn configure(
         server: &ServerEntry,
-        flags: &Flags,
+        flags: &SettingFlags,
         options: &Options,
         clients: &[Client],
         environment: &'a ClientEnvironment,
@@ -155,7 +155,7 @@ impl<'a> ChangePlan<'a> {
         // Without an entry in the project, the block would name tools that the team lacks.
         if !options.no_agents_md && plan.has_shared_change() {
             let listed = match &flags.toolsets {
-                Some(list) => toolsets(list)?,
+                Some(list) => parse_toolsets(list)?,
                 None => Vec::new(),
             };
             plan.add_agents_md(&agents_md_block(&listed));
@@ -373,7 +373,7 @@ impl Scaffold {
             Self::Requirements => {
                 let folders = REQUIREMENT_FOLDERS.map(|folder| project.join(folder));
                 let folder = folders.iter().find(|folder| folder.is_dir()).unwrap_or(&folders[0]);
-                vec![(folder.join(AGENTS_MD), instructions::PLACEHOLDER)]
+                vec![(folder.join(AGENTS_MD), instructions::NEW_INSTRUCTIONS)]
             }
             Self::Knowledge => vec![(project.join(".knowledge/config.yaml"), DOCSETS_TEMPLATE)],
             Self::Ixchel => {
@@ -396,11 +396,11 @@ mod tests {
 
     #[test]
     fn docsets_template_is_a_valid_configuration() {
-        let read = DocsetConfig::read(DOCSETS_TEMPLATE, "/project").unwrap();
-        assert_eq!(read.hints, []);
+        let read = DocsetConfig::parse(DOCSETS_TEMPLATE, "/project").unwrap();
+        assert_eq!(read.warnings, []);
         let location = read.docsets[0].local_path.trim_start_matches("/project/");
         assert!(DOCSETS_TEMPLATE.contains(&format!("expected in {location}.")), "{location}");
         let elsewhere = DOCSETS_TEMPLATE.replace("# local_path", "local_path");
-        assert_eq!(DocsetConfig::read(&elsewhere, "/project").unwrap().hints, []);
+        assert_eq!(DocsetConfig::parse(&elsewhere, "/project").unwrap().warnings, []);
     }
 }

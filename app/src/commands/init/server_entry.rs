@@ -6,17 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec};
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use reqlore_probe::is_loopback;
 use serde_json::Value;
 
 use super::Options;
 use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
-use crate::config::{toolsets, variable};
+use crate::config::{env_variable, parse_toolsets};
 use crate::exit::CommandError;
-use crate::settings::{self, Flags};
-use crate::storage::{Storage, resolved};
+use crate::settings::{self, SettingFlags};
+use crate::storage_spec::{StorageSpec, resolve_links};
 use crate::telemetry;
 
 /// Set by the launcher of the npm package.
@@ -44,12 +44,12 @@ pub(super) enum ServerEntry {
 impl ServerEntry {
     /// The server with the settings that are flags of this command line.
     pub(super) fn from_flags(
-        flags: &Flags,
+        flags: &SettingFlags,
         options: &Options,
         environment: &ClientEnvironment,
     ) -> Result<Self, CommandError> {
         if flags.listen.is_some() || flags.behind_proxy.is_some() {
-            return Err(CommandError::usage(
+            return Err(CommandError::usage_error(
                 "--listen and --behind-proxy configure a server; to configure a client, use \
                  --transport http --url URL",
             ));
@@ -57,7 +57,7 @@ impl ServerEntry {
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
                 // A program that npx runs is in its cache, so clients have to use npx as well.
-                is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
+                is_npx: env_variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
                 arguments: setting_arguments(flags, environment, None)?,
                 project_arguments: setting_arguments(
                     flags,
@@ -65,8 +65,8 @@ impl ServerEntry {
                     Some(&environment.project),
                 )?,
             }),
-            ("stdio", Some(_)) => Err(CommandError::usage("--url needs --transport http")),
-            ("http", None) => Err(CommandError::usage(
+            ("stdio", Some(_)) => Err(CommandError::usage_error("--url needs --transport http")),
+            ("http", None) => Err(CommandError::usage_error(
                 "--transport http needs --url URL, the address of the server, such as \
                  https://reqlore.example.org/api/v1/mcp",
             )),
@@ -77,9 +77,9 @@ impl ServerEntry {
                 let token_variable = options.token_variable.clone();
                 Ok(Self::Url { url: url.to_owned(), token_variable })
             }
-            (other, _) => {
-                Err(CommandError::usage(format!("transport: {other:?} must be stdio or http")))
-            }
+            (other, _) => Err(CommandError::usage_error(format!(
+                "transport: {other:?} must be stdio or http"
+            ))),
         }
     }
 
@@ -171,16 +171,17 @@ fn program_for(scope: ConfigScope) -> String {
 
 /// The settings on this command line. Paths inside `base` are relative to it.
 fn setting_arguments(
-    flags: &Flags,
+    flags: &SettingFlags,
     environment: &ClientEnvironment,
     base: Option<&Path>,
 ) -> Result<Vec<String>, CommandError> {
     let mut arguments = Vec::new();
     if let Some(storage) = &flags.storage {
-        let parsed = Storage::read(storage, &environment.project, &absolute_path(Path::new("."))?)?;
+        let parsed =
+            StorageSpec::parse(storage, &environment.project, &absolute_path(Path::new("."))?)?;
         let value = match storage.split_once(':') {
             Some((name, place)) if !place.is_empty() => {
-                format!("{name}:{}", relative_path(parsed.place(), base))
+                format!("{name}:{}", relative_path(parsed.path(), base))
             }
             _ => parsed.name().to_owned(),
         };
@@ -188,19 +189,19 @@ fn setting_arguments(
     }
     if let Some(list) = &flags.toolsets {
         // A wrong value is reported here, not by the client that starts the server.
-        toolsets(list)?;
+        parse_toolsets(list)?;
         arguments.extend(["--toolsets".to_owned(), list.clone()]);
     }
     if let Some(file) = &flags.config {
         let path = absolute_path(file)?;
         if !path.is_file() {
             let message = format!("--config: {} is not a file", path.display());
-            return Err(CommandError::refused(message));
+            return Err(CommandError::failure(message));
         }
         arguments.extend(["--config".to_owned(), relative_path(&path, base)]);
     }
     if let Some(level) = &flags.log {
-        telemetry::targets(level)?;
+        telemetry::parse_targets(level)?;
         arguments.extend(["--log".to_owned(), level.clone()]);
     }
     if flags.read_only {
@@ -220,13 +221,13 @@ fn relative_path(path: &Path, base: Option<&Path>) -> String {
 
 fn absolute_path(path: &Path) -> Result<PathBuf, CommandError> {
     let path = std::path::absolute(path).map_err(|error| {
-        CommandError::refused(format!("the working directory can't be used: {error}"))
+        CommandError::failure(format!("the working directory can't be used: {error}"))
     })?;
-    Ok(resolved(&path))
+    Ok(resolve_links(&path))
 }
 
 /// Rejects the settings of a stdio server for one over HTTP.
-fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
+fn check_no_settings(flags: &SettingFlags) -> Result<(), CommandError> {
     let mut flag = flags.config.as_ref().map(|_| "--config");
     for setting in settings::all_settings() {
         let is_allowed = ["root", "transport"].contains(&setting.key);
@@ -236,7 +237,7 @@ fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
         }
     }
     match flag {
-        Some(flag) => Err(CommandError::usage(format!(
+        Some(flag) => Err(CommandError::usage_error(format!(
             "{flag} is for a server that the client starts; configure an HTTP server where it runs"
         ))),
         None => Ok(()),
@@ -245,7 +246,7 @@ fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
 
 fn check_url(url: &str) -> Result<(), CommandError> {
     match wrong_url(url) {
-        Some(wrong) => Err(CommandError::usage(format!("--url {wrong}"))),
+        Some(wrong) => Err(CommandError::usage_error(format!("--url {wrong}"))),
         None => Ok(()),
     }
 }
@@ -267,7 +268,7 @@ fn wrong_url(url: &str) -> Option<&'static str> {
         );
     }
     // A fragment is not sent to the server, so it is a mistake or a secret.
-    if redact(url) != url || uri.query().is_some_and(has_secret) || url.contains('#') {
+    if redact_secrets(url) != url || uri.query().is_some_and(has_secret) || url.contains('#') {
         return Some(
             "may contain a token, and it is written to a file; use --token-variable for the token",
         );
@@ -300,7 +301,7 @@ fn check_variable(name: &str) -> Result<(), CommandError> {
     if is_name {
         return Ok(());
     }
-    Err(CommandError::usage(
+    Err(CommandError::usage_error(
         "--token-variable must be the name of a variable, such as REQLORE_TOKEN (A-Z, 0-9 and _); \
          put the token into that variable",
     ))

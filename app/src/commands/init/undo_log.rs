@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::plan::{ChangeOutcome, FileChange};
 use crate::commands::untrusted_text;
-use crate::storage::resolved;
+use crate::storage_spec::resolve_links;
 
 const LOG_VERSION: u32 = 1;
 const CHANGED_MEANWHILE: &str = "changed meanwhile; run the command again";
@@ -60,7 +60,7 @@ fn link_target(path: &Path) -> Result<PathBuf, String> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         let Ok(next) = fs::read_link(&path) else {
-            let resolved = resolved(&path);
+            let resolved = resolve_links(&path);
             for part in resolved.components() {
                 if part == Component::ParentDir {
                     return Err("a broken link; remove it".into());
@@ -114,7 +114,7 @@ fn missing_folders(file: &Path) -> Vec<PathBuf> {
 
 /// Creates the missing folders, and replaces the whole text atomically and durably.
 fn replace_text(target: &Path, text: &str, is_private: bool) -> io::Result<()> {
-    fs::create_dir_all(reqlore_durable_fs::parent(target))?;
+    fs::create_dir_all(reqlore_durable_fs::parent_dir(target))?;
     let temp_prefix = &temporary_prefix(target);
     let options = AtomicWrite { temp_prefix, durability: Durability::Contents, is_private };
     atomic_write(target, text.as_bytes(), options)
@@ -123,7 +123,7 @@ fn replace_text(target: &Path, text: &str, is_private: bool) -> io::Result<()> {
 /// Removes the temporary files of an interrupted [`replace_text`].
 fn remove_leftovers(target: &Path) {
     let prefix = temporary_prefix(target);
-    let Ok(entries) = fs::read_dir(reqlore_durable_fs::parent(target)) else { return };
+    let Ok(entries) = fs::read_dir(reqlore_durable_fs::parent_dir(target)) else { return };
     for entry in entries.flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
             let _ = fs::remove_file(entry.path());
@@ -405,7 +405,7 @@ fn check_unchanged(change: &FileChange) -> Result<(), String> {
 }
 
 fn write_text(change: &FileChange, text: &str) -> Result<(), String> {
-    let folder = fs::metadata(reqlore_durable_fs::parent(&change.target));
+    let folder = fs::metadata(reqlore_durable_fs::parent_dir(&change.target));
     // A new file in a private folder may get secrets of other servers later.
     let is_private =
         change.scope == ConfigScope::User && folder.is_ok_and(|folder| is_private(&folder));
@@ -448,7 +448,7 @@ fn undo_entry(
 
 fn contains_token(patch: &UndoPatch) -> bool {
     match serde_json::to_string(patch) {
-        Ok(text) => text.contains(token::PREFIX),
+        Ok(text) => text.contains(token::TOKEN_PREFIX),
         Err(_) => true,
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct PromptTemplate {
 }
 
 /// Sorted by name.
-pub(crate) static ALL: [PromptTemplate; 5] = [
+pub(crate) static PROMPTS: [PromptTemplate; 5] = [
     PromptTemplate {
         spec: PromptSpec {
             name: "analyze_requirement_quality",
@@ -77,7 +77,7 @@ pub(crate) static ALL: [PromptTemplate; 5] = [
                     title: "Idea",
                     description: "The subject of the story, in a few words. Default: the epic's \
                               largest gap",
-                    required: false,
+                    is_required: false,
                 },
             ],
         },
@@ -129,7 +129,7 @@ const fn required_argument(
     title: &'static str,
     description: &'static str,
 ) -> ArgumentSpec {
-    ArgumentSpec { name, title, description, required: true }
+    ArgumentSpec { name, title, description, is_required: true }
 }
 
 /// Fills a prompt; `has_backlog` is false on a server without the backlog.
@@ -161,13 +161,13 @@ pub(crate) fn argument_item_kind(prompt: &str, argument: &str) -> Option<ItemKin
 }
 
 fn find_prompt(name: &str) -> Option<&'static PromptTemplate> {
-    ALL.iter().find(|prompt| prompt.spec.name == name)
+    PROMPTS.iter().find(|prompt| prompt.spec.name == name)
 }
 
 fn unknown_prompt_error(has_backlog: bool, name: &str) -> Error {
     let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
     let hint = if has_backlog {
-        let names: Vec<&str> = ALL.iter().map(|prompt| prompt.spec.name).collect();
+        let names: Vec<&str> = PROMPTS.iter().map(|prompt| prompt.spec.name).collect();
         format!("the prompts are: {}", names.join(", "))
     } else {
         "this server runs without the backlog (`--toolsets`), so it has no prompts".to_owned()
@@ -205,7 +205,7 @@ fn read_arguments(
         problems.push((name.chars().take(MAX_SHOWN_CHARS).collect(), problem));
     }
     let required: Vec<&ArgumentSpec> =
-        spec.arguments.iter().filter(|argument| argument.required).collect();
+        spec.arguments.iter().filter(|argument| argument.is_required).collect();
     for ArgumentSpec { name, description, .. } in &required {
         // One problem for each argument is enough.
         let is_reported = problems.iter().any(|(field, _)| field == name);
@@ -244,7 +244,7 @@ fn render_message(
 ) -> Result<String> {
     let content = json_line(stored)?;
     // A stored text cannot contain the digest of the content that it is part of.
-    let digest = Version::of(content.as_bytes());
+    let digest = Version::of_bytes(content.as_bytes());
     let idea = match idea {
         Some(idea) => format!(
             "The user's idea, as a JSON string: {}\nWrite the story for this idea, as far as it \

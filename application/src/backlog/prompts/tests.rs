@@ -6,7 +6,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::service::PromptPart;
 use serde_json::{Value, json};
 
-use super::ALL;
+use super::PROMPTS;
 use crate::test_support::{TestApplication, references, unavailable};
 
 async fn project() -> TestApplication {
@@ -189,7 +189,7 @@ async fn stored_text_with_the_old_marker_changes_the_marker() {
 
 #[test]
 fn prompt_templates_stay_within_the_word_limits() {
-    for prompt in &ALL {
+    for prompt in &PROMPTS {
         let words = |text: &str| text.split_whitespace().count();
         let all = [prompt.template, super::DATA_NOTICE, super::END_OF_DATA];
         let ears = if prompt.template.contains("{ears}") { words(super::EARS) } else { 0 };
@@ -213,7 +213,7 @@ fn prompt_templates_name_only_existing_tools() {
         "update_user_story",
     ]);
     let verbs = ["create_", "update_", "delete_", "get_", "search_", "list_"];
-    for prompt in &ALL {
+    for prompt in &PROMPTS {
         for word in prompt.template.split('`') {
             let is_tool = verbs.iter().any(|verb| word.starts_with(verb));
             assert!(!is_tool || known.contains(word), "{}: {word}", prompt.spec.name);

@@ -346,7 +346,8 @@ pub(crate) async fn list(
         let remaining = MAX_PAGE_RESOURCES - resources.len();
         // A full page reads one item of the next kind, to decide if a cursor is needed.
         let limit = Some(remaining.max(1));
-        let filter = DocumentFilter { kind: DocumentKind::Item(*kind), after: after.take(), limit };
+        let filter =
+            DocumentFilter { kind: DocumentKind::Item(*kind), after_name: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
         if remaining == 0 && !page.metadata.is_empty() {
             // The empty name sorts before all items of the kind.
@@ -356,7 +357,7 @@ pub(crate) async fn list(
         resources.extend(page.metadata.iter().filter_map(|meta| item_resource(meta)));
         // Two files with the same reference are one resource.
         resources.dedup_by(|a, b| a.uri == b.uri);
-        if let Some(next) = page.next {
+        if let Some(next) = page.next_name {
             let next_cursor = Some(write_cursor(backlog.project, *kind, &next));
             return Ok(ResourcePage { resources, next_cursor });
         }
@@ -410,7 +411,7 @@ fn read_cursor(project: &ProjectKey, cursor: &str) -> Option<(usize, String)> {
 }
 
 fn cursor_digest(project: &ProjectKey, position: &str) -> String {
-    Version::of(format!("resources\n{project}\n{position}").as_bytes()).to_string()
+    Version::of_bytes(format!("resources\n{project}\n{position}").as_bytes()).to_string()
 }
 
 fn unknown_cursor_error(cursor: &str) -> Error {
@@ -457,7 +458,7 @@ pub(crate) async fn complete(
 
 /// The kind of items that the argument takes.
 fn completion_kind(request: &CompletionRequest) -> Option<ItemKind> {
-    match &request.of {
+    match &request.target {
         CompletionTarget::Template(uri) => {
             let form = TEMPLATES.iter().find(|form| form.spec.uri_template == uri)?;
             if request.argument == VARIABLE { Some(form.kind) } else { None }

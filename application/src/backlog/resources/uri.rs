@@ -223,7 +223,7 @@ pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
         let (scheme, suffix) = form.spec.uri_template.split_once(PLACEHOLDER).unwrap_or_default();
         let Some(rest) = text.strip_prefix(scheme) else { continue };
         let Some(reference) = rest.strip_suffix(suffix) else { continue };
-        match Reference::read(form.kind, reference) {
+        match Reference::parse_kind(form.kind, reference) {
             ParsedReference::Reference(reference) => {
                 return Ok(ResourceUri::Item(reference, form.view));
             }

@@ -7,7 +7,7 @@ use crate::backlog::repair::RepairReport;
 
 async fn fix(testing: &TestApplication) -> RepairReport {
     let caller = Caller::local("t", Access::Write);
-    crate::check::fix(&testing.ports(), caller).await.unwrap()
+    crate::check::repair_references(&testing.ports(), caller).await.unwrap()
 }
 
 #[tokio::test]

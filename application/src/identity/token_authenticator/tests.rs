@@ -1,6 +1,6 @@
 //! Tests of authentication on the memory store.
 
-use reqlore_domain::identity::{Role, Token, User};
+use reqlore_domain::identity::{Token, User, UserRole};
 use reqlore_domain::ports::identity::IdentityChange;
 
 use super::*;
@@ -18,20 +18,20 @@ fn denial(outcome: Result<Arc<Caller>, AuthenticationError>) -> TokenError {
 async fn login_access_is_minimum_of_role_and_scope() {
     let team = TestTeam::new();
     for (letter, role, scope, access) in [
-        ('a', Role::Administrator, Access::Write, Access::Write),
-        ('b', Role::User, Access::Write, Access::Write),
-        ('c', Role::User, Access::Read, Access::Read),
-        ('d', Role::Commenter, Access::Write, Access::Read),
-        ('e', Role::Administrator, Access::Read, Access::Read),
+        ('a', UserRole::Administrator, Access::Write, Access::Write),
+        ('b', UserRole::User, Access::Write, Access::Write),
+        ('c', UserRole::User, Access::Read, Access::Read),
+        ('d', UserRole::Commenter, Access::Write, Access::Read),
+        ('e', UserRole::Administrator, Access::Read, Access::Read),
     ] {
         team.join(letter, &format!("user-{letter}"), role, scope).await;
         let caller = team.login(letter).await.unwrap();
         assert_eq!(&*caller.name, format!("user-{letter}"));
         assert_eq!((caller.role, caller.access), (role, access), "{letter}");
-        assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &ProjectScope::Configured));
+        assert_eq!((&caller.token, &caller.scope), (&Some(id(letter)), &ProjectScope::Configured));
     }
     let read_only = TestTeam::with_max_access(Access::Read);
-    read_only.join('a', "ada", Role::Administrator, Access::Write).await;
+    read_only.join('a', "ada", UserRole::Administrator, Access::Write).await;
     assert_eq!(read_only.login('a').await.unwrap().access, Access::Read);
 }
 
@@ -39,7 +39,7 @@ async fn login_access_is_minimum_of_role_and_scope() {
 #[tokio::test]
 async fn login_with_invalid_token_is_rejected() {
     let team = TestTeam::new();
-    team.join('a', "ada", Role::User, Access::Write).await;
+    team.join('a', "ada", UserRole::User, Access::Write).await;
     assert_eq!(denial(team.show(None, None).await), TokenError::Missing);
     for malformed in ["", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a.b.c", " "] {
         assert_eq!(denial(team.show(Some(malformed), None).await), TokenError::Malformed);
@@ -56,14 +56,14 @@ async fn login_with_invalid_token_is_rejected() {
 #[tokio::test]
 async fn login_after_identity_change_applies_it_at_once() {
     let team = TestTeam::new();
-    team.join('a', "ada", Role::User, Access::Write).await;
+    team.join('a', "ada", UserRole::User, Access::Write).await;
     assert_eq!(team.login('a').await.unwrap().access, Access::Write);
-    team.put(IdentityChange::User(team.user("ada", Role::Commenter))).await;
+    team.put(IdentityChange::User(team.user("ada", UserRole::Commenter))).await;
     assert_eq!(team.login('a').await.unwrap().access, Access::Read);
-    let disabled = User { disabled_at: Some(team.clock.now()), ..team.user("ada", Role::User) };
+    let disabled = User { disabled_at: Some(team.clock.now()), ..team.user("ada", UserRole::User) };
     team.put(IdentityChange::User(disabled)).await;
     assert_eq!(denial(team.login('a').await), TokenError::Disabled);
-    team.put(IdentityChange::User(team.user("ada", Role::User))).await;
+    team.put(IdentityChange::User(team.user("ada", UserRole::User))).await;
     team.login('a').await.unwrap();
     let token = team.token('a', "ada", Access::Write);
     let revoked = Token { revoked_at: Some(team.clock.now()), ..token };
@@ -74,18 +74,18 @@ async fn login_after_identity_change_applies_it_at_once() {
 #[tokio::test]
 async fn login_is_cached_until_an_identity_changes() {
     let team = TestTeam::new();
-    team.join('a', "ada", Role::User, Access::Write).await;
+    team.join('a', "ada", UserRole::User, Access::Write).await;
     let first = team.login('a').await.unwrap();
     let second = team.login('a').await.unwrap();
     assert!(Arc::ptr_eq(&first, &second));
-    team.put(IdentityChange::User(team.user("bob", Role::User))).await;
+    team.put(IdentityChange::User(team.user("bob", UserRole::User))).await;
     assert!(!Arc::ptr_eq(&first, &team.login('a').await.unwrap()));
 }
 
 #[tokio::test]
 async fn login_project_is_header_or_first_existing_of_token() {
     let team = TestTeam::new();
-    team.join('a', "ada", Role::User, Access::Write).await;
+    team.join('a', "ada", UserRole::User, Access::Write).await;
     let [web, default] = [ProjectKey::new("web"), ProjectKey::default()];
     for (letter, projects, expected) in [
         ('b', vec![web.clone()], &web),
@@ -121,7 +121,7 @@ async fn login_project_is_header_or_first_existing_of_token() {
 #[tokio::test]
 async fn rejected_login_is_audited_with_token_id_only() {
     let team = TestTeam::new();
-    team.join('a', "ada", Role::User, Access::Write).await;
+    team.join('a', "ada", UserRole::User, Access::Write).await;
     let _ = team.show(None, None).await;
     let _ = team.show(Some("nonsense"), None).await;
     let _ = team.login('z').await;
@@ -151,9 +151,9 @@ async fn rejected_login_is_audited_with_token_id_only() {
 #[tokio::test]
 async fn token_uses_are_saved_by_maintenance_only() {
     let team = TestTeam::new();
-    team.join('a', "ada", Role::User, Access::Write).await;
+    team.join('a', "ada", UserRole::User, Access::Write).await;
     team.login('a').await.unwrap();
-    let last_use = async || team.store.tokens().await.unwrap()[0].last_used_at;
+    let last_use = async || team.store.list_tokens().await.unwrap()[0].last_used_at;
     assert_eq!(last_use().await, None);
     team.pass(5);
     team.login('a').await.unwrap();

@@ -8,7 +8,7 @@ const AT: Timestamp = Timestamp(1_795_335_043_500_000_000);
 
 fn link_target(reference: &str, suffix: Option<&str>) -> LinkTarget {
     let reference = Reference::parse(reference).unwrap();
-    LinkTarget { reference, mark: suffix.map(str::to_owned) }
+    LinkTarget { reference, file_suffix: suffix.map(str::to_owned) }
 }
 
 fn new_item(kind: ItemKind) -> NewItem<'static> {
@@ -24,7 +24,7 @@ fn new_item(kind: ItemKind) -> NewItem<'static> {
         assignee: None,
         tags: &[],
         creator: "ann",
-        at: AT,
+        created_at: AT,
     }
 }
 
@@ -39,7 +39,7 @@ fn check_text(item: &NewItem<'_>, keys: &str, end: &str, description: &str) {
     );
     assert_eq!(text, expected);
     let name = format!("{}-1", item.kind.prefix());
-    let (parsed, diagnostic) = ItemMeta::read(item.kind, &name, &text, AT);
+    let (parsed, diagnostic) = ItemMeta::parse(item.kind, &name, &text, AT);
     assert_eq!(diagnostic, None);
     assert_eq!(parsed.title, item.title.unwrap_or(item.description));
 }
@@ -83,7 +83,7 @@ fn new_item_renders_its_keys_in_order() {
 }
 
 fn parse_item(kind: ItemKind, text: &str) -> ItemMeta {
-    ItemMeta::read(kind, &format!("{}-001-3f9a1c", kind.prefix()), text, AT).0
+    ItemMeta::parse(kind, &format!("{}-001-3f9a1c", kind.prefix()), text, AT).0
 }
 
 fn edit_requirement(text: &str, changes: &ItemEdit) -> Option<String> {
@@ -138,7 +138,7 @@ fn kept_links_keep_their_lines_and_removed_ones_their_suffix() {
             relationship(RelationshipType::DependsOn, 5),
             relationship(RelationshipType::Blocks, 9),
         ]),
-        linked: vec![link_target("REQ-5", Some("55eeff")), link_target("REQ-9", None)],
+        new_targets: vec![link_target("REQ-5", Some("55eeff")), link_target("REQ-9", None)],
         ..ItemEdit::default()
     };
     let expected = BY_HAND
@@ -170,7 +170,7 @@ fn edit_without_changes_returns_none() {
         assignee: Some(Some(String::new())),
         tags: Some(Vec::new()),
         relationships: Some(item.relationships.clone()),
-        linked: vec![link_target("REQ-3", Some("aa11bb"))],
+        new_targets: vec![link_target("REQ-3", Some("aa11bb"))],
     };
     assert_eq!(edit_requirement(BY_HAND, &changes), None);
     // An invalid status is replaced, although it already reads as the default.
@@ -183,7 +183,7 @@ fn edit_without_changes_returns_none() {
 fn first_edit_of_a_file_without_created_at_adds_it() {
     let tags = ["a", "b, c", "a"].map(str::to_owned).to_vec();
     let changes = ItemEdit { tags: Some(tags), ..ItemEdit::default() };
-    let item = ItemMeta::read(ItemKind::Epic, "EP-1", "Just words\n", Timestamp(0)).0;
+    let item = ItemMeta::parse(ItemKind::Epic, "EP-1", "Just words\n", Timestamp(0)).0;
     assert_eq!(
         edit_item(&item, "Just words\n", &changes, AT).unwrap().unwrap(),
         "---\ntags: [a, \"b, c\"]\ncreated_at: 1970-01-01T00:00:00Z\n\
@@ -227,15 +227,15 @@ fn tombstone_keeps_the_text() {
         "---\ntitle: \"T: x\"\nuid: u\ndeleted_at: 2026-11-22T08:10:43Z\n\
          deleted_username: \"ann: b\"\n---\n\n---\ntitle: T: x\nuid: u\ntags: [\n---\nText"
     );
-    let deleted = parse_item(ItemKind::Requirement, &text).deleted.unwrap();
-    assert_eq!((deleted.at, deleted.by.as_deref()), (AT.whole(), Some("ann: b")));
+    let deleted = parse_item(ItemKind::Requirement, &text).deletion.unwrap();
+    assert_eq!((deleted.at, deleted.by.as_deref()), (AT.whole_seconds(), Some("ann: b")));
 }
 
 #[test]
 fn links_with_the_same_suffix_follow_a_renumbering() {
     let text = "---\ntitle: T\nuser_story: US-1 # mine\ndepends_on: [REQ-1, REQ-4]\n\
                 linked: {US-1: 3f9a1c, REQ-4: bb22cc}\n---\nUS-1\n";
-    let item = ItemMeta::read(ItemKind::Requirement, "REQ-009", text, AT).0;
+    let item = ItemMeta::parse(ItemKind::Requirement, "REQ-009", text, AT).0;
     let from = link_target("US-1", Some("3f9a1c"));
     let to = link_target("US-7", Some("3f9a1c"));
     assert_eq!(
@@ -304,7 +304,7 @@ proptest! {
             ..new_item(ItemKind::Requirement)
         };
         let text = new_item.text().unwrap();
-        let (item, diagnostic) = ItemMeta::read(ItemKind::Requirement, "REQ-1", &text, AT);
+        let (item, diagnostic) = ItemMeta::parse(ItemKind::Requirement, "REQ-1", &text, AT);
         let one_line = title.split_whitespace().collect::<Vec<_>>().join(" ");
         let edges = ['\r', '\n'];
         prop_assert_eq!(diagnostic, None);
@@ -323,7 +323,7 @@ proptest! {
         };
         if let Some(text) = edit_item(&item, &text, &changes, AT).unwrap() {
             prop_assert_eq!(ItemMeta::description(&text), new_description.trim_matches(edges));
-            let edited = ItemMeta::read(ItemKind::Requirement, "REQ-1", &text, AT).0;
+            let edited = ItemMeta::parse(ItemKind::Requirement, "REQ-1", &text, AT).0;
             prop_assert_eq!(edited.title, item.title);
         } else {
             prop_assert_eq!(new_description.trim_matches(edges), description.trim_matches(edges));
@@ -340,6 +340,6 @@ proptest! {
         for line in text.lines() {
             prop_assert!(lines.any(|kept| kept == line), "{line:?} of {text:?}: {tombstone:?}");
         }
-        prop_assert!(parse_item(ItemKind::Epic, &tombstone).deleted.is_some(), "{tombstone}");
+        prop_assert!(parse_item(ItemKind::Epic, &tombstone).deletion.is_some(), "{tombstone}");
     }
 }

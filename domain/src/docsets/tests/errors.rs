@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::super::{DocsetConfig, MAX_BYTES, located};
+use super::super::{DocsetConfig, MAX_CONFIG_BYTES, format_diagnostic};
 use super::FOLDER;
 
 fn errors(text: &str) -> Vec<String> {
-    DocsetConfig::read(text, FOLDER).expect_err(text).iter().map(located).collect()
+    DocsetConfig::parse(text, FOLDER).expect_err(text).iter().map(format_diagnostic).collect()
 }
 
 #[track_caller]
@@ -85,7 +85,7 @@ fn name_version_or_path_with_invalid_characters_is_rejected() {
     check("docsets:\n  \"a\\nb\": {}\n", "2:3", "is not a docset name");
     check("docsets:\n  - id: my docs\n    name: x\n", "2:9", "is not a docset name");
     check(&format!("docsets:\n  {}: {{}}\n", "x".repeat(65)), "2:3", "has 1 to 64");
-    assert!(DocsetConfig::read(&format!("docsets: {{{}: }}", "x".repeat(64)), FOLDER).is_ok());
+    assert!(DocsetConfig::parse(&format!("docsets: {{{}: }}", "x".repeat(64)), FOLDER).is_ok());
     for version in ["..", "1..2", "1/2", "1 2", "1\\2", "", "1%"] {
         check(&format!("docsets:\n  a:\n    version: '{version}'\n"), "3:14", "is not a version");
     }
@@ -105,7 +105,7 @@ fn duplicate_name_or_alias_in_any_case_is_rejected() {
     check("docsets:\n  a: {}\n  A: {}\n", "3:3", "rename one");
     check("docsets: [{name: a}, {name: a}]\n", "1:29", "is taken");
     check("docsets: {a: {aliases: [a]}}\n", "1:25", "is taken");
-    let same = DocsetConfig::read("docsets: {react: {aliases: [React, REACT]}}", FOLDER);
+    let same = DocsetConfig::parse("docsets: {react: {aliases: [React, REACT]}}", FOLDER);
     assert!(same.is_ok(), "one docset may have both");
 }
 
@@ -133,7 +133,7 @@ fn yaml_above_a_size_limit_is_rejected() {
     check(&format!("x: &a 1\ny: [{}]\ndocsets:", "*a,".repeat(200)), "2:305", "100 aliases");
     let anchors: Vec<String> = (0..200).map(|n| format!("k{n}: &n{n} 1\n")).collect();
     check(&(anchors.concat() + "docsets:"), "101:13", "at most");
-    check(&format!("docsets:\n#{}", "x".repeat(MAX_BYTES)), "1:1", "shorten it");
+    check(&format!("docsets:\n#{}", "x".repeat(MAX_CONFIG_BYTES)), "1:1", "shorten it");
     let huge = format!("template: '{}'\ndocsets:", "{keywords}".repeat(51));
     check(&huge, "1:11", "at most 50 variables");
     check(&format!("template: '{}'\ndocsets:", "x".repeat(10_001)), "1:11", "at most 10000");

@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn any_text_parses_or_has_diagnostics(text in prop_oneof![any_config(), ".{0,200}"]) {
-        match DocsetConfig::read(&text, FOLDER) {
+        match DocsetConfig::parse(&text, FOLDER) {
             Ok(config) => for docset in &config.docsets {
                 let path = &docset.local_path;
                 prop_assert!(path.starts_with('/') && path.ends_with('/'), "{}", path);
@@ -56,9 +56,9 @@ proptest! {
     #[test]
     fn any_keyword_is_in_its_instruction(keywords in any_keywords(), generalized in any_keywords()) {
         let config = parse_config("docsets: {a: {template: '<{keywords}|{generalized_keywords}|{docset}>'}}");
-        let instruction = config.docsets[0].instruction(&keywords, &generalized);
+        let instruction = config.docsets[0].render_instruction(&keywords, &generalized);
         prop_assert_eq!(instruction, format!("<{}|{}|a>", keywords.join(", "), generalized.join(", ")));
-        let standard = parse_config("docsets: {a: }").docsets[0].instruction(&keywords, &generalized);
+        let standard = parse_config("docsets: {a: }").docsets[0].render_instruction(&keywords, &generalized);
         let expected = format!(
             "Search for '{}' in folder {}. Use your normal text search tools to do this. If the \
              search results don't help you, try to find '{}'. If this still doesn't help, ask the \

@@ -1,7 +1,7 @@
 //! The form of tokens and their validation.
 
 use super::*;
-use crate::identity::Role;
+use crate::identity::UserRole;
 
 const ID: &str = "AbCdEf012345";
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
@@ -16,7 +16,8 @@ fn at(seconds: i64) -> Timestamp {
 
 fn owner() -> TokenOwner {
     let name = UserName::parse("ada").unwrap();
-    let user = User { name: name.clone(), role: Role::User, created_at: at(0), disabled_at: None };
+    let user =
+        User { name: name.clone(), role: UserRole::User, created_at: at(0), disabled_at: None };
     let token = Token {
         id: presented().id,
         user: name,
@@ -35,7 +36,10 @@ fn owner() -> TokenOwner {
 #[test]
 fn revealed_token_parses_back() {
     let text = presented().reveal();
-    assert_eq!(text.len(), PREFIX.len() + ID_LETTERS + 1 + SECRET_LETTERS + 1 + CHECK_LETTERS);
+    assert_eq!(
+        text.len(),
+        TOKEN_PREFIX.len() + ID_LETTERS + 1 + SECRET_LETTERS + 1 + CHECK_LETTERS
+    );
     assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
     assert_eq!(PresentedToken::parse(&text), Some(presented()));
 }
@@ -50,7 +54,7 @@ fn mistyped_token_is_rejected() {
         assert_eq!(PresentedToken::parse(&mistyped), None, "{mistyped}");
         assert_eq!(PresentedToken::parse(&text[..at]), None);
     }
-    for invalid in ["", PREFIX, "ghp_0123456789", &format!("{text} "), &format!("{text}x")] {
+    for invalid in ["", TOKEN_PREFIX, "ghp_0123456789", &format!("{text} "), &format!("{text}x")] {
         assert_eq!(PresentedToken::parse(invalid), None, "{invalid}");
     }
 }

@@ -49,7 +49,7 @@ fn any_text() -> impl Strategy<Value = String> {
 
 /// The lines outside of requirements, and the texts of all requirements except one.
 fn untouched(source: &str, except: Option<usize>) -> (Vec<String>, Vec<String>) {
-    let section = Section::of(source);
+    let section = Section::parse(source);
     let mut outside = String::new();
     let mut texts = Vec::new();
     let mut end = 0;
@@ -58,7 +58,7 @@ fn untouched(source: &str, except: Option<usize>) -> (Vec<String>, Vec<String>) 
         end = requirement.block.end;
         if Some(at) != except {
             let after_marker = requirement.index.len() + "**.**".len();
-            texts.push(section.stored(requirement)[after_marker..].to_owned());
+            texts.push(section.stored_text(requirement)[after_marker..].to_owned());
         }
     }
     outside.push_str(&source[end..]);
@@ -89,16 +89,16 @@ fn words(text: &str) -> Vec<&str> {
 
 /// Sets a requirement and checks the outcome.
 fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseError> {
-    let section = Section::of(source);
-    let Ok(set) = section.set(&index(at), text, text::COLUMNS) else {
+    let section = Section::parse(source);
+    let Ok(set) = section.set(&index(at), text, text::WRAP_COLUMNS) else {
         prop_assert!(section.outline.unclosed_at.is_some());
         return Ok(source.to_owned());
     };
-    let edited = Section::of(&set.body);
+    let edited = Section::parse(&set.body);
     let position = edited.requirements().iter().position(|r| r.index == set.index).unwrap();
     let requirement = &edited.requirements()[position];
     prop_assert_eq!(edited.text(requirement), set.text.clone());
-    prop_assert_eq!(edited.stored(requirement), set.requirement);
+    prop_assert_eq!(edited.stored_text(requirement), set.requirement);
     prop_assert_eq!(words(&set.text), words(text), "wrapping changes only white space");
     let existing = section.find(at);
     let old_position =
@@ -110,14 +110,14 @@ fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseErr
         let claimed = claimed.start.min(source.len())..claimed.end.min(source.len());
         prop_assert!(differs_within(source, &set.body, claimed), "{:?}", set.body);
     }
-    let again = edited.set(&index(&set.index), &set.text, text::COLUMNS).unwrap();
+    let again = edited.set(&index(&set.index), &set.text, text::WRAP_COLUMNS).unwrap();
     prop_assert_eq!(&again.body, &set.body, "setting the same again changes nothing");
     Ok(set.body)
 }
 
 /// Deletes a requirement and checks the outcome.
 fn checked_delete(source: &str, pick: prop::sample::Index) -> Result<String, TestCaseError> {
-    let section = Section::of(source);
+    let section = Section::parse(source);
     if section.requirements().is_empty() {
         return Ok(source.to_owned());
     }

@@ -11,16 +11,20 @@ use crate::project_cache::cache_dir_name;
 
 /// The cache of one project, as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct CacheStatus {
     pub folder: PathBuf,
     /// True if a valid lexical index is saved; otherwise the next search rebuilds it.
-    pub words: bool,
+    pub has_lexical_index: bool,
     /// Names of the models with saved vectors, sorted.
     pub models: Vec<String>,
 }
 
 /// Inspects the cache of a project; `None` if there is none.
-pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Kept>> {
+pub fn inspect_cache(
+    cache: &Path,
+    store: &str,
+    key: &ProjectKey,
+) -> io::Result<Option<CacheStatus>> {
     let folder = cache.join(cache_dir_name(store, key));
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -37,5 +41,5 @@ pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Ke
     }
     models.sort();
     let words = has_valid_index(&folder);
-    Ok(Some(Kept { folder, words, models }))
+    Ok(Some(CacheStatus { folder, has_lexical_index: words, models }))
 }

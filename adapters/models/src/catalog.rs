@@ -8,7 +8,7 @@ pub struct Model {
     pub license: &'static str,
     /// The address of the folder with the files.
     pub address: &'static str,
-    pub files: &'static [File],
+    pub files: &'static [ModelFile],
 }
 
 impl Model {
@@ -18,7 +18,7 @@ impl Model {
 }
 
 #[derive(Debug)]
-pub struct File {
+pub struct ModelFile {
     pub name: &'static str,
     pub bytes: u64,
     /// The accepted SHA-256 hashes: equivalent files may differ in irrelevant bytes.
@@ -26,7 +26,7 @@ pub struct File {
 }
 
 /// The models of `reqlore model`, the recommended one first.
-pub static MODELS: [Model; 2] = [
+pub static CATALOG: [Model; 2] = [
     Model {
         name: "all-minilm-l6-v2",
         license: "Apache-2.0",
@@ -35,12 +35,12 @@ pub static MODELS: [Model; 2] = [
             "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
         ),
         files: &[
-            File {
+            ModelFile {
                 name: "tokenizer.json",
                 bytes: 466_247,
                 sha256: &["be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"],
             },
-            File {
+            ModelFile {
                 name: "model.safetensors",
                 bytes: 90_868_376,
                 sha256: &["53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"],
@@ -55,12 +55,12 @@ pub static MODELS: [Model; 2] = [
             "614241f622f53c4eeff9890bdc4f31cfecc418b3"
         ),
         files: &[
-            File {
+            ModelFile {
                 name: "tokenizer.json",
                 bytes: 17_082_913,
                 sha256: &["0b44a9d7b51c3c62626640cda0e2c2f70fdacdc25bbbd68038369d14ebdf4c39"],
             },
-            File {
+            ModelFile {
                 name: "model.safetensors",
                 bytes: 470_637_416,
                 sha256: &["1a55775f53449dac10a2bcbc312469fac40b96d53198c407081a831f81c98477"],

@@ -7,7 +7,7 @@ use crate::exit::CommandError;
 
 /// A storage and its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Storage {
+pub(crate) enum StorageSpec {
     Fs(PathBuf),
     Sqlite(PathBuf),
     Sled(PathBuf),
@@ -18,20 +18,20 @@ pub(crate) const LOCAL: &str = ".reqlore/local";
 /// Suffixes of the files that SQLite keeps next to a database.
 const SQLITE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-impl Storage {
+impl StorageSpec {
     /// Parses a setting or an argument. A relative path is relative to `base`; without a path the
     /// default below the root is used.
-    pub(crate) fn read(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn parse(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
         let (name, path) = text.split_once(':').unwrap_or((text, ""));
         // Links are resolved so that one place has one name, by which caches find it again.
         let resolve = |default: &str| {
             let path = if path.is_empty() { root.join(default) } else { base.join(path) };
-            resolved(&path.components().collect::<PathBuf>())
+            resolve_links(&path.components().collect::<PathBuf>())
         };
         Ok(match name {
             "fs" => Self::Fs(resolve(".")),
             "sqlite" if SQLITE_FILE_SUFFIXES.iter().any(|suffix| text.ends_with(suffix)) => {
-                return Err(CommandError::usage(format!(
+                return Err(CommandError::usage_error(format!(
                     "storage: {text:?} is reserved for a file that SQLite keeps next to a \
                      database; choose another name"
                 )));
@@ -39,7 +39,7 @@ impl Storage {
             "sqlite" => Self::Sqlite(resolve(&format!("{LOCAL}/reqlore.db"))),
             "sled" => Self::Sled(resolve(&format!("{LOCAL}/sled"))),
             other => {
-                return Err(CommandError::usage(format!(
+                return Err(CommandError::usage_error(format!(
                     "storage: {other:?} is not built into this version; use fs[:DIR], \
                      sqlite[:FILE] or sled[:DIR]"
                 )));
@@ -56,12 +56,12 @@ impl Storage {
         let (_, path) = text.split_once(':').unwrap_or_default();
         let mut parts = Path::new(path).components();
         let is_inside = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        let storage = Self::read(text, root, root)?;
+        let storage = Self::parse(text, root, root)?;
         // A symbolic link could also lead out of the project.
-        if is_inside && storage.place().starts_with(root) {
+        if is_inside && storage.path().starts_with(root) {
             return Ok(storage);
         }
-        Err(CommandError::usage(format!(
+        Err(CommandError::usage_error(format!(
             "storage: {text:?} ({source}) must be inside the project; use --storage or \
              REQLORE_STORAGE, or pass the file with --config"
         )))
@@ -75,7 +75,7 @@ impl Storage {
         }
     }
 
-    pub(crate) fn place(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Fs(place) | Self::Sqlite(place) | Self::Sled(place) => place,
         }
@@ -83,24 +83,24 @@ impl Storage {
 
     /// True if it is in the local state directory, which Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
-        self.place().starts_with(root.join(LOCAL))
+        self.path().starts_with(root.join(LOCAL))
     }
 }
 
 /// Resolves symbolic links in the existing part of a path.
-pub(crate) fn resolved(place: &Path) -> PathBuf {
+pub(crate) fn resolve_links(place: &Path) -> PathBuf {
     if let Ok(resolved) = place.canonicalize() {
         return resolved;
     }
     match (place.parent(), place.file_name()) {
-        (Some(parent), Some(name)) => resolved(parent).join(name),
+        (Some(parent), Some(name)) => resolve_links(parent).join(name),
         _ => place.to_owned(),
     }
 }
 
-impl fmt::Display for Storage {
+impl fmt::Display for StorageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.name(), self.place().display())
+        write!(f, "{}:{}", self.name(), self.path().display())
     }
 }
 
@@ -110,10 +110,11 @@ mod tests {
 
     #[test]
     fn storage_path_default_and_explicit_are_parsed() {
-        let read = |text| match Storage::read(text, Path::new("/root/p"), Path::new("/nowhere")) {
-            Ok(storage) => storage.to_string(),
-            Err(failure) => failure.message,
-        };
+        let read =
+            |text| match StorageSpec::parse(text, Path::new("/root/p"), Path::new("/nowhere")) {
+                Ok(storage) => storage.to_string(),
+                Err(failure) => failure.message,
+            };
         assert_eq!(read("fs"), "fs:/root/p");
         assert_eq!(read("sqlite"), "sqlite:/root/p/.reqlore/local/reqlore.db");
         assert_eq!(read("sled:"), "sled:/root/p/.reqlore/local/sled");
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn storage_in_project_file_outside_project_is_refused() {
-        let of = |text| Storage::parse_project_value(text, Path::new("/nowhere/p"), "file");
+        let of = |text| StorageSpec::parse_project_value(text, Path::new("/nowhere/p"), "file");
         assert!(of("sqlite:data/x.db").is_ok());
         for outside in ["sqlite:/tmp/x.db", "sled:../x", "fs:/", "sqlite:a/../../x"] {
             let failure = of(outside).err();
