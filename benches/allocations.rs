@@ -4,7 +4,7 @@
 //! store and the boxed futures of the ports, but not the construction of the call.
 
 #![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
-#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+#![expect(clippy::print_stdout, reason = "the bench prints a table")]
 
 #[path = "harness/mod.rs"]
 #[expect(dead_code, reason = "other benches use the rest")]

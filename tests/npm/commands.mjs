@@ -153,7 +153,7 @@ async function passesSignalsOnce() {
   }
 }
 
-async function leavesNobody() {
+async function leavesNoServer() {
   for (const [file, args] of launchers()) {
     const { child, ended } = await serving(file, args, { input: await endless() });
     child.kill('SIGKILL');
@@ -169,7 +169,7 @@ async function endsWithItsClient() {
   }
 }
 
-async function tellsOfNpx() {
+async function detectsNpx() {
   const project = folder('npx');
   writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
   await install(tarballs, '--prefix', project);
@@ -186,7 +186,7 @@ async function tellsOfNpx() {
   same((await run(command('reqlore'), [], inherited)).stdout, '<>\n');
 }
 
-async function namesAnother() {
+async function reportsInvalidBinary() {
   const env = { REQLORE_BINARY: '/nowhere/reqlore' };
   const { code, stderr } = await run(command('reqlore'), [], { env });
   same(code, 1);
@@ -214,16 +214,16 @@ async function explainsPlatforms() {
 
 export const CHECKS = [
   ['reqlore serves the official client all its tools', serves],
-  ['agentic-knowledge-mcp serves the docsets of configurations as they are', keepsConfigurations],
-  ['agentic-knowledge-mcp serves other tools when they are asked for', letsUsersChoose],
-  ['agentic-knowledge-mcp says that it fetches nothing', refusesFetching],
-  ['exit codes and deaths are those of the binary', passesExits],
-  ['arguments arrive as they are', passesArguments],
-  ['signals end the server in order', passesSignals],
-  ['a signal of the terminal arrives once', passesSignalsOnce],
-  ['a killed launcher leaves no server behind', leavesNobody],
-  ['a client that goes ends the server', endsWithItsClient],
-  ['the binary learns of npx, and only of npx', tellsOfNpx],
-  ['REQLORE_BINARY that names nothing is said', namesAnother],
-  ['other platforms learn which binaries there are and how to build', explainsPlatforms],
+  ['agentic-knowledge-mcp serves existing docset configurations', keepsConfigurations],
+  ['agentic-knowledge-mcp serves other tools on request', letsUsersChoose],
+  ['agentic-knowledge-mcp refuses to fetch docsets', refusesFetching],
+  ['exit codes and signals are those of the binary', passesExits],
+  ['arguments are passed unchanged', passesArguments],
+  ['signals shut the server down', passesSignals],
+  ['a signal of the terminal is passed once', passesSignalsOnce],
+  ['a killed launcher leaves no server behind', leavesNoServer],
+  ['the server ends with its client', endsWithItsClient],
+  ['the binary detects npx and only npx', detectsNpx],
+  ['an invalid REQLORE_BINARY is reported', reportsInvalidBinary],
+  ['other platforms get a list of binaries and build instructions', explainsPlatforms],
 ];

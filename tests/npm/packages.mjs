@@ -46,7 +46,7 @@ async function showsLicences() {
   ok(/\bserde_json \d/.test(foreign), 'serde_json is linked, and its licence is not there');
 }
 
-async function needsNothing() {
+async function hasNoDependencies() {
   const manifest = JSON.parse(text(LAUNCHER, 'package.json'));
   same([manifest.dependencies, manifest.scripts], [undefined, undefined]);
   same(manifest.optionalDependencies, { [packageOf(PLATFORM)]: manifest.version });
@@ -66,7 +66,7 @@ async function hasOneVersion() {
   }
 }
 
-async function packsOnlyWhatItKnows() {
+async function refusesUnknownPlatforms() {
   const tool = `${ROOT}/npm/pack`;
   const cases = [
     [['--binary', `riscv=${BINARY}`, '--out', 'out'], /the target is not in x86_64-unknown-linux-gnu, /],
@@ -80,7 +80,7 @@ async function packsOnlyWhatItKnows() {
   }
 }
 
-async function saysWhatIsMissing() {
+async function explainsMissingDependency() {
   const prefix = `${PREFIX}-without`;
   rmSync(prefix, { recursive: true, force: true });
   await install([tarballs.at(-1)], '--global', '--prefix', prefix, '--omit', 'optional');
@@ -91,7 +91,7 @@ async function saysWhatIsMissing() {
 }
 
 /** Measures with a warm npm cache. Not a check, because machines differ. */
-async function answersSoon() {
+async function answersAfterInstall() {
   const begin = performance.now();
   await installGlobally(tarballs);
   await connected(command('reqlore'), [], {}, toolsOf);
@@ -100,12 +100,12 @@ async function answersSoon() {
 }
 
 export const CHECKS = [
-  ['two runs of npm/pack give the same tarballs', packs],
-  ['npm install -g of the tarballs gives both commands', installsGlobally],
-  ['the launcher has no dependencies and no scripts', needsNothing],
-  ['packages hold their licences, and those of all that is linked', showsLicences],
-  ['crate, packages and command have one version, and it is a semantic one', hasOneVersion],
-  ['npm/pack refuses what its table does not know', packsOnlyWhatItKnows],
-  ['without the optional dependency the command says what to do', saysWhatIsMissing],
-  ['an installation answers its first client', answersSoon],
+  ['two runs of npm/pack create the same tarballs', packs],
+  ['npm install -g of the tarballs installs both commands', installsGlobally],
+  ['the launcher has no dependencies and no scripts', hasNoDependencies],
+  ['packages contain their licences and those of linked crates', showsLicences],
+  ['crate, packages and command have the same semantic version', hasOneVersion],
+  ['npm/pack refuses unknown platforms and binaries', refusesUnknownPlatforms],
+  ['without the optional dependency the command explains the fix', explainsMissingDependency],
+  ['a new installation answers its first client', answersAfterInstall],
 ];

@@ -42,7 +42,7 @@ async function sampleCompilesAndRuns() {
   match(refused, /^get_item: not_found: .*EP-999/);
 }
 
-async function wrongOnesDoNotCompile() {
+async function invalidProgramsDoNotCompile() {
   same(readdirSync(join(CHECK, 'wrong')).sort(), Object.keys(WRONG));
   for (const [file, error] of Object.entries(WRONG)) {
     const { code, stdout } = await compile(join('wrong', file), '--noEmit');
@@ -75,7 +75,7 @@ async function canBeRequired() {
   same(await printed(process.execPath, ['--eval', source], { cwd: CHECK }), 'false true\n');
 }
 
-async function saysThatTheClientIsMissing() {
+async function namesTheMissingClient() {
   const project = folder('alone');
   writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n');
   await install(tarballs, '--prefix', project, '--omit', 'peer');
@@ -94,11 +94,11 @@ async function readmeShowsTheSample() {
 }
 
 export const CHECKS = [
-  ['the definitions are what the tools\' schemas say', typesAreTrue],
+  ['the type definitions match the tools\' schemas', typesAreTrue],
   ['the TypeScript sample compiles with strict, and runs', sampleCompilesAndRuns],
-  ['wrong arguments, names and results do not compile', wrongOnesDoNotCompile],
-  ['what the server answers has the types that are told', answersHaveTheirTypes],
+  ['wrong arguments, names and results do not compile', invalidProgramsDoNotCompile],
+  ['the server\'s answers have the defined types', answersHaveTheirTypes],
   ['the module can be required', canBeRequired],
-  ['without the official client start() says what to install', saysThatTheClientIsMissing],
+  ['without the official client start() names the package to install', namesTheMissingClient],
   ['the README shows the sample', readmeShowsTheSample],
 ];

@@ -84,7 +84,7 @@ async function judge(name, era, url, folder) {
   }
 }
 
-async function contend(name, server, token) {
+async function runSuite(name, server, token) {
   const front = await proxy(server.url, token());
   try {
     for (const era of ERAS) await judge(name, era, front.url, server.folder);
@@ -98,7 +98,7 @@ async function judgeProduct() {
   try {
     const token = product.user('judge', 'user');
     await product.start('--transport', 'http', '--listen', '127.0.0.1:0');
-    await contend('product', product, () => token);
+    await runSuite('product', product, () => token);
     const code = await product.end();
     say(code === 0 ? 'ok' : 'FAILED', 'product', `the server ends by itself, exit code ${code}`);
   } finally {
@@ -111,7 +111,7 @@ async function judgeFixtures() {
   const server = new Listening(fixtures);
   try {
     await server.start();
-    await contend('fixtures', server, () => server.log().match(/reqlore_pat_\w+/)[0]);
+    await runSuite('fixtures', server, () => server.log().match(/reqlore_pat_\w+/)[0]);
   } finally {
     await server.end();
     server.remove();

@@ -190,15 +190,15 @@ async def deletion(session: Any) -> None:
 
 
 CHECKS: list[tuple[str, Callable[[Any], Awaitable[None]]]] = [
-    ("the tools of the backlog create items and relate them", creation),
-    ("the tools of the backlog read what there is", reading),
-    ("the tools of the backlog find items, page by page", searching),
-    ("the tools of the backlog change items, and refuse what is stale", changing),
+    ("backlog tools create items and relationships", creation),
+    ("backlog tools read items", reading),
+    ("backlog tools find items, page by page", searching),
+    ("backlog tools change items and refuse stale versions", changing),
     ("resources and templates are listed", lists),
     ("every resource can be read by its URI", reads),
-    ("reading what is not there is the error of its era", unknown_resource),
+    ("a missing resource is the error of the revision", unknown_resource),
     ("prompts are listed and fetched", prompts),
     ("references are completed", completion),
-    ("a subscriber hears of changes, by tools and by hand", subscription),
-    ("the tools of the backlog delete items with what belongs to them", deletion),
+    ("subscribers are notified of changes by tools and editors", subscription),
+    ("backlog tools delete items with their children", deletion),
 ]

@@ -132,7 +132,7 @@ async def handshake(session: Session) -> None:
         expect_match("instructions", client.instructions, "reqlix_get_instructions")
 
 
-@check("tools/list gives all tools, sorted and fully described")
+@check("tools/list returns all tools, sorted and fully described")
 async def tools(session: Session) -> None:
     listed = (await session.connection.ask("list_tools")).tools
     expect("names", [tool.name for tool in listed], sorted(ARGUMENTS))
@@ -165,7 +165,7 @@ def expect_hints(tool: Any) -> None:
     expect(f"{tool.name}: readOnlyHint", hints["read_only_hint"], reads)
 
 
-@check("reqlix_get_instructions creates AGENTS.md and gives its text")
+@check("reqlix_get_instructions creates AGENTS.md and returns its text")
 async def instructions(session: Session) -> None:
     result = await session.call("reqlix_get_instructions")
     stored = session.project / "docs/development/requirements/AGENTS.md"
@@ -173,7 +173,7 @@ async def instructions(session: Session) -> None:
     expect_answer(result, stored.read_text(encoding="utf-8"), data)
 
 
-@check("get of a section that is not there says so")
+@check("get of a missing section reports it")
 async def missing_section(session: Session) -> None:
     data = {"project": "default", "section": "missing", "version": None, "count": 0}
     expect_answer(await session.get("missing"), "No requirements in this section.", data)
@@ -201,13 +201,13 @@ async def round_trip(session: Session) -> None:
     expect_answer(result, "No requirements in this section.", data)
 
 
-@check("a bad section is a tool error that names it, not an exception")
+@check("an invalid section is a tool error that names it")
 async def bad_section(session: Session) -> None:
     result = await session.get("../x")
     expect_tool_error(result, r'section: "\.\./x" ', "invalid_argument", INVALID_PARAMS, "section")
 
 
-@check("the knowledge graph and docsets answer as their schemas say")
+@check("answers of knowledge and docset tools match their schemas")
 async def knowledge(session: Session) -> None:
     entity = session.project / ".ixchel/decisions/dec-1d2c8f.md"
     entity.parent.mkdir(parents=True, exist_ok=True)
@@ -224,14 +224,14 @@ async def knowledge(session: Session) -> None:
     expect("docsets", [docset["name"] for docset in listed["docsets"]], ["react"])
 
 
-@check("delete of a missing requirement says exactly that")
+@check("delete of a missing requirement reports it")
 async def missing_requirement(session: Session) -> None:
     await session.set("sparse", "1", "The only one.")
     result = await session.delete("sparse", "2")
     expect_tool_error(result, r"\ARequirement not found\.\Z", "not_found", NOT_FOUND, "index")
 
 
-@check("an unknown tool is the JSON-RPC error of its era and transport")
+@check("an unknown tool is the JSON-RPC error of its revision and transport")
 async def unknown_tool(session: Session) -> None:
     modern = session.contender.version == MODERN
     # Since 2026-07-28, -32601 is HTTP status 404, which this client reports as a missing server.
@@ -270,7 +270,7 @@ async def parallel_sets(session: Session) -> None:
 CHECKS.extend(backlog.CHECKS)
 
 
-@check("the SDK complains of nothing that it saw")
+@check("the SDK logs no warnings or errors")
 async def complaints(session: Session) -> None:
     expect("logged", session.complaints, [])
 

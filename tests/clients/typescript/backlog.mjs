@@ -189,15 +189,15 @@ async function deletion(session) {
 }
 
 export const CHECKS = [
-  ['the tools of the backlog create items and relate them', creation],
-  ['the tools of the backlog read what there is', reading],
-  ['the tools of the backlog find items, page by page', searching],
-  ['the tools of the backlog change items, and refuse what is stale', changing],
+  ['backlog tools create items and relationships', creation],
+  ['backlog tools read items', reading],
+  ['backlog tools find items, page by page', searching],
+  ['backlog tools change items and refuse stale versions', changing],
   ['resources and templates are listed', lists],
   ['every resource can be read by its URI', reads],
-  ['reading what is not there is the error of its era', unknownResource],
+  ['a missing resource is the error of the revision', unknownResource],
   ['prompts are listed and fetched', prompts],
   ['references are completed', completion],
-  ['a subscriber hears of changes, by tools and by hand', subscription],
-  ['the tools of the backlog delete items with what belongs to them', deletion],
+  ['subscribers are notified of changes by tools and editors', subscription],
+  ['backlog tools delete items with their children', deletion],
 ];

@@ -201,25 +201,25 @@ async function parallelSets(session) {
 // the refusal. It also closes the connection, which ends the stream.
 const OWN_FAULT = /"code":-32020,"message":"missing required Mcp-Method header"/;
 
-async function complained({ complaints, isHttp, version }) {
+async function logsNothing({ complaints, isHttp, version }) {
   const tolerated = (complaint) => isHttp && version === MODERN && OWN_FAULT.test(complaint);
   expect('logged', complaints.filter((complaint) => !tolerated(complaint)), []);
 }
 
 const CHECKS = [
   ['handshake negotiates the version and introduces the server', handshake],
-  ['tools/list gives all tools, sorted and fully described', tools],
-  ['reqlix_get_instructions creates AGENTS.md and gives its text', instructions],
-  ['get of a section that is not there says so', missingSection],
+  ['tools/list returns all tools, sorted and fully described', tools],
+  ['reqlix_get_instructions creates AGENTS.md and returns its text', instructions],
+  ['get of a missing section reports it', missingSection],
   ['set, get and delete agree on text and structured content', roundTrip],
-  ['a bad section is a tool error that names it, not an exception', badSection],
-  ['the knowledge graph and docsets answer as their schemas say', knowledge],
-  ['delete of a missing requirement says exactly that', missingRequirement],
-  ['an unknown tool is the JSON-RPC error of its era and transport', unknownTool],
+  ['an invalid section is a tool error that names it', badSection],
+  ['answers of knowledge and docset tools match their schemas', knowledge],
+  ['delete of a missing requirement reports it', missingRequirement],
+  ['an unknown tool is the JSON-RPC error of its revision and transport', unknownTool],
   [`${PARALLEL} parallel gets are all answered`, parallelGets],
   [`${PARALLEL} parallel sets all land`, parallelSets],
   ...backlog.CHECKS,
-  ['the SDK complains of nothing that it saw', complained],
+  ['the SDK logs no warnings or errors', logsNothing],
 ];
 
 // Results.
