@@ -134,7 +134,7 @@ fn sled_store_in_use_refuses_admin_commands() {
 // S5: 5.1
 #[test]
 fn startup_report_text_and_json_have_the_same_limits() {
-    let team = crate::http::Place::new("sqlite");
+    let team = crate::http::TestTeam::new("sqlite");
     let limits = team.run("--print-config");
     let limits = limits.lines().filter_map(|line| line.strip_prefix("http.limits."));
     let limits: Vec<String> = limits

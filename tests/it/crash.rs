@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::backlog::{create_epic, create_story, data, requirement_arguments};
 use crate::client::{Server, call, project, section_file, text};
 use crate::copy_and_backup::run;
-use crate::http::{self, Client, POST, Place};
+use crate::http::{self, Client, POST, TestTeam};
 
 macro_rules! tests {
     ($($name:ident: $check:ident($storage:literal);)+) => {$(
@@ -375,7 +375,7 @@ struct WriteLog {
 
 /// Several clients of one HTTP server create epics. The audit log has exactly one row per change.
 fn check_http(storage: &'static str) {
-    let team = Place::new(storage);
+    let team = TestTeam::new(storage);
     let token = team.administrator();
     let mut log = WriteLog::default();
     let rounds = run_rounds(|round, random| {
@@ -444,7 +444,7 @@ fn create_epics(mut client: Client, writer: &str, events: &mpsc::Sender<WriteEve
 }
 
 /// Compares documents and audit log with the write log. Unacknowledged writes may be stored.
-fn check_audit(team: &Place, token: &str, log: &WriteLog) {
+fn check_audit(team: &TestTeam, token: &str, log: &WriteLog) {
     let server = team.serve();
     let stored = stored_titles(&mut server.client(token));
     server.end();

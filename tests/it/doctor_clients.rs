@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::client::BINARY;
 use crate::doctor::Machine;
-use crate::http::{Place, STORAGES, id};
+use crate::http::{STORAGES, TestTeam, token_id};
 
 const PROJECT: &str = "project/.mcp.json";
 const USER: &str = "home/.claude.json";
@@ -203,10 +203,10 @@ const BEARER: &str = r#""headers":{"Authorization":"Bearer ${REQLORE_TOKEN}"}"#;
 
 #[test]
 fn doctor_contacts_an_http_server_and_hides_the_token() {
-    let place = Place::new("fs");
+    let place = TestTeam::new("fs");
     let token = place.administrator();
     let other = place.token("ada", "");
-    place.run(&format!("token revoke {}", id(&other)));
+    place.run(&format!("token revoke {}", token_id(&other)));
     let server = place.serve();
     let url = format!("http://{}/api/v1/mcp", server.address);
     let entry = format!(r#"{{"type":"http","url":"{url}",{BEARER}}}"#);
@@ -268,7 +268,7 @@ fn doctor_sends_no_secret_to_an_address_of_a_project() {
 #[test]
 fn doctor_of_an_http_server_checks_users_and_tokens() {
     for storage in STORAGES {
-        let place = Place::new(storage);
+        let place = TestTeam::new(storage);
         let machine = Machine::new();
         let doctor = || {
             let root = place.root();

@@ -19,12 +19,12 @@ const UNLIMITED: &str = "[http.limits]\nrequests_per_second = 0\nfailed_logins_p
                          look_ups_per_second = 0\n";
 
 /// A default project on one storage, a second project `shop`, and the users of both.
-pub(crate) struct Place {
+pub(crate) struct TestTeam {
     scratch: TempDir,
     pub(crate) storage: &'static str,
 }
 
-impl Place {
+impl TestTeam {
     pub(crate) fn new(storage: &'static str) -> Self {
         let scratch = crate::client::project();
         for folder in ["root", "shop"] {
@@ -94,7 +94,7 @@ impl Place {
 }
 
 /// The public ID of a token.
-pub(crate) fn id(token: &str) -> &str {
+pub(crate) fn token_id(token: &str) -> &str {
     token.split('_').nth(2).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::http::{Client, Place, STORAGES};
+use crate::http::{Client, STORAGES, TestTeam};
 
 /// Creates an epic, a story and a requirement.
 fn create_items(client: &mut Client) {
@@ -19,7 +19,7 @@ fn create_items(client: &mut Client) {
 #[test]
 fn json_rpc_each_method_is_answered_and_audited() {
     for storage in STORAGES {
-        let team = Place::new(storage);
+        let team = TestTeam::new(storage);
         team.user("ann", "user");
         let token = team.token("ann", "");
         let server = team.serve();
@@ -56,7 +56,7 @@ fn json_rpc_each_method_is_answered_and_audited() {
 // S5: 1.10, 3.6, 3.7, 3.8, 5.4, 5.5, 5.6, 6.4, 7.1, 7.2, 7.8, 8.1, 8.6, 8.7
 #[test]
 fn json_rpc_each_error_has_a_code_and_names_the_fix() {
-    let team = Place::new("sqlite");
+    let team = TestTeam::new("sqlite");
     let token = team.administrator();
     let server = team.serve();
     let mut client = server.client(&token);
@@ -90,7 +90,7 @@ fn json_rpc_each_error_has_a_code_and_names_the_fix() {
 // S5: 4.8, 5.1, 5.2, 5.9
 #[test]
 fn json_rpc_failure_is_logged_with_cause_and_request_id() {
-    let team = Place::new("sqlite");
+    let team = TestTeam::new("sqlite");
     let token = team.administrator();
     let server = team.serve();
     let mut client = server.client(&token).with("X-Request-Id", "broken-1");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Client, Place, STORAGES, Server, id};
+use crate::http::{Answer, Client, STORAGES, Server, TestTeam, token_id};
 
 /// A word in every document of the default project.
 const MARKER_WORD: &str = "zebra";
@@ -20,7 +20,7 @@ struct TeamMember {
     writes: bool,
 }
 
-fn create_members(team: &Place) -> Vec<TeamMember> {
+fn create_members(team: &TestTeam) -> Vec<TeamMember> {
     let mut members = Vec::new();
     for role in ["administrator", "user", "commenter"] {
         for scope in ["write", "read"] {
@@ -110,7 +110,7 @@ fn listed_tools(client: &mut Client) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 /// All stored documents as lines of a dump. No server may be running.
-fn stored_documents(team: &Place) -> Vec<String> {
+fn stored_documents(team: &TestTeam) -> Vec<String> {
     let file = team.folder().join("before.dump");
     let _ = std::fs::remove_file(&file);
     team.run(&format!("backup {}", file.display()));
@@ -121,8 +121,8 @@ fn stored_documents(team: &Place) -> Vec<String> {
 }
 
 /// A team with items in its project, its members, and the names of reading and writing tools.
-fn create_team(storage: &'static str) -> (Place, Vec<TeamMember>, [BTreeSet<String>; 2]) {
-    let team = Place::new(storage);
+fn create_team(storage: &'static str) -> (TestTeam, Vec<TeamMember>, [BTreeSet<String>; 2]) {
+    let team = TestTeam::new(storage);
     let members = create_members(&team);
     let server = team.serve();
     let mut administrator = server.client(&members[0].token);
@@ -146,7 +146,7 @@ fn is_forbidden(answer: &Answer) -> bool {
 /// Each member without write access calls each writing tool, over JSON-RPC and MCP.
 fn check_writes_forbidden(
     server: &Server,
-    team: &Place,
+    team: &TestTeam,
     restricted: &[&TeamMember],
     writing: &BTreeSet<String>,
 ) {
@@ -171,12 +171,12 @@ fn check_writes_forbidden(
 }
 
 /// Each refused attempt has an audit row with its user and token.
-fn check_attempts_audited(team: &Place, restricted: &[&TeamMember], writing: &BTreeSet<String>) {
+fn check_attempts_audited(team: &TestTeam, restricted: &[&TeamMember], writing: &BTreeSet<String>) {
     let rows = team.rows();
     for TeamMember { name, token, .. } in restricted {
         for tool in writing {
             let is_attempt = |row: &&Value| {
-                row["user"] == **name && row["token"] == id(token) && row["action"] == **tool
+                row["user"] == **name && row["token"] == token_id(token) && row["action"] == **tool
             };
             let results: Vec<&Value> =
                 rows.iter().filter(is_attempt).map(|row| &row["result"]).collect();
@@ -296,7 +296,7 @@ fn token_for_one_project_cannot_read_another() {
 // S5: 4.3, 6.8, 8.8
 #[test]
 fn token_without_existing_projects_cannot_read() {
-    let team = Place::new("sqlite");
+    let team = TestTeam::new("sqlite");
     team.user("shopkeeper", "administrator");
     let token = team.token("shopkeeper", "--projects shop");
     std::fs::write(team.root().join("reqlore.toml"), "").unwrap();

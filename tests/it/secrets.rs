@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Client, POST, Place, STORAGES, Server, id};
+use crate::http::{Answer, Client, POST, STORAGES, Server, TestTeam, token_id};
 
 /// Number of consecutive letters of a secret that is a leak.
 const LEAK_LETTERS: usize = 8;
@@ -152,13 +152,13 @@ fn send_in_arguments(server: &Server, token: &str, root: &Path) -> Vec<Answer> {
 fn secrets_are_never_logged_measured_returned_or_stored() {
     for storage in STORAGES {
         for format in ["text", "json"] {
-            let team = Place::new(storage);
+            let team = TestTeam::new(storage);
             let token = team.administrator();
             let revoked = team.token("ada", "");
-            team.run(&format!("token revoke {}", id(&revoked)));
+            team.run(&format!("token revoke {}", token_id(&revoked)));
             let rotated = team.token("ada", "--projects shop");
-            let successor = team.run(&format!("token rotate {}", id(&rotated)));
-            let foreign = Place::new("sqlite").administrator();
+            let successor = team.run(&format!("token rotate {}", token_id(&rotated)));
+            let foreign = TestTeam::new("sqlite").administrator();
             let tokens = [&*token, &revoked, &rotated, successor.trim_end(), &foreign];
             let secrets = SecretParts::of(&tokens);
             let mut command = team.command();

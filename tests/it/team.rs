@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::http::{Client, POST, Place, STORAGES, Server, id, wait_until};
+use crate::http::{Client, POST, STORAGES, Server, TestTeam, token_id, wait_until};
 
 fn epic_arguments(title: &str) -> Value {
     json!({ "title": title, "priority": 1 })
@@ -18,7 +18,7 @@ fn list_status(client: &mut Client) -> u16 {
 fn team_revoked_token_fails_at_the_next_request() {
     // A sled store cannot be changed while its server runs.
     for storage in ["fs", "sqlite"] {
-        let team = Place::new(storage);
+        let team = TestTeam::new(storage);
         let tokens = ["ann", "bob", "cay"].map(|name| {
             team.user(name, "user");
             team.token(name, "")
@@ -28,7 +28,7 @@ fn team_revoked_token_fails_at_the_next_request() {
         for client in [&mut ann, &mut bob, &mut cay] {
             assert_eq!((list_status(client), list_status(client)), (200, 200));
         }
-        team.run(&format!("token revoke {}", id(&tokens[0])));
+        team.run(&format!("token revoke {}", token_id(&tokens[0])));
         let refused = ann.call("list_epics", json!({}));
         assert_eq!((refused.status, refused.code()), (401, Some(-32010)), "{storage}");
         assert!(refused.head.contains("www-authenticate: Bearer"), "{refused:?}");
@@ -48,11 +48,11 @@ fn team_revoked_token_fails_at_the_next_request() {
 #[test]
 fn team_token_expires_and_rotated_token_after_overlap() {
     for storage in STORAGES {
-        let team = Place::new(storage);
+        let team = TestTeam::new(storage);
         team.user("ann", "user");
         let [overlapping, retired] = [(); 2].map(|()| team.token("ann", ""));
-        let successor = team.run(&format!("token rotate {} --overlap 1h", id(&overlapping)));
-        team.run(&format!("token rotate {}", id(&retired)));
+        let successor = team.run(&format!("token rotate {} --overlap 1h", token_id(&overlapping)));
+        team.run(&format!("token rotate {}", token_id(&retired)));
         let short_lived = team.token("ann", "--expires 2s");
         let server = team.serve();
         let mut client = server.client(&short_lived);
@@ -70,7 +70,7 @@ fn team_token_expires_and_rotated_token_after_overlap() {
 
 #[test]
 fn team_two_servers_on_one_database_answer_alike() {
-    let team = Place::new("sqlite");
+    let team = TestTeam::new("sqlite");
     let token = team.administrator();
     let revoked = team.token("ada", "");
     let servers = [team.serve(), team.serve()];
@@ -100,7 +100,7 @@ fn team_two_servers_on_one_database_answer_alike() {
     for other in &mut others {
         assert_eq!(list_status(other), 200);
     }
-    team.run(&format!("token revoke {}", id(&revoked)));
+    team.run(&format!("token revoke {}", token_id(&revoked)));
     for other in &mut others {
         assert_eq!(list_status(other), 401);
     }
@@ -117,7 +117,7 @@ fn team_two_servers_on_one_database_answer_alike() {
 #[test]
 fn team_server_killed_between_calls_loses_nothing() {
     for storage in STORAGES {
-        let team = Place::new(storage);
+        let team = TestTeam::new(storage);
         let token = team.administrator();
         let server = team.serve();
         let port = server.address.port();
@@ -143,7 +143,7 @@ fn team_server_killed_between_calls_loses_nothing() {
 #[test]
 fn team_shutdown_answers_accepted_requests() {
     for storage in STORAGES {
-        let team = Place::new(storage);
+        let team = TestTeam::new(storage);
         let token = team.administrator();
         let server = team.serve();
         let mut probe = server.client(&token);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::http::{Client, Place, Server};
+use crate::http::{Client, Server, TestTeam};
 use crate::transcripts::{
     NAMES, Step, commit_document, insert_root, mask_root, mask_variable_parts, transcripts_folder,
     write_file,
@@ -62,14 +62,14 @@ fn differences(name: &str, storage: &'static str) -> String {
 
 /// A team with one user. The name is that of the local user in the other transcripts.
 struct HttpPlayer {
-    team: Place,
+    team: TestTeam,
     token: String,
     server: Option<Server>,
 }
 
 impl HttpPlayer {
     fn start(storage: &'static str) -> Self {
-        let team = Place::new(storage);
+        let team = TestTeam::new(storage);
         team.user("tester", "user");
         let token = team.token("tester", "");
         let server = Some(team.serve());

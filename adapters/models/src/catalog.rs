@@ -2,7 +2,7 @@
 
 /// A published model.
 #[derive(Debug)]
-pub struct Model {
+pub struct CatalogModel {
     pub name: &'static str,
     /// The license of the weights, as its publisher states it.
     pub license: &'static str,
@@ -11,7 +11,7 @@ pub struct Model {
     pub files: &'static [ModelFile],
 }
 
-impl Model {
+impl CatalogModel {
     pub(crate) fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
@@ -26,8 +26,8 @@ pub struct ModelFile {
 }
 
 /// The models of `reqlore model`, the recommended one first.
-pub static CATALOG: [Model; 2] = [
-    Model {
+pub static CATALOG: [CatalogModel; 2] = [
+    CatalogModel {
         name: "all-minilm-l6-v2",
         license: "Apache-2.0",
         address: concat!(
@@ -47,7 +47,7 @@ pub static CATALOG: [Model; 2] = [
             },
         ],
     },
-    Model {
+    CatalogModel {
         name: "multilingual-e5-small",
         license: "MIT",
         address: concat!(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use reqlore_durable_fs as durable_fs;
 use sha2::{Digest, Sha256};
 
-use crate::catalog::Model;
+use crate::catalog::CatalogModel;
 use crate::error::Error;
 
 const LOCK_FILE: &str = "lock";
@@ -20,12 +20,12 @@ pub(crate) enum CopyError {
 }
 
 /// Returns the folder of an incomplete installation.
-pub(crate) fn partial_folder(folder: &Path, model: &Model) -> PathBuf {
+pub(crate) fn partial_folder(folder: &Path, model: &CatalogModel) -> PathBuf {
     folder.join(format!("{}.partial", model.name))
 }
 
 /// Creates the folder and locks it until the returned file is dropped.
-pub(crate) fn lock_folder(partial: &Path, model: &Model) -> Result<File, Error> {
+pub(crate) fn lock_folder(partial: &Path, model: &CatalogModel) -> Result<File, Error> {
     fs::create_dir_all(partial).map_err(Error::io(partial, "created"))?;
     let path = partial.join(LOCK_FILE);
     let file = File::create(&path).map_err(Error::io(&path, "created"))?;

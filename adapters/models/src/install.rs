@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-use crate::catalog::{self, Model};
+use crate::catalog::{self, CatalogModel};
 use crate::error::Error;
 use crate::files::CopyError;
 use crate::{DownloadProgress, InstalledModel, ModelSource, download, files};
@@ -19,13 +19,13 @@ const MAX_ARCHIVE_ENTRIES: usize = 10_000;
 
 /// A running installation.
 struct Installation<'a> {
-    model: &'a Model,
+    model: &'a CatalogModel,
     partial: PathBuf,
     progress: &'a mut dyn FnMut(DownloadProgress<'_>),
 }
 
 pub(crate) fn install_model(
-    model: &Model,
+    model: &CatalogModel,
     folder: &Path,
     source: &ModelSource,
     progress: &mut dyn FnMut(DownloadProgress<'_>),
@@ -52,7 +52,7 @@ pub(crate) fn install_model(
     Ok(InstalledModel { path, was_installed: false })
 }
 
-fn move_into_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Error> {
+fn move_into_place(model: &CatalogModel, partial: &Path, path: &Path) -> Result<(), Error> {
     // Before the rename, so that an installed folder is complete also after a power failure.
     for file in model.files {
         files::sync_to_disk(&partial.join(file.name))?;
@@ -66,7 +66,7 @@ fn move_into_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Err
 }
 
 /// True if all files exist and have an accepted hash.
-fn is_valid_model(model: &Model, folder: &Path) -> Result<bool, Error> {
+fn is_valid_model(model: &CatalogModel, folder: &Path) -> Result<bool, Error> {
     for file in model.files {
         if !is_valid_file(file, folder)? {
             return Ok(false);

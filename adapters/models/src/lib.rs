@@ -13,7 +13,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::Model;
+use crate::catalog::CatalogModel;
 use crate::error::Error;
 
 /// The source of a model's files.
@@ -82,13 +82,13 @@ pub enum InstallState {
 /// The installed models of one folder.
 #[derive(Debug, Clone)]
 pub struct ModelStore {
-    catalog: &'static [Model],
+    catalog: &'static [CatalogModel],
     folder: PathBuf,
 }
 
 impl ModelStore {
     /// The product passes the catalog of this crate; tests pass their own.
-    pub fn new(catalog: &'static [Model], folder: impl Into<PathBuf>) -> Self {
+    pub fn new(catalog: &'static [CatalogModel], folder: impl Into<PathBuf>) -> Self {
         Self { catalog, folder: folder.into() }
     }
 
@@ -144,7 +144,7 @@ impl ModelStore {
         Ok(files::remove_folder(&partial)? || removed)
     }
 
-    fn state(&self, model: &Model) -> InstallState {
+    fn state(&self, model: &CatalogModel) -> InstallState {
         if let Some(path) = self.open(model.name) {
             return InstallState::Installed { path };
         }
@@ -162,7 +162,7 @@ impl ModelStore {
         InstallState::Partial { bytes }
     }
 
-    fn find_model(&self, name: &str) -> Result<&'static Model, Error> {
+    fn find_model(&self, name: &str) -> Result<&'static CatalogModel, Error> {
         if let Some(model) = self.catalog.iter().find(|model| model.name == name) {
             return Ok(model);
         }

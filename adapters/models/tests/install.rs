@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use reqlore_models::catalog::{Model, ModelFile};
+use reqlore_models::catalog::{CatalogModel, ModelFile};
 use reqlore_models::error::Error;
 use reqlore_models::{InstallState, InstalledModel, ModelSource, ModelStore};
 use sha2::{Digest, Sha256};
@@ -38,7 +38,7 @@ fn file(name: &'static str, content: &[u8]) -> ModelFile {
 fn store_at(address: &str, folder: &TempDir) -> ModelStore {
     let files = vec![file(TOKENIZER, &tokenizer()), file(WEIGHTS, &weights())];
     let address = address.to_owned().leak();
-    let model = Model { name: NAME, license: "MIT", address, files: files.leak() };
+    let model = CatalogModel { name: NAME, license: "MIT", address, files: files.leak() };
     ModelStore::new(vec![model].leak(), folder.path().join("models"))
 }
 
