@@ -1,7 +1,7 @@
 //! A damaged or forged dump is refused, or its records survive another dump unchanged.
 //!
-//! Input: with a first byte `r`, records, to which the target adds a valid header and end. Otherwise a
-//! complete file.
+//! Input: with a first byte `r`, records, to which the target adds a valid header and end.
+//! Otherwise a complete file.
 
 #![no_main]
 

@@ -122,8 +122,8 @@ fn texts_except<'a>(section: &Section<'a>, except: Option<usize>) -> Vec<&'a str
     all.filter(|(at, _)| Some(*at) != except).map(|(_, r)| text(r)).collect()
 }
 
-/// Asserts that `after` is `before` with one part, `old`, replaced by `new`. Surrounding white space
-/// may differ.
+/// Asserts that `after` is `before` with one part, `old`, replaced by `new`. Surrounding white
+/// space may differ.
 fn assert_only_changed(before: &str, after: &str, old: &str, new: &str) {
     let head = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
     let tail = before.bytes().rev().zip(after.bytes().rev()).take_while(|(a, b)| a == b).count();

@@ -53,7 +53,7 @@ fn sources_and_pages_use_the_glossary() {
     for (path, text) in tracked_texts() {
         for (index, line) in text.lines().enumerate() {
             let mut found = rejected_phrases(line);
-            if path.ends_with(".rs") {
+            if extension(&path) == "rs" {
                 found.extend(rejected_rust(line, is_test(&path)));
             }
             for problem in found {
@@ -68,7 +68,7 @@ fn sources_and_pages_use_the_glossary() {
 fn test_names_are_at_most_60_characters() {
     let mut problems = String::new();
     for (path, text) in tracked_texts() {
-        for test in text.split("test]\n").skip(1).filter(|_| path.ends_with(".rs")) {
+        for test in text.split("test]\n").skip(1).filter(|_| extension(&path) == "rs") {
             let name = test.split_once("fn ").and_then(|(_, rest)| rest.split('(').next());
             if name.is_some_and(|name| name.len() > MAX_TEST_NAME) {
                 writeln!(problems, "{path}: {}", name.unwrap_or_default()).unwrap();
@@ -83,7 +83,7 @@ fn tracked_texts() -> Vec<(String, String)> {
     let listed = Command::new("git").arg("ls-files").current_dir(repository()).output().unwrap();
     let mut texts = Vec::new();
     for path in String::from_utf8(listed.stdout).unwrap().lines() {
-        let is_text = [".rs", ".md", ".toml", ".py", ".yml"].iter().any(|end| path.ends_with(end));
+        let is_text = ["rs", "md", "toml", "py", "yml"].contains(&extension(path));
         if !is_text || path.starts_with("tests/fixtures/") || path == "tests/it/language.rs" {
             continue;
         }
@@ -93,6 +93,10 @@ fn tracked_texts() -> Vec<(String, String)> {
         }
     }
     texts
+}
+
+fn extension(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or_default()
 }
 
 fn is_test(path: &str) -> bool {
