@@ -312,8 +312,8 @@ fn not_installed(name: &str) -> CommandError {
     let names = CATALOG.each_ref().map(|model| model.name).join(", ");
     let name = name.escape_debug();
     CommandError::usage_error(format!(
-        "search.model: \"{name}\" is not installed; run `reqlore model install {name}` if it is one \
-         of {names}, or use best, static or off"
+        "search.model: \"{name}\" is not installed; run `reqlore model install {name}` if it is \
+         one of {names}, or use best, static or off"
     ))
 }
 

@@ -73,8 +73,8 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
     {
         let name = other.name();
         eprintln!(
-            "warning: using the project's files, but a database exists; pass --storage {name} or set \
-             REQLORE_STORAGE={name} to use it"
+            "warning: using the project's files, but a database exists; pass --storage {name} \
+             or set REQLORE_STORAGE={name} to use it"
         );
     }
     match command {

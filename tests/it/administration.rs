@@ -64,7 +64,7 @@ fn admin_commands_invalid_arguments_name_the_fix() {
     run_ok(folder, "user add ann --role user");
     let full_token = create_token(folder, "token create --user ann").reveal();
     for (command, expected, message) in [
-        ("user add ANN --role user", 1, "there is a user ann already"),
+        ("user add ANN --role user", 1, "user ann already exists"),
         ("user add a/b --role user", 2, "is not a user name"),
         ("user add bob --role boss", 2, "administrator, user, commenter"),
         ("user disable eve", 1, "`reqlore user list` shows all"),
@@ -128,7 +128,7 @@ fn sled_store_in_use_refuses_admin_commands() {
     let (code, output) = run(folder, "--storage sled token create --user ann");
     drop(server);
     assert!(code == 1 && output.contains("already served by another process"), "{output}");
-    assert!(output.contains("stop that one"), "{output}");
+    assert!(output.contains("stop that process"), "{output}");
 }
 
 // S5: 5.1

@@ -78,7 +78,7 @@ fn check_docset_config_names_line_and_missing_folders() {
     assert_eq!(code, 1);
     assert!(output.starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""), "{output}");
     write_config(project.path(), "docsets:\n  a:\n");
-    assert!(check().1.contains(".knowledge/config.yaml:2: the folder "), "{}", check().1);
+    assert!(check().1.contains(".knowledge/config.yaml:2: docset a: the folder "), "{}", check().1);
     std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
     assert_eq!(check(), (0, "Nothing to fix.\n".to_owned()));
 }

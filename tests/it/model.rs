@@ -86,7 +86,7 @@ fn model_install_wrong_file_is_refused() {
     fs::write(source.path().join("tokenizer.json"), "{}").unwrap();
     let (code, output) = cache.install(source.path().to_str().unwrap());
     assert_eq!(code, 1);
-    assert!(output.contains("tokenizer.json is not the file that is known"), "{output}");
+    assert!(output.contains("tokenizer.json: wrong SHA-256"), "{output}");
     assert!(output.contains("nothing was installed; try another source"), "{output}");
     cache.check_state("absent");
 }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
-use crate::metadata_index::WatchEvents;
+use crate::metadata_index::watch_state::WatchEvents;
 
 /// Magic numbers of local file systems: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
 /// overlay, FAT, exFAT, NTFS. On a shared one, a change by another machine causes no event.

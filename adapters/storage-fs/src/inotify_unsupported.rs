@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
-use crate::metadata_index::WatchEvents;
+use crate::metadata_index::watch_state::WatchEvents;
 
 /// Has no values: [`Self::start`] always returns `None`.
 #[derive(Debug)]

@@ -110,7 +110,8 @@ impl DatabaseFile {
         // SQLite would discard the log of a missing or empty database.
         if is_empty && self.has_pending_log() {
             let reason = format!(
-                "is missing or empty, but its -wal file is not; put the database back, or {RESTORE_HINT}"
+                "is missing or empty, but its -wal file is not; put the database back, or \
+                 {RESTORE_HINT}"
             );
             return Err(refused(&self.shown_path, reason));
         }

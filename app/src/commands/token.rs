@@ -38,7 +38,12 @@ pub(crate) enum TokenCommand {
         /// The ID from `reqlore token list`
         id: String,
         /// How long the old token stays valid, at most 24h
-        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = TokenLifetime::parse_overlap)]
+        #[arg(
+            long,
+            value_name = "TIME",
+            default_value = "0s",
+            value_parser = TokenLifetime::parse_overlap
+        )]
         overlap: TokenLifetime,
         /// Print the token and its properties as JSON
         #[arg(long)]

@@ -62,8 +62,8 @@ pub(crate) async fn run(config: &AppConfig, command: &UserCommand) -> Result<u8,
             let User { name, role, .. } =
                 user_admin::add_user(&admin, name.clone(), role.role).await?;
             print(&format!(
-                "{name} is added as {role}. Create a token for this user:\n  reqlore {}token create \
-                 --user {name}\n",
+                "{name} is added as {role}. Create a token for this user:\n  reqlore {}token \
+                 create --user {name}\n",
                 config.store_flags()
             ))
         }
