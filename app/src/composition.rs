@@ -321,7 +321,7 @@ fn not_installed(name: &str) -> CommandError {
 pub(crate) fn open_model(config: &AppConfig) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
     match config.model.as_str() {
         "best" => Ok(None),
-        name => Err(CommandError::usage(format!(
+        name => Err(CommandError::usage_error(format!(
             "search.model: {name:?} needs a build with the feature `semantic`; use best, static or \
              off"
         ))),

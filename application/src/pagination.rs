@@ -7,7 +7,7 @@ use reqlore_domain::project_key::ProjectKey;
 use serde::Serialize;
 
 pub(crate) type PageLimit = BoundedInt<1, 100>;
-/// A cursor that [`PageReader::next`] returned.
+/// A cursor that [`PageReader::next_cursor`] returned.
 pub(crate) type PageCursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;

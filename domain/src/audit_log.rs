@@ -25,7 +25,7 @@ pub const PRUNED_ACTION: &str = "audit/pruned";
 pub const UNCONFIRMED_ACTION: &str = "audit/unconfirmed";
 const MAX_TEXT_BYTES: usize = 500;
 
-/// An operation to record. [`AuditRow::after`] removes secrets from it.
+/// An operation to record. [`AuditRow::seal_after`] removes secrets from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
     pub at: Timestamp,
@@ -39,7 +39,7 @@ pub struct AuditEvent {
     pub action: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<AuditTarget>,
-    /// [`OK`], or the name of an error kind.
+    /// [`RESULT_OK`], or the name of an error kind.
     pub result: String,
     /// Duration in microseconds.
     pub micros: u64,

@@ -184,7 +184,7 @@ impl fmt::Display for DocumentId {
 /// The backlog's folder, relative to the project.
 pub const BACKLOG_FOLDER: &str = ".reqlore/backlog";
 
-/// The folder of a kind, relative to [`BACKLOG`]; empty for kinds outside of the backlog.
+/// The folder of a kind, relative to [`BACKLOG_FOLDER`]; empty for kinds outside of the backlog.
 pub fn backlog_folder_of(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Item(ItemKind::Epic) => "epics",
@@ -280,7 +280,7 @@ impl fmt::Debug for Version {
     }
 }
 
-/// Metadata of a document, derived from its bytes by [`DocumentMeta::of`].
+/// Metadata of a document, derived from its bytes by [`DocumentMeta::from_document`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentMeta {
     pub id: DocumentId,

@@ -11,7 +11,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_dump::Dump;
+use reqlore_dump::DumpFile;
 use sha2::{Digest, Sha256};
 
 const HEADER: &[u8] = b"{\"format\":\"reqlore-dump\",\"version\":1,\"reqlore\":\"0\"}\n";
@@ -27,28 +27,28 @@ fuzz_target!(|bytes: &[u8]| {
 async fn check_dump(file: &[u8], folder: &Path) {
     let (input, copy) = (folder.join("input"), folder.join("copy"));
     std::fs::write(&input, file).unwrap();
-    match read_records(&Dump::new(input)).await {
+    match read_records(&DumpFile::new(input)).await {
         Err(StoreError::Unreadable { reason, .. }) => {
             assert!(reason.starts_with("line ") && reason.ends_with("nothing was changed"));
         }
         Err(error) => assert!(matches!(error, StoreError::Refused { .. }), "{error}"),
         Ok(records) => {
-            let copy = Dump::new(copy);
-            let mut sink = copy.fill().await.unwrap();
-            sink.put(records.clone()).await.unwrap();
-            sink.finish().await.unwrap();
+            let copy = DumpFile::new(copy);
+            let mut writer = copy.import().await.unwrap();
+            writer.write_batch(records.clone()).await.unwrap();
+            writer.finish().await.unwrap();
             assert_eq!(read_records(&copy).await.unwrap(), records);
         }
     }
 }
 
-async fn read_records(dump: &Dump) -> StoreResult<Vec<ArchiveRecord>> {
-    let mut source = dump.read().await?;
+async fn read_records(dump: &DumpFile) -> StoreResult<Vec<ArchiveRecord>> {
+    let mut reader = dump.export().await?;
     let mut read = Vec::new();
     loop {
-        let records = source.next().await.expect("a validated dump is readable");
+        let records = reader.next_batch().await.expect("a validated dump is readable");
         if records.is_empty() {
-            assert_eq!(source.total(), Some(read.len()));
+            assert_eq!(reader.total_documents(), Some(read.len()));
             return Ok(read);
         }
         read.extend(records);

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reqlore_domain::sections::instructions::{SectionTitles, listed, with_sections};
+use reqlore_domain::sections::instructions::{SectionTitles, listed, update_section_list};
 use reqlore_domain::sections::requirement_index::SectionKey;
 
 const BOM: char = '\u{feff}';
@@ -16,9 +16,9 @@ fuzz_target!(|data: &[u8]| {
     let (keys, source) = text.split_once('\0').unwrap_or(("", text));
     let titles: SectionTitles = keys.lines().filter_map(titled_key).collect();
     let _ = listed(source);
-    let edited = with_sections(source, &titles).unwrap_or_else(|| source.to_owned());
+    let edited = update_section_list(source, &titles).unwrap_or_else(|| source.to_owned());
     // With mixed line ends, the edit may change which line end is most frequent.
-    let repeated = with_sections(&edited, &titles).unwrap_or_else(|| edited.clone());
+    let repeated = update_section_list(&edited, &titles).unwrap_or_else(|| edited.clone());
     assert_eq!(
         with_unix_line_ends(&repeated),
         with_unix_line_ends(&edited),

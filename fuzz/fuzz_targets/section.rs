@@ -7,9 +7,9 @@
 use libfuzzer_sys::fuzz_target;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::sections::requirement_index::Index;
+use reqlore_domain::sections::requirement_index::RequirementIndex;
 use reqlore_domain::sections::upsert::SetOutcome;
-use reqlore_domain::sections::{DeleteOutcome, MAX_TEXT, Requirement, Section, title};
+use reqlore_domain::sections::{DeleteOutcome, MAX_REQUIREMENT_CHARS, Requirement, Section, first_heading};
 
 /// Widths of wrapping: off, narrow enough to wrap short texts, and the default.
 const COLUMNS: [usize; 3] = [0, 20, 120];
@@ -19,14 +19,14 @@ fuzz_target!(|data: &[u8]| {
     let mut part = || parts.next().unwrap_or_default();
     let (index, text, file) = (part(), part(), part());
     let Ok(source) = str::from_utf8(file) else { return };
-    let section = Section::of(source);
+    let section = Section::parse(source);
     read_everything(&section);
 
     let Some(index) = index_or_existing(index, &section) else { return };
     if let Some(deleted) = section.delete(&index) {
         check_delete(source, &section, &deleted);
     }
-    let text = String::from_utf8(text.to_owned()).ok().map(BoundedString::<MAX_TEXT>::try_from);
+    let text = String::from_utf8(text.to_owned()).ok().map(BoundedString::<MAX_REQUIREMENT_CHARS>::try_from);
     let Some(Ok(text)) = text else { return };
     let columns = COLUMNS[text.as_str().len() % COLUMNS.len()];
     match section.set(&index, text.as_str(), columns) {
@@ -39,33 +39,33 @@ fn read_everything(section: &Section<'_>) {
     let _ = section.diagnostics();
     for requirement in section.requirements() {
         assert!(section.find(requirement.index).is_some());
-        let stored = section.stored(requirement);
+        let stored = section.stored_text(requirement);
         assert!(stored.starts_with(&format!("**{}.**", requirement.index)));
         let _ = section.text(requirement);
     }
 }
 
-fn index_or_existing(bytes: &[u8], section: &Section<'_>) -> Option<Index> {
-    let parsed = String::from_utf8(bytes.to_owned()).ok().map(Index::try_from);
+fn index_or_existing(bytes: &[u8], section: &Section<'_>) -> Option<RequirementIndex> {
+    let parsed = String::from_utf8(bytes.to_owned()).ok().map(RequirementIndex::try_from);
     if let Some(Ok(index)) = parsed {
         return Some(index);
     }
     let requirements = section.requirements();
     let existing = requirements.get(bytes.len().checked_rem(requirements.len())?)?;
-    Some(Index::try_from(existing.index.to_owned()).expect("the index of a requirement"))
+    Some(RequirementIndex::try_from(existing.index.to_owned()).expect("the index of a requirement"))
 }
 
 fn check_set(
     source: &str,
     before: &Section<'_>,
-    index: &Index,
+    index: &RequirementIndex,
     text: &str,
     columns: usize,
     set: &SetOutcome,
 ) {
-    let after = Section::of(&set.body);
+    let after = Section::parse(&set.body);
     let found = after.find(&set.index).expect("the requirement is stored");
-    assert_eq!(after.stored(found), set.requirement);
+    assert_eq!(after.stored_text(found), set.requirement);
     assert_eq!(after.text(found), set.text, "the stored text is returned");
     if columns == 0 {
         assert_eq!(set.text, normalized(text), "the text is unchanged");
@@ -79,13 +79,13 @@ fn check_set(
         texts_except(&after, Some(position)),
         "other texts are unchanged"
     );
-    assert_eq!(title(source), title(&set.body), "the title is unchanged");
+    assert_eq!(first_heading(source), first_heading(&set.body), "the title is unchanged");
     if set.renumbered.is_empty() {
-        let old = replaced.map_or("", |at| before.stored(&before.requirements()[at]));
+        let old = replaced.map_or("", |at| before.stored_text(&before.requirements()[at]));
         assert_only_changed(source, &set.body, old, &set.requirement);
     }
 
-    let index = Index::try_from(set.index.clone()).expect("an index");
+    let index = RequirementIndex::try_from(set.index.clone()).expect("an index");
     let repeated = after.set(&index, text, columns).expect("a stored text can be set again");
     // With mixed line ends, the edit may change which line end is most frequent.
     assert_eq!(
@@ -102,14 +102,14 @@ fn check_set(
 
 fn check_delete(source: &str, before: &Section<'_>, deleted: &DeleteOutcome) {
     let body = deleted.body.as_deref().unwrap_or_default();
-    let after = Section::of(body);
+    let after = Section::parse(body);
     let position = before.requirements().iter().position(|r| r.index == deleted.index);
     assert_eq!(
         texts_except(before, position),
         texts_except(&after, None),
         "other requirements are unchanged"
     );
-    assert_eq!(title(source), title(body), "the title is unchanged");
+    assert_eq!(first_heading(source), first_heading(body), "the title is unchanged");
     if deleted.body.is_some() {
         assert_only_changed(source, body, &deleted.requirement, "");
     }
@@ -117,7 +117,7 @@ fn check_delete(source: &str, before: &Section<'_>, deleted: &DeleteOutcome) {
 
 /// The stored texts without their markers, except that of one requirement.
 fn texts_except<'a>(section: &Section<'a>, except: Option<usize>) -> Vec<&'a str> {
-    let text = |r: &Requirement<'_>| &section.stored(r)[r.index.len() + "**.**".len()..];
+    let text = |r: &Requirement<'_>| &section.stored_text(r)[r.index.len() + "**.**".len()..];
     let all = section.requirements().iter().enumerate();
     all.filter(|(at, _)| Some(*at) != except).map(|(_, r)| text(r)).collect()
 }

@@ -33,8 +33,8 @@ fuzz_target!(|line: &[u8]| {
 fn check_error_line(line: &[u8], response: &[u8], sent: Option<&Value>) {
     let (end, response) = response.split_last().expect("a response is not empty");
     assert_eq!(*end, b'\n');
-    assert!(!answer.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "an answer is one line");
-    let answer: Value = serde_json::from_slice(answer).expect("an answer is JSON");
+    assert!(!response.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "an answer is one line");
+    let answer: Value = serde_json::from_slice(response).expect("an answer is JSON");
     assert_eq!(answer["jsonrpc"], "2.0");
     assert!(answer.get("result").is_none() && answer["error"]["message"].is_string());
     let code = answer["error"]["code"].as_i64().expect("a code");

@@ -14,7 +14,7 @@ const FOLDER: &str = "/home/me/app";
 fuzz_target!(|text: &str| {
     let parts = front_matter::split(text);
     assert!(text.ends_with(parts.body), "the body is the end of the text");
-    let keys = front_matter::read(parts).map_or_else(|_| Vec::new(), |map| map.entries);
+    let keys = front_matter::parse(parts).map_or_else(|_| Vec::new(), |map| map.entries);
     for entry in keys.iter().take(3) {
         let key = entry.key.as_str();
         for value in
@@ -25,7 +25,7 @@ fuzz_target!(|text: &str| {
             }
         }
     }
-    let (entity, diagnostic) = Entity::read("decisions/dec-1d2c8f", text);
+    let (entity, diagnostic) = Entity::parse("decisions/dec-1d2c8f", text);
     assert!(!entity.id.is_empty() && !entity.id.chars().any(char::is_control), "{:?}", entity.id);
     assert!(!entity.title.contains('\n'), "{:?}", entity.title);
     assert!(entity.tags.iter().all(|tag| !tag.trim().is_empty()), "{:?}", entity.tags);
@@ -33,13 +33,13 @@ fuzz_target!(|text: &str| {
     if let Some(line) = diagnostic.and_then(|diagnostic| diagnostic.line) {
         assert!((1..=lines + 1).contains(&line), "line {line} of {lines}");
     }
-    match DocsetConfig::read(text, FOLDER) {
+    match DocsetConfig::parse(text, FOLDER) {
         Err(diagnostics) => assert!(!diagnostics.is_empty()),
         Ok(configuration) => {
             for docset in &configuration.docsets {
                 let path = &docset.local_path;
                 assert!(path.ends_with('/') && !path.contains("/../"), "{path:?}");
-                let instruction = docset.instruction(&["word"], &[]);
+                let instruction = docset.render_instruction(&["word"], &[]);
                 assert!(!instruction.is_empty());
             }
         }

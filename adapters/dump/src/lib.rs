@@ -2,8 +2,9 @@
 //!
 //! The format is JSON Lines: a header, one line per [`ArchiveRecord`], and an end line with counts
 //! and the SHA-256 of all bytes before it (`head -n -1 FILE | sha256sum` prints the same).
-//! [`Dump::read`] verifies the whole file before it returns a record, so a damaged file changes
-//! nothing. Each line is checked again when it is returned, because the file may change meanwhile.
+//! [`DumpFile::export`](Archive::export) verifies the whole file before it returns a record, so a
+//! damaged file changes nothing. Each line is checked again when it is returned, because the file
+//! may change meanwhile.
 
 mod lines;
 mod order_check;

@@ -33,7 +33,7 @@ const TEMP_DATABASE: &str = "team.new";
 pub struct CreationOptions {
     /// The longest wait for the lock of another process.
     pub lock_timeout: Duration,
-    /// Called after each step; an error aborts the options.
+    /// Called after each step; an error aborts the creation.
     pub checkpoint: fn(CreationStep) -> io::Result<()>,
 }
 

@@ -13,7 +13,7 @@ use opentelemetry_otlp::{Protocol, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter, Tracer};
-use reqlore_domain::identity::redact;
+use reqlore_domain::identity::redact_secrets;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_opentelemetry::OpenTelemetryLayer;
@@ -46,7 +46,7 @@ impl SpanExport {
         let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
         let exporter = builder.with_protocol(Protocol::HttpBinary).build().map_err(|error| {
             let [traces, all] = ENDPOINT_VARIABLES;
-            CommandError::usage(format!("OpenTelemetry: {error}; correct {traces} or {all}"))
+            CommandError::usage_error(format!("OpenTelemetry: {error}; correct {traces} or {all}"))
         })?;
         Ok(Some(Self::with_exporter(exporter)))
     }
@@ -87,13 +87,13 @@ impl<E: SpanExporter> SpanExporter for RedactingExporter<E> {
         for span in &mut batch {
             redact_attributes(&mut span.attributes);
             for event in &mut span.events.events {
-                if let Cow::Owned(name) = redact(&event.name) {
+                if let Cow::Owned(name) = redact_secrets(&event.name) {
                     event.name = name.into();
                 }
                 redact_attributes(&mut event.attributes);
             }
             if let Status::Error { description } = &mut span.status
-                && let Cow::Owned(text) = redact(description)
+                && let Cow::Owned(text) = redact_secrets(description)
             {
                 *description = text.into();
             }
@@ -125,7 +125,7 @@ fn redact_attributes(attributes: &mut [KeyValue]) {
 }
 
 fn redact_value(text: &mut StringValue) {
-    if let Cow::Owned(clean) = redact(text.as_str()) {
+    if let Cow::Owned(clean) = redact_secrets(text.as_str()) {
         *text = clean.into();
     }
 }

@@ -39,7 +39,7 @@ named_enum! {
 }
 
 impl UserRole {
-    /// Parses a [`Role::name`]. Ignores case.
+    /// Parses a [`UserRole::name`]. Ignores case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name().eq_ignore_ascii_case(text))
     }

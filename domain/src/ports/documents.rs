@@ -1,8 +1,8 @@
 //! Port of a storage for documents, with `commit` as the only transaction.
 //!
-//! A commit carries a decision: the storage reads the documents of [`CommitRequest::reads`], calls
-//! `decide` on this snapshot, and applies the returned changes before another writer can write. So
-//! no writer works on outdated content, and callers do not retry.
+//! A commit carries a decision: the storage reads the documents of [`CommitRequest::read_set`],
+//! calls `decide` on this snapshot, and applies the returned changes before another writer can
+//! write. So no writer works on outdated content, and callers do not retry.
 //!
 //! A name in parentheses is the case of the contract suite that checks the rule. A test of the
 //! repository checks that the case exists.
@@ -114,7 +114,7 @@ pub trait DocumentRepository: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentFilter {
     pub kind: DocumentKind,
-    /// The [`MetadataPage::next`] of the previous page.
+    /// The [`MetadataPage::next_name`] of the previous page.
     pub after_name: Option<String>,
     /// Maximum size of the page; `None` for no limit.
     pub limit: Option<usize>,
@@ -172,8 +172,8 @@ pub struct CommitRequest {
 }
 
 impl CommitRequest {
-    /// Calls the decision on a snapshot of [`CommitRequest::reads`]. Fails if it changes a document
-    /// that was not read.
+    /// Calls the decision on a snapshot of [`CommitRequest::read_set`]. Fails if it changes a
+    /// document that was not read.
     pub fn decide(
         &mut self,
         project: &ProjectKey,

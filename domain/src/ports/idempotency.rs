@@ -57,7 +57,7 @@ fn hash_parts(parts: &[&str]) -> String {
 /// The stored result of a write with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
-    /// [`IdempotencyKey::request`].
+    /// [`IdempotencyKey::request_hash`].
     pub request: String,
     pub at: Timestamp,
     /// The documents that the write changed.

@@ -32,7 +32,7 @@ pub trait SearchIndex: Send + Sync {
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits>;
 
     /// Changes whenever the index may have lost documents, after an error or a reopening. Callers
-    /// then compare [`indexed`](Self::indexed) with the storage again.
+    /// then compare [`indexed_versions`](Self::indexed_versions) with the storage again.
     async fn generation(&self, project: &ProjectKey) -> Result<u64>;
 
     /// Compares these versions with those of the last checkpoint of this name, and stores them as
