@@ -203,7 +203,7 @@ const LIMITS: [Setting; 21] = [
     time_limit(
         "http.limits.unread_seconds",
         "20",
-        "Time that a client may stop reading a response.",
+        "Seconds that a client may pause while it reads a response.",
     ),
     time_limit(
         "http.limits.request_seconds",
@@ -227,7 +227,7 @@ const LIMITS: [Setting; 21] = [
     rate_limit(
         "http.limits.failed_logins_per_minute",
         "5",
-        "Failed logins from one address, also as a burst; 0 turns the limit off.",
+        "Failed logins from one address per minute, and at once; 0 turns the limit off.",
     ),
     rate_limit(
         "http.limits.look_ups_per_second",

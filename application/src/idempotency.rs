@@ -47,10 +47,10 @@ struct StoredResponse {
 /// Returns the storage key and the request hash of a call with an idempotency key.
 pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
-    let Caller { name, scope: reach, project, .. } = &*call.caller;
+    let Caller { name, scope, project, .. } = &*call.caller;
     // The key includes the scope: another token of this user must not see responses from projects
     // outside its own scope.
-    let reach = match reach {
+    let scope = match scope {
         ProjectScope::Anywhere | ProjectScope::Configured => String::new(),
         ProjectScope::Only(keys) => {
             let keys: Vec<&str> = keys.iter().map(ProjectKey::as_str).collect();
@@ -58,7 +58,7 @@ pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
         }
     };
     let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
-    Some(IdempotencyKey::new(&[name, &reach, key], &[project.as_str(), &call.name, &arguments]))
+    Some(IdempotencyKey::new(&[name, &scope, key], &[project.as_str(), &call.name, &arguments]))
 }
 
 /// Returns the stored response of an earlier call with this key; `None` if the call must run.

@@ -192,7 +192,7 @@ fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
         }
         Error::MultipleDocuments { .. }
         | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
-            "a second YAML document begins here; only one is supported, remove this line".to_owned()
+            "a second YAML document begins here; only one is supported; remove this line".to_owned()
         }
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
@@ -202,7 +202,7 @@ fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
             dialect.max_aliases()
         ),
         Error::Unexpected { expected: "string scalar", .. } | Error::NullIntoString { .. } => {
-            "a text is expected here; write one, or remove the key".to_owned()
+            "this key must be text; quote it or remove it".to_owned()
         }
         other => {
             let reason = UserMessageFormatter.format_message(other);
@@ -282,7 +282,7 @@ impl<'de> Visitor<'de> for RawVisitor {
     type Value = RawNode;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("text, a list or keys with values")
+        f.write_str("text, a list or a map")
     }
 
     fn visit_unit<E>(self) -> Result<RawNode, E> {

@@ -270,13 +270,16 @@ fn http_project_config_cannot_set_access_or_audit() {
 /// Generates docs/configuration.md (`UPDATE_EXPECT=1`).
 #[test]
 fn configuration_page_is_the_output_of_print_config() {
-    let (_, settings, _) = output(reqlore().current_dir("/").arg("--print-config"));
+    let mut command = reqlore();
+    command.current_dir("/").arg("--print-config").env_remove("REQLORE_CACHE");
+    let (_, settings, _) = output(&mut command);
     let file = expect_file![repository().join("docs/configuration.md")];
     let introduction = "\
 # Configuration
 
-Values are taken in this order: flags, environment variables, the configuration file, defaults. The file is `reqlore.toml`
-in the root, or the file that `--config` or `REQLORE_CONFIG` names. `reqlore --print-config` shows each value and its source.
+A value is taken from the first of these that sets it: flags, environment variables, the configuration file, defaults. The
+file is `reqlore.toml` in the root, or the file that `--config` or `REQLORE_CONFIG` names. `reqlore --print-config` shows
+each value and its source.
 
 Additional projects each have a key and a folder relative to the file. Tools accept either:
 

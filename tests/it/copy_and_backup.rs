@@ -140,7 +140,11 @@ fn copy_impossible_request_names_the_fix() {
         ("backup --storage fs:fs no/where.jsonl", 1, "no/where.jsonl: cannot be written"),
         ("restore --storage fs:fs whole.jsonl", 1, "not empty"),
         ("restore --storage fs:new none.jsonl", 1, "none.jsonl: cannot be read"),
-        ("restore --storage fs:new cut.jsonl", 1, "line 3: it does not end; the file was cut off"),
+        (
+            "restore --storage fs:new cut.jsonl",
+            1,
+            "line 3: it has no line break at its end; the file was cut off",
+        ),
         ("restore --storage fs:new later.jsonl", 1, "update Reqlore"),
     ] {
         let (code, output) = run(folder, command);

@@ -236,7 +236,8 @@ fn storage_port_rules_name_existing_contract_cases() {
 }
 
 /// Pages that name files and folders of the repository in code spans.
-const PAGES_WITH_PATHS: [&str; 3] = ["ARCHITECTURE.md", "docs/promises.md", "docs/request-walk.md"];
+const PAGES_WITH_PATHS: [&str; 4] =
+    ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/promises.md", "docs/request-walk.md"];
 
 #[test]
 fn pages_about_the_code_name_existing_paths() {

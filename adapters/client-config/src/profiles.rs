@@ -30,7 +30,7 @@ const SERVERS: EntrySlot = EntrySlot { format: ConfigFormat::Json, path: &["mcpS
 /// - `~/.claude.json` also holds Claude's own state, and moves into `CLAUDE_CONFIG_DIR`.
 /// - `${NAME}` and `${NAME:-default}` are replaced in `command`, `args`, `env`, `url` and
 ///   `headers`; `$NAME` is not.
-/// - A server is started in the directory of `claude`, which is the project.
+/// - A server starts in the working directory of `claude`, which is the project.
 /// - A project's servers start after the user has agreed to them once.
 const CLAUDE_CODE: ClientProfile = ClientProfile {
     name: "claude-code",
@@ -62,8 +62,8 @@ const CLAUDE_CODE: ClientProfile = ClientProfile {
 
 /// "Connect to local MCP servers" (modelcontextprotocol.io/docs) and "Getting started with custom
 /// connectors using remote MCP" (support.claude.com):
-/// - The file names only servers that are started. Remote ones are connectors, which are added in
-///   the settings and called from Anthropic's machines.
+/// - The file lists only servers that Claude Desktop starts itself. Remote ones are connectors,
+///   which are added in the settings and called from Anthropic's machines.
 /// - Nothing is replaced in values, and the directory of a server is undefined, so the entry has to
 ///   name the project.
 /// - The file is read at start, as JSON without comments.
@@ -244,7 +244,7 @@ const GEMINI: ClientProfile = ClientProfile {
     user_folder: |environment| environment.variable_or_home("GEMINI_CLI_HOME", "").join(".gemini"),
     user_files: &["settings.json"],
     project_files: Ok(&[".gemini/settings.json"]),
-    // Other programs of Google use the folder as well.
+    // Other Google programs use the folder as well.
     user_paths: Some(|environment| vec![(GEMINI.user_folder)(environment).join("settings.json")]),
     project_paths: &[".gemini"],
     variables: &["${", "$"],
@@ -307,7 +307,7 @@ const COPILOT: ClientProfile = ClientProfile {
 ///   Env Vars"); it asks for those that it finds.
 /// - A server of a project's file is started in the project. The editor starts one of the user's
 ///   file in the folder where Kiro is installed (issue 10486).
-/// - `args` is required. A URL has to use https, or be localhost.
+/// - `args` is required. A URL must use https, unless its host is localhost.
 /// - `KIRO_HOME` moves only some of its files, so it is ignored here.
 const KIRO: ClientProfile = ClientProfile {
     name: "kiro",

@@ -101,7 +101,9 @@ fn check_place(place: &str) -> Result<(), String> {
         ));
     }
     if place.starts_with('/') || place.split('/').any(|part| part == "..") {
-        return Err(format!("{place:?} is not allowed; a path is relative and without \"..\""));
+        return Err(format!(
+            "{place:?} is not allowed; a path must be relative and must not contain \"..\""
+        ));
     }
     if place.contains('\0') {
         return Err(format!("{place:?} is not a path; it has a NUL character"));

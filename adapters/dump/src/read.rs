@@ -37,7 +37,7 @@ impl DumpReader {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
         let place = path.display().to_string();
         let Some(file) = open_regular_file(path).map_err(|error| read_error(&place, error))? else {
-            let reason = "is not a regular file; name a dump that `reqlore backup` wrote";
+            let reason = "is not a regular file; pass a file that `reqlore backup` wrote";
             return Err(StoreError::Refused { place, reason: reason.to_owned() });
         };
         // The same file is read again, even if the path names another file by then.
@@ -111,7 +111,7 @@ impl DumpReader {
 
     fn check_end(&self) -> StoreResult<()> {
         let Ok(end) = serde_json::from_slice::<EndLine>(&self.line) else {
-            return Err(self.damaged_line("this is not an end line; the file was cut off"));
+            return Err(self.damaged_line("this is not a valid end line; the file may be cut off"));
         };
         let totals = self.order.totals.with_hash(self.hash.clone());
         if let Some(reason) = end.describe_miscount(&totals) {
@@ -135,7 +135,7 @@ impl DumpReader {
         if self.line.len() == max_bytes {
             return Err(self.damaged_line(&format!("it is longer than {max_bytes} bytes")));
         }
-        Err(self.damaged_line("it does not end; the file was cut off"))
+        Err(self.damaged_line("it has no line break at its end; the file was cut off"))
     }
 
     fn at_end(&mut self) -> StoreResult<bool> {

@@ -119,7 +119,8 @@ struct WordSplitter<'table> {
 
 impl WordSplitter<'_> {
     fn push_letter(&mut self, letter: char, take: &mut impl FnMut(usize)) {
-        // Chinese has no blanks, so each of its characters ends a word.
+        // Chinese has no spaces. Its characters end the word before them and are skipped, because
+        // the table is English.
         if !letter.is_alphanumeric() || ('\u{4e00}'..='\u{9fff}').contains(&letter) {
             self.end_word(take);
         } else if letter.is_ascii() && self.word.len() < MAX_WORD_BYTES {

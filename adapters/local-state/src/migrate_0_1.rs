@@ -4,7 +4,8 @@
 //! staged `identity.next`. Each file begins with its format and its own identity. The migration
 //! holds the locks of 0.1.0. Before `team.db` exists it writes files of a later format, which 0.1.0
 //! refuses. So no 0.1.0 process appends rows or changes users any more. Afterwards it renames the
-//! old files to `*.migrated-0.1`. A migration that was killed starts again.
+//! old files to `*.migrated-0.1`. A migration that was killed before `team.db` existed starts
+//! again; one killed later only finishes renaming.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -45,7 +46,8 @@ const SEGMENT_SUFFIX: &str = ".jsonl";
 /// Sorts after all other segments, so 0.1.0 would append to it.
 const LAST_SEGMENT: &str = "18446744073709551615.jsonl";
 const MIGRATED_SUFFIX: &str = ".migrated-0.1";
-/// The newest rows to check for a missing note: a power cut may have lost it.
+/// Number of newest rows to check for commits without a note, which a power failure may have
+/// lost.
 const RECOVERY_SCAN_ROWS: u64 = 20_000;
 
 /// True if 0.1.0 stored team data here.
@@ -63,7 +65,8 @@ pub(crate) fn read(local: &Dir) -> StoreResult<TeamDatabase> {
 /// Creates `team.db` with the data of 0.1.0, if any. The caller holds the locks of the default
 /// project and of `.reqlore/local`.
 pub(crate) fn migrate(local: &Dir, base: &Path, options: &CreationOptions) -> StoreResult<()> {
-    // Stops running 0.1.0 processes, which lock these folders to write rows and keys.
+    // Blocks 0.1.0 processes that are still running: they lock these folders to write rows and
+    // keys.
     let _audit_lock = lock_old_folder(local, AUDIT, options)?;
     let _keys_lock = lock_old_folder(local, KEYS, options)?;
     let old = OldData::read(local)?;
@@ -188,7 +191,7 @@ struct StoredKey {
     record: IdempotencyRecord,
 }
 
-/// A commit of 0.1.0 that was not confirmed yet.
+/// The note that 0.1.0 kept of a project's last commit, confirmed or not.
 #[derive(Deserialize)]
 struct PendingNote {
     state: NoteState,
@@ -426,7 +429,8 @@ fn read_notes(local: &Dir) -> StoreResult<Vec<(String, PendingNote)>> {
         match file.read_body("pending", 4096) {
             Ok(Some(note)) => notes.push((name, note)),
             Ok(None) => {}
-            // After a power cut, or in a copied folder. The audit rows are enough to recover.
+            // A power failure or a copied folder can cause this. The audit rows are enough to
+            // recover.
             Err(OldFileError {
                 problem: OldFileProblem::Incomplete | OldFileProblem::Copied,
                 error,
@@ -549,7 +553,7 @@ impl OldFile<'_> {
         let read = (&mut file).take(512).read_to_end(&mut bytes);
         read.map_err(|error| self.0.failed("read it", error))?;
         let Some((format, own)) = parse_header(&bytes) else {
-            let reason = "can't be read (its beginning is damaged); restore it from a backup";
+            let reason = "can't be read (its header is damaged); restore it from a backup";
             let error = self.unreadable(reason);
             return Err(OldFileError { problem: OldFileProblem::Incomplete, error });
         };

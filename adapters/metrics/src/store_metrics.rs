@@ -119,7 +119,7 @@ measured_port! { IdentityRepository;
 }
 
 measured_port! { AuditLog;
-    "record": append_events(entries: Vec<AuditEvent>) -> ();
+    "record": append_events(events: Vec<AuditEvent>) -> ();
     rows(from: u64, limit: usize) -> Vec<AuditRow>;
     newest() -> audit_log::ChainHead;
     prune(older_than: Timestamp, now: Timestamp) -> u64;

@@ -56,7 +56,7 @@ impl CheckpointFile {
         let result = checksummed_file::write_shared(&path, FORMAT, &body);
         self.has_unsaved = result.is_err();
         if let Err(error) = result {
-            tracing::warn!(%error, "search cache: cannot save a checkpoint");
+            tracing::warn!(%error, "search cache: cannot save the checkpoints");
         }
     }
 }

@@ -60,8 +60,8 @@ impl IdentityRepository for SledStore {
 
 #[async_trait]
 impl AuditLog for SledStore {
-    async fn append_events(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        self.run_write(|group| group.record_events(entries)).await
+    async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        self.run_write(|group| group.record_events(events)).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {

@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::exit::{CommandError, EXIT_OK};
 use crate::settings::SettingFlags;
 
-/// The single source of truth for a project's requirements, as an MCP server.
+/// An MCP server for a project's backlog, rules and decisions.
 ///
 /// Without a command it serves the project in the working directory to one MCP client over
 /// standard input and output; an AI assistant starts it that way, with a configuration like

@@ -19,9 +19,9 @@ struct FailingLog {
 
 #[async_trait]
 impl AuditLog for FailingLog {
-    async fn append_events(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
+    async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
         if self.is_available.load(Ordering::Relaxed) {
-            return self.store.append_events(entries).await;
+            return self.store.append_events(events).await;
         }
         Err(StoreError::Busy { reason: "not now".to_owned() })
     }

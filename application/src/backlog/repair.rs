@@ -225,18 +225,18 @@ async fn renumber_item(
     for _ in 0..MAX_ATTEMPTS {
         let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
         // Items may add links until the commit, so `decide` compares the backlinks again.
-        let mut holders: Vec<Arc<DocumentMeta>> = backlinks.into_iter().flatten().collect();
-        holders.retain(|holder| holder.id != meta.id);
-        // `decide` relies on this order: the duplicate, then the holders.
+        let mut linking_items: Vec<Arc<DocumentMeta>> = backlinks.into_iter().flatten().collect();
+        linking_items.retain(|linking_item| linking_item.id != meta.id);
+        // `decide` relies on this order: the duplicate, then the linking_items.
         let mut documents = vec![meta.id.clone()];
-        documents.extend(holders.iter().map(|holder| holder.id.clone()));
+        documents.extend(linking_items.iter().map(|linking_item| linking_item.id.clone()));
         let read_set = ReadSet {
             backlinks: query.clone(),
             sequences: vec![from.kind],
             ..ReadSet::of_documents(documents)
         };
         let duplicate = duplicate.clone();
-        let decide = move |snapshot: &Snapshot| duplicate.decide(&holders, snapshot);
+        let decide = move |snapshot: &Snapshot| duplicate.decide(&linking_items, snapshot);
         let (outcome, _) = commit_decision(
             backlog.ports,
             backlog.project,
@@ -266,16 +266,17 @@ enum RenumberOutcome {
 impl DuplicateItem {
     fn decide(
         &self,
-        holders: &[Arc<DocumentMeta>],
+        linking_items: &[Arc<DocumentMeta>],
         snapshot: &Snapshot,
     ) -> Result<(Vec<DocumentChange>, RenumberOutcome)> {
         let Self { from, meta, owns_links_without_suffix } = self;
         let Some(Some(document)) = snapshot.documents.first() else {
             return Ok((Vec::new(), RenumberOutcome::Removed));
         };
-        let holder_ids: BTreeSet<&DocumentId> = holders.iter().map(|holder| &holder.id).collect();
+        let linking_ids: BTreeSet<&DocumentId> =
+            linking_items.iter().map(|linking_item| &linking_item.id).collect();
         for backlink in snapshot.backlinks.iter().flatten() {
-            if backlink.id != meta.id && !holder_ids.contains(&backlink.id) {
+            if backlink.id != meta.id && !linking_ids.contains(&backlink.id) {
                 return Ok((Vec::new(), RenumberOutcome::NewBacklink));
             }
         }
@@ -301,11 +302,14 @@ impl DuplicateItem {
         }
         let new_target = item_lookup::link_target(to, &id.name);
         let mut relinked = Vec::new();
-        for (holder, holder_document) in holders.iter().zip(snapshot.documents.iter().skip(1)) {
-            let Some(holder_document) = holder_document else { continue };
-            let change = relinked_change(holder, holder_document, &old_targets, &new_target)?;
+        for (linking_item, linking_document) in
+            linking_items.iter().zip(snapshot.documents.iter().skip(1))
+        {
+            let Some(linking_document) = linking_document else { continue };
+            let change =
+                relinked_change(linking_item, linking_document, &old_targets, &new_target)?;
             if let Some(change) = change {
-                relinked.push(holder_document.id.to_string());
+                relinked.push(linking_document.id.to_string());
                 changes.push(change);
             }
         }

@@ -140,8 +140,8 @@ async fn import_replaces_config_and_rejects_invalid() {
 async fn docsets_come_from_callers_project() {
     let one = ProjectKey::new("one");
     let server = TestApplication { projects: vec![one.clone()], ..configured(REACT).await };
-    let reach = ProjectScope::Only(vec![one.clone()]);
-    let remote = TestApplication { reach, project: one, ..server.clone() };
+    let scope = ProjectScope::Only(vec![one.clone()]);
+    let remote = TestApplication { scope, project: one, ..server.clone() };
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound);

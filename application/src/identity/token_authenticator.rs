@@ -104,7 +104,7 @@ impl TokenAuthenticator {
     }
 
     fn default_caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
-        let reach = match &token.projects[..] {
+        let scope = match &token.projects[..] {
             [] => ProjectScope::Configured,
             projects => ProjectScope::Only(projects.to_vec()),
         };
@@ -117,7 +117,7 @@ impl TokenAuthenticator {
             role: user.role,
             access: user.role.max_access().min(token.scope).min(self.max_access),
             token: Some(token.id.clone()),
-            scope: reach,
+            scope,
             project,
         }
     }

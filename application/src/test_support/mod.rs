@@ -37,7 +37,7 @@ pub(crate) struct TestApplication {
     pub(crate) access: Access,
     /// Configured projects besides the default one.
     pub(crate) projects: Vec<ProjectKey>,
-    pub(crate) reach: ProjectScope,
+    pub(crate) scope: ProjectScope,
     /// The default project of the caller.
     pub(crate) project: ProjectKey,
 }
@@ -83,7 +83,7 @@ impl TestApplication {
             ids: Arc::new(CountedIds::default()),
             access: Access::Write,
             projects: Vec::new(),
-            reach: ProjectScope::Anywhere,
+            scope: ProjectScope::Anywhere,
             project: ProjectKey::default(),
         }
     }
@@ -210,8 +210,8 @@ impl TestApplication {
     }
 
     pub(crate) fn caller(&self) -> Arc<Caller> {
-        let (reach, project) = (self.reach.clone(), self.project.clone());
-        Arc::new(Caller { scope: reach, project, ..Caller::local("tester", self.access) })
+        let (scope, project) = (self.scope.clone(), self.project.clone());
+        Arc::new(Caller { scope, project, ..Caller::local("tester", self.access) })
     }
 
     fn resource_request(&self, name: &str, arguments: &Value) -> ResourceRequest {

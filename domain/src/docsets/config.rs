@@ -122,7 +122,7 @@ impl ConfigParser {
         if let YamlValue::Scalar(value) = &node.value {
             return Some(LocatedText { value, position: &node.position });
         }
-        self.report(&node.position, "a text is expected here; write one, or remove the key");
+        self.report(&node.position, "text is expected here; write it, or remove the key");
         None
     }
 

@@ -30,8 +30,8 @@ impl EntityNode {
     /// `None` if the document is not an entity.
     pub fn from_metadata(meta: &DocumentMeta) -> Option<Self> {
         let entity = meta.entity.clone()?;
-        let (name, fault) = (meta.id.name.clone(), meta.diagnostic.clone());
-        Some(Self { name, entity, version: meta.version, diagnostic: fault })
+        let (name, diagnostic) = (meta.id.name.clone(), meta.diagnostic.clone());
+        Some(Self { name, entity, version: meta.version, diagnostic })
     }
 }
 
@@ -126,7 +126,7 @@ impl EntityGraph {
     /// Looks up an id, or else a document name.
     pub fn find(&self, id: &str) -> EntityLookup<'_> {
         let names = self.names_by_id.get(id).map_or(&[][..], Vec::as_slice);
-        // Several documents have the id, or none: the word may be a name.
+        // No document has the id, or several do: it may be a document name instead.
         let name = if let [name] = names { name } else { id };
         match self.nodes.get(name) {
             Some(node) => EntityLookup::One(node),
@@ -150,8 +150,8 @@ impl EntityGraph {
     }
 }
 
-/// A compact record of each entity, updated per document. A project may have 100,000 entities, so
-/// titles and links stay in the storage.
+/// Compact records of all entities, updated one document at a time. A project may have 100,000
+/// entities, so titles and links stay in the storage.
 #[derive(Debug, Default)]
 pub struct EntityIndex {
     /// By document name.
@@ -180,7 +180,8 @@ pub struct TagCount<'a> {
 }
 
 impl EntityIndex {
-    /// Adds or replaces a document. Documents of other kinds than entities are ignored.
+    /// Replaces the record of a document. A document that is not an entity has none, so its old
+    /// record is only removed.
     pub fn put(&mut self, meta: &DocumentMeta) {
         // Before the check of the kind, so that the counts of an old entity are removed.
         self.remove(&meta.id.name);
@@ -197,7 +198,8 @@ impl EntityIndex {
         let record = EntityRecord {
             version: meta.version,
             kind,
-            // Most entities without an id in the front matter share the name.
+            // An entity without an id in its front matter usually has the document's name as its
+            // id.
             id: (entity.id != meta.id.name).then(|| entity.id.as_str().into()),
             tags: tags.into(),
             diagnostic: meta.diagnostic.clone().map(Box::new),

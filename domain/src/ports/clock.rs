@@ -7,7 +7,7 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// A stopped clock, for tests.
+/// A fixed clock, for tests.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self

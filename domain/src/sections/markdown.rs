@@ -38,8 +38,8 @@ pub(crate) struct Outline<'a> {
 
 pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
     let mut scanner = OutlineScanner::new(source);
-    let marks = scanner.scan_elements().collect();
-    Outline { elements: marks, unclosed_at: scanner.open_block.map(|(_, start)| start) }
+    let elements = scanner.scan_elements().collect();
+    Outline { elements, unclosed_at: scanner.open_block.map(|(_, start)| start) }
 }
 
 /// The title of the first heading that has one.

@@ -17,7 +17,7 @@ pub(crate) fn next_compound<'a>(text: &'a str, offset: &mut usize) -> Option<&'a
         match (char_class(char), start) {
             (CharClass::Word, None) => start = Some(end),
             (CharClass::Word, Some(_)) => after_joint = false,
-            // Two joints in a row end a word, as in `a..b` or `--`.
+            // Two joints in a row end a compound, as in `a..b` or `a--b`.
             (CharClass::Joint, Some(_)) if !after_joint => after_joint = true,
             (CharClass::Ideograph, None) => {
                 *offset = next;

@@ -33,7 +33,17 @@ const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.
-const PRIVATE_FILES: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
+const PRIVATE_FILES: [&str; 8] = [
+    "team.db",
+    "team.db-wal",
+    "team.id",
+    "reqlore.db",
+    "reqlore.db-wal",
+    "sled",
+    // Of 0.1.0.
+    "identity.json",
+    "audit",
+];
 
 pub(super) fn check_all(mut config: AppConfig, report: &mut DoctorReport) {
     check_permissions(&config, report.area(ReportArea::Permissions));

@@ -14,8 +14,8 @@ fn two_projects() -> [TestApplication; 2] {
     let keys = ["one", "two"].map(ProjectKey::new);
     let server = TestApplication { projects: keys.to_vec(), ..TestApplication::new() };
     keys.map(|project| {
-        let reach = ProjectScope::Only(vec![project.clone()]);
-        TestApplication { reach, project, ..server.clone() }
+        let scope = ProjectScope::Only(vec![project.clone()]);
+        TestApplication { scope, project, ..server.clone() }
     })
 }
 
