@@ -11,7 +11,7 @@ async function wrongToken(contender, server) {
   server.run('user', 'disable', 'eve');
   const error = await refused(contender.connect(server.withToken(token), ignore));
   // If the newer SDK discovers the server first, it drops the body.
-  expectMatch('message', error.message, /needs a valid token|requires authorization/);
+  expectMatch('message', error.message, /valid token is required|requires authorization/);
 }
 
 async function readerWrites(contender, server) {
