@@ -57,7 +57,14 @@ pub(crate) fn path_folders() -> Vec<PathBuf> {
 
 /// The program that a shell would start by this name.
 pub(crate) fn program_on_path(name: &str) -> Option<PathBuf> {
-    path_folders().iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    programs_on_path(name).into_iter().next()
+}
+
+/// The programs of this name in the order of `PATH`.
+pub(crate) fn programs_on_path(name: &str) -> Vec<PathBuf> {
+    let mut programs: Vec<PathBuf> = path_folders().iter().map(|path| path.join(name)).collect();
+    programs.retain(|path| is_program(path));
+    programs
 }
 
 /// The resolved path of this program.
@@ -75,20 +82,4 @@ pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path)
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);
     command.args(["--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"]).arg(root);
     command
-}
-
-/// The root of the Git repository that contains `folder`. The home folder is ignored, because as a
-/// repository it would contain every project.
-pub(crate) fn repository_around(folder: &Path) -> Option<PathBuf> {
-    let home = env_variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-    for folder in folder.ancestors() {
-        // Dotfiles are often kept in Git, with the home folder as their root.
-        if home.as_deref() == Some(folder) {
-            return None;
-        }
-        if folder.join(".git").symlink_metadata().is_ok() {
-            return Some(folder.to_owned());
-        }
-    }
-    None
 }

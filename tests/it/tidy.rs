@@ -16,7 +16,13 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-storage-memory", &["reqlore-domain"]),
     (
         "reqlore-storage-fs",
-        &["reqlore-domain", "reqlore-durable-fs", "reqlore-local-state", "reqlore-sqlite-team"],
+        &[
+            "reqlore-domain",
+            "reqlore-durable-fs",
+            "reqlore-git-runner",
+            "reqlore-local-state",
+            "reqlore-sqlite-team",
+        ],
     ),
     ("reqlore-local-state", &["reqlore-domain", "reqlore-durable-fs", "reqlore-sqlite-team"]),
     (
@@ -27,6 +33,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
     ("reqlore-group-commit", &["reqlore-domain"]),
     ("reqlore-durable-fs", &[]),
+    ("reqlore-git-runner", &[]),
     ("reqlore-dump", &["reqlore-domain", "reqlore-durable-fs"]),
     ("reqlore-search", &["reqlore-domain"]),
     ("reqlore-embed-static", &["reqlore-domain"]),
@@ -48,6 +55,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-durable-fs",
             "reqlore-embed-minilm",
             "reqlore-embed-static",
+            "reqlore-git-runner",
             "reqlore-metrics",
             "reqlore-models",
             "reqlore-probe",
@@ -205,6 +213,20 @@ fn sources_have_no_todo_or_debug_macros() {
     for (path, text) in rust_sources() {
         for word in words.iter().chain(&markers).chain([&ignored]) {
             assert!(!text.contains(word.as_str()), "{path} contains {word}");
+        }
+    }
+}
+
+#[test]
+fn programs_are_started_in_two_files() {
+    // Git is started by its runner, and servers by the program itself.
+    let allowed = ["adapters/git-runner/src/lib.rs", "app/src/client_environment.rs"];
+    let start = concat!("Command::", "new(");
+    for (path, text) in rust_sources() {
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let is_product = !path.contains("tests") && !path.contains("benches");
+        if is_product && product.contains(start) {
+            assert!(allowed.iter().any(|file| path.ends_with(file)), "{path} starts a program");
         }
     }
 }

@@ -69,35 +69,6 @@ impl ServerInfo {
     }
 }
 
-/// Exit code and output of a finished command.
-#[derive(Debug)]
-pub struct CommandOutput {
-    /// `None` if the command was killed at the time limit or by a signal.
-    pub code: Option<i32>,
-    pub text: String,
-    /// Standard error on one line, shortened.
-    pub errors: String,
-}
-
-/// Runs a command without input.
-pub fn run_command(command: Command, timeout: Duration) -> Result<CommandOutput, ProbeError> {
-    let mut process = StdioClient::start(command, timeout)?;
-    // A command that reads input gets its end instead of waiting.
-    process.stdin = None;
-    let mut text = Vec::new();
-    while text.len() < MAX_RESPONSE_BYTES
-        && let Some(line) = process.read_line()
-    {
-        text.extend(line);
-    }
-    let code = process.wait_for_exit().and_then(|status| status.code());
-    Ok(CommandOutput {
-        code,
-        text: String::from_utf8_lossy(&text).into_owned(),
-        errors: process.stderr_text(),
-    })
-}
-
 /// An MCP client of a child process; sends one request at a time. Dropping it kills the process.
 #[derive(Debug)]
 pub struct StdioClient {

@@ -45,14 +45,6 @@ fn stdio_client_without_an_answer_reports_the_reason() {
     assert!(initialize("exec cat /dev/zero", LONG).is_err(), "a line has a limit");
 }
 
-#[test]
-fn output_returns_code_and_both_streams() {
-    let run = |script: &str, timeout| run_command(shell(script), timeout).unwrap();
-    let both = run("echo one; echo two; echo no >&2; exit 1", LONG);
-    assert_eq!((both.code, &*both.text, &*both.errors), (Some(1), "one\ntwo\n", "no"));
-    assert_eq!(run("exec sleep 1000", SHORT).code, None);
-}
-
 /// The URL of a server for one request, and that request.
 fn answering(answer: &str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

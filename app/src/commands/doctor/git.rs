@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use reqlore_probe::{CommandOutput, ProbeError};
+use reqlore_git_runner::{GitError, GitOutput, GitRunner};
 
 use super::report::AreaReport;
-use crate::git::GitCommand;
+use crate::git::git_environment;
 use crate::storage_spec::LOCAL;
 
 /// A folder and the path of a file in it.
@@ -22,7 +22,7 @@ const SHARED_FOLDERS: [FolderExample<'_>; 6] = [
 ];
 
 pub(super) fn check_git(root: &Path, requirements: Option<&str>, mut report: AreaReport<'_>) {
-    if let Err(ProbeError { message, next }) = check_repository(root, requirements, &mut report) {
+    if let Err(GitFailure { message, next }) = check_repository(root, requirements, &mut report) {
         report.warning(message, next);
     }
 }
@@ -31,15 +31,15 @@ fn check_repository(
     root: &Path,
     requirements: Option<&str>,
     report: &mut AreaReport<'_>,
-) -> Result<(), ProbeError> {
-    let Some(git) = GitCommand::find(root) else {
+) -> Result<(), GitFailure> {
+    let Some(git) = GitRunner::find(root, &git_environment()) else {
         report.note("git is not on PATH; ignored files were not checked", "");
         return Ok(());
     };
-    let inside = git.run_git(&["rev-parse", "--is-inside-work-tree"])?;
-    if inside.code != Some(0) || inside.text.trim() != "true" {
+    let inside = git.query(&["rev-parse", "--is-inside-work-tree"], Vec::new())?;
+    if !inside.is_success() || inside.text().trim() != "true" {
         // Other errors, such as unsafe ownership, need the user.
-        if inside.code != Some(0) && !inside.errors.contains("not a git repository") {
+        if !inside.is_success() && !inside.errors.contains("not a git repository") {
             return Err(git_error(&inside));
         }
         let next = "run `git init` to keep the history of requirements and code together";
@@ -67,12 +67,13 @@ fn check_repository(
     for (_, example) in &shared {
         arguments.push(example);
     }
-    let output = git.run_git(&arguments)?;
+    let output = git.query(&arguments, Vec::new())?;
     // Git exits with 1 if no path is ignored.
     if !matches!(output.code, Some(0 | 1)) {
         return Err(git_error(&output));
     }
-    let ignored: Vec<&str> = output.text.lines().collect();
+    let output = output.text();
+    let ignored: Vec<&str> = output.lines().collect();
     if has_private {
         check_private(&git, ignored.contains(&PRIVATE_FOLDER.1), report)?;
     }
@@ -99,16 +100,16 @@ fn is_without_links(root: &Path, folder: &str) -> bool {
 }
 
 fn check_private(
-    git: &GitCommand,
+    git: &GitRunner,
     is_ignored: bool,
     report: &mut AreaReport<'_>,
-) -> Result<(), ProbeError> {
+) -> Result<(), GitFailure> {
     // A tracked file stays tracked, even if it is ignored.
-    let tracked = git.run_git(&["ls-files", "--", LOCAL])?;
-    if tracked.code != Some(0) {
+    let tracked = git.query(&["ls-files", "--", LOCAL], Vec::new())?;
+    if !tracked.is_success() {
         return Err(git_error(&tracked));
     }
-    if !tracked.text.is_empty() {
+    if !tracked.stdout.is_empty() {
         report.problem(
             format!("Git tracks files of {LOCAL}, which may hold users, tokens and the audit log"),
             "run `git rm -r --cached .reqlore/local`; if it was shared, revoke all tokens",
@@ -123,8 +124,21 @@ fn check_private(
     Ok(())
 }
 
-fn git_error(CommandOutput { errors, .. }: &CommandOutput) -> ProbeError {
-    ProbeError {
+/// A failure of Git and the next step for the user.
+struct GitFailure {
+    message: String,
+    next: String,
+}
+
+impl From<GitError> for GitFailure {
+    fn from(error: GitError) -> Self {
+        let next = "run `git status` in the project to see why";
+        Self { message: error.to_string(), next: next.to_owned() }
+    }
+}
+
+fn git_error(GitOutput { errors, .. }: &GitOutput) -> GitFailure {
+    GitFailure {
         message: format!("git failed: {errors}"),
         next: "fix the error that git reports; ignored files were not checked".to_owned(),
     }

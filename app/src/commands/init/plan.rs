@@ -7,12 +7,12 @@ use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::sections::instructions;
+use reqlore_git_runner::repository_around;
 
 use super::Options;
 use super::report::{printable, short_path};
 use super::server_entry::{self, ServerEntry};
 use super::undo_log::{self, ChangeKind};
-use crate::client_environment::repository_around;
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
 use crate::config::parse_toolsets;
 use crate::exit::CommandError;
@@ -281,7 +281,7 @@ impl<'a> ChangePlan<'a> {
         if is_claude_written && let Some(why) = agents_md_ignored_by_claude(project) {
             self.warnings.push(why.join("; "));
         }
-        if let Some(top) = repository_around(project)
+        if let Some(top) = repository_around(project, Some(&self.environment.home))
             && top != *project
         {
             self.warnings.push(format!(

@@ -1,0 +1,107 @@
+//! Runs of programs that stand in for Git, and of Git itself in a hostile repository.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const SHORT: Duration = Duration::from_millis(200);
+
+/// A folder with a script called `git`, and its environment.
+fn stand_in(script: &str) -> (TempDir, GitEnvironment) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("bin/git");
+    fs::create_dir_all(folder.path().join("bin")).unwrap();
+    fs::create_dir(folder.path().join("project")).unwrap();
+    write_script(&program, script);
+    let path = vec![folder.path().join("bin"), "/usr/bin".into(), "/bin".into()];
+    (folder, GitEnvironment { programs: vec![program], path, variables: Vec::new() })
+}
+
+fn write_script(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+fn query(script: &str, time_limit: Duration) -> Result<GitOutput, GitError> {
+    let (folder, environment) = stand_in(script);
+    let mut git = GitRunner::find(&folder.path().join("project"), &environment).unwrap();
+    git.deadline = Instant::now() + time_limit;
+    git.query(&["x"], b"input\n".to_vec())
+}
+
+#[test]
+fn query_returns_code_and_both_streams() {
+    let output = query("cat; echo one >&2; echo ' two' >&2; exit 3", TIME_LIMIT).unwrap();
+    assert_eq!((output.code, &*output.text()), (Some(3), "input\n"));
+    assert_eq!(output.errors, "one | two");
+    assert!(!output.is_success());
+}
+
+#[test]
+fn query_ends_at_the_limits_of_time_and_output() {
+    let timed_out = |script| matches!(query(script, SHORT), Err(GitError::TimedOut));
+    assert!(timed_out("exec sleep 1000"));
+    // The output ends, but not the process.
+    assert!(timed_out("exec >&- 2>&-; exec sleep 1000"));
+    let endless = query("exec cat /dev/zero", TIME_LIMIT);
+    assert!(matches!(endless, Err(GitError::TooMuchOutput)), "{endless:?}");
+    let long = query("head -c 100000 /dev/zero | tr '\\0' x >&2", TIME_LIMIT).unwrap();
+    assert!(long.errors.chars().count() <= 201);
+}
+
+#[test]
+fn query_reads_while_git_writes() {
+    // More than pipes hold, in both directions.
+    let (folder, environment) = stand_in("exec cat");
+    let git = GitRunner::find(&folder.path().join("project"), &environment).unwrap();
+    let input = vec![b'x'; 4 << 20];
+    assert_eq!(git.query(&[], input.clone()).unwrap().stdout, input);
+}
+
+#[test]
+fn git_gets_only_the_listed_variables() {
+    let (folder, mut environment) = stand_in("env");
+    environment.variables = vec![("HOME".to_owned(), "/home/x".to_owned())];
+    let git = GitRunner::find(&folder.path().join("project"), &environment).unwrap();
+    let text = git.query(&[], Vec::new()).unwrap().text();
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
+    // Shells set these themselves.
+    names.retain(|name| !matches!(*name, "PWD" | "_" | "SHLVL" | "OLDPWD"));
+    names.sort_unstable();
+    let expected = [
+        "GIT_ALLOW_PROTOCOL",
+        "GIT_NO_LAZY_FETCH",
+        "GIT_TERMINAL_PROMPT",
+        "HOME",
+        "LC_ALL",
+        "PATH",
+    ];
+    assert_eq!(names, expected, "{text}");
+}
+
+#[test]
+fn git_inside_the_repository_is_not_started() {
+    let (folder, environment) = stand_in("true");
+    let project = folder.path().join("project/deep");
+    fs::create_dir_all(&project).unwrap();
+    assert!(GitRunner::find(&project, &environment).is_some());
+    // The program is now part of the repository.
+    fs::create_dir(folder.path().join(".git")).unwrap();
+    assert!(GitRunner::find(&project, &environment).is_none());
+    let home = ("HOME".to_owned(), folder.path().to_string_lossy().into_owned());
+    let environment = GitEnvironment { variables: vec![home], ..environment };
+    assert!(GitRunner::find(&project, &environment).is_some(), "the home folder");
+    // A link from outside leads into it.
+    let (other, mut linked) = stand_in("true");
+    fs::create_dir(folder.path().join("project/.git")).unwrap();
+    write_script(&project.join("git"), "true");
+    let link = other.path().join("bin/git");
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(project.join("git"), &link).unwrap();
+    assert!(GitRunner::find(&project, &linked).is_none());
+    linked.programs.extend(environment.programs);
+    assert!(GitRunner::find(&project, &linked).is_some());
+}
