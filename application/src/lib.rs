@@ -4,6 +4,7 @@
 
 mod audit_recorder;
 pub mod backlog;
+mod change;
 pub mod check;
 pub mod docsets;
 mod idempotency;

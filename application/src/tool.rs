@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::change::WriteTool;
 use crate::{ApplicationPorts, ToolContext, backlog, docsets, knowledge, sections};
 
 #[async_trait]
@@ -27,6 +28,12 @@ pub(crate) trait Tool: Send + Sync {
         spec: &ToolSpec,
         call: ToolCall,
     ) -> Result<ToolReply>;
+
+    /// `None` for a tool whose changes cannot be combined in one commit.
+    #[expect(dead_code, reason = "for apply_changes")]
+    fn as_write_tool(&self) -> Option<&dyn WriteTool> {
+        None
+    }
 }
 
 /// The spec of a tool that only reads.

@@ -4,6 +4,7 @@
 //! [`ReferenceArgument::parse`] validates it.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::reference::ParsedReference;
@@ -11,9 +12,12 @@ use reqlore_domain::backlog::{
     ItemEdit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
 use reqlore_domain::bounded_types::BoundedInt;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
+
+use crate::change::{LocalItem, LocalNames};
 
 /// Characters of an invalid argument that an error message repeats.
 pub(super) const MAX_SHOWN_CHARS: usize = 100;
@@ -33,6 +37,52 @@ impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// `field` is the argument's name, for errors.
     pub(crate) fn parse(&self, field: &str) -> Result<Reference> {
         parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
+    }
+
+    /// Like [`Self::parse`], but also accepts the local name of an item that an earlier entry
+    /// creates.
+    pub(crate) fn resolve(&self, field: &str, names: &LocalNames) -> Result<ItemTarget> {
+        let Some(item) = names.find(&self.0, field)? else {
+            return self.parse(field).map(ItemTarget::Stored);
+        };
+        let kinds = &ItemKind::ALL[FIRST..END];
+        if let Some(kind) = kinds.iter().find(|kind| item.kind == DocumentKind::Item(**kind)) {
+            return Ok(ItemTarget::Created(*kind, item));
+        }
+        let expected: Vec<_> = kinds.iter().map(|kind| kind.noun().to_lowercase()).collect();
+        let message = format!(
+            "{field}: {} is the name of another kind ({}); use a {}",
+            self.0,
+            item.kind.name(),
+            expected.join(" or ")
+        );
+        Err(Error::new(ErrorKind::InvalidArgument, message).field(field))
+    }
+}
+
+/// An item that an argument names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ItemTarget {
+    Stored(Reference),
+    /// Created by an earlier entry of the same call.
+    Created(ItemKind, LocalItem),
+}
+
+impl ItemTarget {
+    pub(crate) fn kind(self) -> ItemKind {
+        match self {
+            Self::Stored(reference) => reference.kind,
+            Self::Created(kind, _) => kind,
+        }
+    }
+}
+
+impl fmt::Display for ItemTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored(reference) => reference.fmt(f),
+            Self::Created(_, item) => write!(f, "the item of entry {}", item.entry + 1),
+        }
     }
 }
 

@@ -1,18 +1,17 @@
 //! `create_acceptance_criteria`: creates an acceptance criterion of a user story.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION_CHARS;
 use reqlore_domain::backlog::{ItemEdit, ItemKind};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::UserStoryRef;
-use super::write_item::{WriteOutcome, create_item};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, write_tool};
+use super::write_item::{ItemCreation, WriteOutcome};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, write_tool};
 
 pub(crate) struct CreateAcceptanceCriteria;
 
@@ -24,8 +23,7 @@ struct Arguments {
     description: BoundedString<MAX_DESCRIPTION_CHARS>,
 }
 
-#[async_trait]
-impl Tool for CreateAcceptanceCriteria {
+impl WriteTool for CreateAcceptanceCriteria {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_acceptance_criteria",
@@ -35,19 +33,19 @@ impl Tool for CreateAcceptanceCriteria {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let story = arguments.user_story.parse("user_story")?;
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
+        let story = arguments.user_story.resolve("user_story", names)?;
         let fields = ItemEdit {
             description: Some(arguments.description.into_string()),
             ..ItemEdit::default()
         };
         let kind = ItemKind::AcceptanceCriteria;
-        create_item(context, &call, spec, kind, Some(story), fields).await
+        Ok(Box::new(ItemCreation { kind, parent: Some(story), fields }))
     }
 }

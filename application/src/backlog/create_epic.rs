@@ -1,17 +1,16 @@
 //! `create_epic`: creates an epic.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{ItemFields, PriorityArgument, WorkStatusArgument};
-use super::write_item::{WriteOutcome, create_item};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, write_tool};
+use super::write_item::{ItemCreation, WriteOutcome};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, write_tool};
 
 pub(crate) struct CreateEpic;
 
@@ -29,8 +28,7 @@ struct Arguments {
     tags: Option<Tags>,
 }
 
-#[async_trait]
-impl Tool for CreateEpic {
+impl WriteTool for CreateEpic {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_epic",
@@ -39,13 +37,13 @@ impl Tool for CreateEpic {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        _: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
         let fields = ItemFields {
             title: Some(arguments.title),
             description: arguments.description,
@@ -55,6 +53,6 @@ impl Tool for CreateEpic {
             tags: arguments.tags,
             ..ItemFields::default()
         };
-        create_item(context, &call, spec, ItemKind::Epic, None, fields.into()).await
+        Ok(Box::new(ItemCreation { kind: ItemKind::Epic, parent: None, fields: fields.into() }))
     }
 }

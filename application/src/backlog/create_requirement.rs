@@ -1,19 +1,18 @@
 //! `create_requirement`: creates a requirement of a user story.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{
     ItemFields, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
-use super::write_item::{WriteOutcome, create_item};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, write_tool};
+use super::write_item::{ItemCreation, WriteOutcome};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, write_tool};
 
 pub(crate) struct CreateRequirement;
 
@@ -34,8 +33,7 @@ struct Arguments {
     tags: Option<Tags>,
 }
 
-#[async_trait]
-impl Tool for CreateRequirement {
+impl WriteTool for CreateRequirement {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_requirement",
@@ -44,14 +42,14 @@ impl Tool for CreateRequirement {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let story = arguments.user_story.parse("user_story")?;
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
+        let story = arguments.user_story.resolve("user_story", names)?;
         let fields = ItemFields {
             title: Some(arguments.title),
             description: arguments.description,
@@ -61,6 +59,10 @@ impl Tool for CreateRequirement {
             assignee: arguments.assignee,
             tags: arguments.tags,
         };
-        create_item(context, &call, spec, ItemKind::Requirement, Some(story), fields.into()).await
+        Ok(Box::new(ItemCreation {
+            kind: ItemKind::Requirement,
+            parent: Some(story),
+            fields: fields.into(),
+        }))
     }
 }

@@ -1,17 +1,16 @@
 //! `create_user_story`: creates a user story of an epic.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
-use super::write_item::{WriteOutcome, create_item};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, write_tool};
+use super::write_item::{ItemCreation, WriteOutcome};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, write_tool};
 
 pub(crate) struct CreateUserStory;
 
@@ -30,8 +29,7 @@ struct Arguments {
     tags: Option<Tags>,
 }
 
-#[async_trait]
-impl Tool for CreateUserStory {
+impl WriteTool for CreateUserStory {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_user_story",
@@ -40,14 +38,14 @@ impl Tool for CreateUserStory {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let epic = arguments.epic.parse("epic")?;
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
+        let epic = arguments.epic.resolve("epic", names)?;
         let fields = ItemFields {
             title: Some(arguments.title),
             description: arguments.description,
@@ -57,6 +55,10 @@ impl Tool for CreateUserStory {
             tags: arguments.tags,
             ..ItemFields::default()
         };
-        create_item(context, &call, spec, ItemKind::UserStory, Some(epic), fields.into()).await
+        Ok(Box::new(ItemCreation {
+            kind: ItemKind::UserStory,
+            parent: Some(epic),
+            fields: fields.into(),
+        }))
     }
 }

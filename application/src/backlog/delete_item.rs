@@ -10,9 +10,8 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
-use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
@@ -21,13 +20,13 @@ use serde::{Deserialize, Serialize};
 use super::arguments::ItemRef;
 use super::item_lookup::{self, BacklogReader, backlink_query};
 use super::write_item::{apply_edit, check_version};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, reply, write_tool};
-use crate::transaction::{commit_decision, write_context};
+use crate::change::{
+    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
+};
+use crate::tool::{decode_arguments, reply, write_tool};
 
 pub(crate) struct DeleteItem;
 
-const MAX_ATTEMPTS: usize = 5;
 const MAX_LISTED_DEPENDENTS: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
@@ -53,8 +52,7 @@ struct DeletedItem {
     unlinked: Vec<String>,
 }
 
-#[async_trait]
-impl Tool for DeleteItem {
+impl WriteTool for DeleteItem {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_destructive: true,
@@ -67,26 +65,48 @@ impl Tool for DeleteItem {
         }
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        _: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
         let reference = arguments.reference.parse("reference")?;
-        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let write_context = write_context(context, &call, spec, format!("delete {reference}"));
-        for _ in 0..MAX_ATTEMPTS {
-            let deletion = ItemDeletion::plan(backlog, reference, &arguments).await?;
-            if let Some(deleted) = deletion.commit(backlog, write_context.clone()).await? {
-                return reply(render_text(reference, &deleted), &deleted);
-            }
+        let Arguments { cascade, if_version, .. } = arguments;
+        Ok(Box::new(ItemRemoval { reference, cascade, if_version }))
+    }
+}
+
+/// Deletes an item.
+struct ItemRemoval {
+    reference: Reference,
+    cascade: bool,
+    if_version: Option<Version>,
+}
+
+#[async_trait]
+impl Change for ItemRemoval {
+    fn reason(&self) -> String {
+        format!("delete {}", self.reference)
+    }
+
+    async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
+        let backlog = BacklogReader::for_plan(context);
+        let meta = backlog.find_argument(self.reference, "reference").await?;
+        let mut deletion = ItemDeletion {
+            project: context.project.clone(),
+            deleted: vec![AffectedItem { reference: self.reference, meta }],
+            unlinked: Vec::new(),
+            cascade: self.cascade,
+            if_version: self.if_version,
+            user: context.write.caller.name.to_string(),
+            at: context.write.at.whole_seconds(),
+        };
+        if self.cascade {
+            deletion.add_descendants(backlog, self.reference).await?;
         }
-        let message = format!(
-            "{reference}: other calls keep adding items to it; nothing was deleted, try again"
-        );
-        Err(Error::new(ErrorKind::Busy, message).reference(reference.to_string()))
+        Ok(Box::new(deletion))
     }
 }
 
@@ -106,14 +126,12 @@ fn render_text(reference: Reference, item: &DeletedItem) -> String {
     text
 }
 
-#[derive(Clone)]
 struct AffectedItem {
     reference: Reference,
     meta: Arc<DocumentMeta>,
 }
 
 /// An item, its descendants, and the requirements that relate to any of them.
-#[derive(Clone)]
 struct ItemDeletion {
     project: ProjectKey,
     /// The item itself first.
@@ -121,28 +139,11 @@ struct ItemDeletion {
     unlinked: Vec<AffectedItem>,
     cascade: bool,
     if_version: Option<Version>,
+    user: String,
+    at: Timestamp,
 }
 
 impl ItemDeletion {
-    async fn plan(
-        backlog: BacklogReader<'_>,
-        reference: Reference,
-        arguments: &Arguments,
-    ) -> Result<Self> {
-        let meta = backlog.find_argument(reference, "reference").await?;
-        let mut deletion = Self {
-            project: backlog.project.clone(),
-            deleted: vec![AffectedItem { reference, meta }],
-            unlinked: Vec::new(),
-            cascade: arguments.cascade,
-            if_version: arguments.if_version,
-        };
-        if deletion.cascade {
-            deletion.add_descendants(backlog, reference).await?;
-        }
-        Ok(deletion)
-    }
-
     async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
         let mut level = vec![root];
         while !level.is_empty() {
@@ -200,111 +201,110 @@ impl ItemDeletion {
         self.deleted.iter().map(|item| item.meta.id.clone()).collect()
     }
 
-    /// Returns `None` if another item was added after the plan was made.
-    async fn commit(
+    /// The items that depend on a deleted one and are not part of this deletion.
+    fn unplanned_dependents(
         &self,
-        backlog: BacklogReader<'_>,
-        write_context: WriteContext,
-    ) -> Result<Option<DeletedItem>> {
-        let mut references = Vec::with_capacity(self.deleted.len());
-        // `decide` relies on this order of documents: deleted items, unlinked items, tombstones.
+        state: &CommitState<'_>,
+        deleted: &BTreeSet<Reference>,
+    ) -> Vec<Arc<DocumentMeta>> {
+        let planned: BTreeSet<&DocumentId> =
+            self.deleted.iter().chain(&self.unlinked).map(|item| &item.meta.id).collect();
+        let mut dependents = state.backlinks(&self.backlink_query());
+        dependents.retain(|meta| depends_on(meta, deleted) && !planned.contains(&meta.id));
+        dependents
+    }
+
+    fn backlink_query(&self) -> BacklinkQuery {
+        let references: Vec<Reference> = self.deleted.iter().map(|item| item.reference).collect();
+        backlink_query(&references)
+    }
+}
+
+impl ChangePlan for ItemDeletion {
+    fn read_set(&self) -> ReadSet {
         let mut documents = Vec::new();
-        for item in &self.deleted {
-            references.push(item.reference);
-            documents.push(item.meta.id.clone());
-        }
-        for item in &self.unlinked {
+        for item in self.deleted.iter().chain(&self.unlinked) {
             documents.push(item.meta.id.clone());
         }
         for item in &self.deleted {
             documents.push(tombstone_id(&item.meta.id));
         }
-        let read_set =
-            ReadSet { backlinks: backlink_query(&references), ..ReadSet::of_documents(documents) };
-        let deletion = self.clone();
-        let (caller, at) = (Arc::clone(&write_context.caller), write_context.at.whole_seconds());
-        let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &caller.name, at);
-        let (deleted, _) =
-            commit_decision(backlog.ports, backlog.project, read_set, write_context, decide)
-                .await?;
-        Ok(deleted)
+        ReadSet { backlinks: self.backlink_query(), ..ReadSet::of_documents(documents) }
     }
 
-    fn decide(
-        &self,
-        snapshot: &Snapshot,
-        user: &str,
-        at: Timestamp,
-    ) -> Result<(Vec<DocumentChange>, Option<DeletedItem>)> {
+    fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         let AffectedItem { reference, meta } = &self.deleted[0];
-        let mut documents = snapshot.documents.iter();
-        let document = item_lookup::require_document(snapshot.documents.first(), *reference)?;
+        state.claim(&meta.id, Claim::Deletion)?;
+        let document = item_lookup::require_document(state.document(&meta.id), *reference)?;
         check_version(self.if_version, document, *reference)?;
         let root = parse_document(meta, document)?;
         let deleted: BTreeSet<Reference> = self.deleted.iter().map(|item| item.reference).collect();
-        let dependents = self.unplanned_dependents(snapshot, &deleted);
-        if !self.cascade && (!dependents.is_empty() || !root.relationships.is_empty()) {
+        let dependents = self.unplanned_dependents(state, &deleted);
+        // A new plan would not contain what an earlier entry of the same call adds.
+        let is_added_here = dependents.iter().any(|meta| state.is_changed(&meta.id));
+        let is_linked = !dependents.is_empty() || !root.relationships.is_empty();
+        if is_added_here || (!self.cascade && is_linked) {
             return Err(still_referenced_error(*reference, &dependents, &root));
         }
         if !dependents.is_empty() {
             // They were added after the plan was made.
-            return Ok((Vec::new(), None));
+            return Ok(None);
         }
-        let mut changes = Vec::new();
-        for (affected, document) in self.deleted.iter().zip(documents.by_ref()) {
-            let document = item_lookup::require_document(Some(document), affected.reference)?;
+        let mut deleted_ids = Vec::new();
+        for affected in &self.deleted {
+            let id = &affected.meta.id;
+            // An earlier entry may have deleted a descendant.
+            if affected.reference != *reference
+                && state.is_changed(id)
+                && state.document(id).is_none()
+            {
+                continue;
+            }
+            if affected.reference != *reference {
+                state.claim(id, Claim::Deletion)?;
+            }
+            let document = item_lookup::require_document(state.document(id), affected.reference)?;
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
-            let tombstone = tombstone_text(&item, text, at, user);
-            changes.push(DocumentChange::put(tombstone_id(&document.id), tombstone));
-            changes.push(DocumentChange::Delete { id: document.id.clone() });
+            let tombstone = tombstone_text(&item, text, self.at, &self.user);
+            state.put(Document::new(tombstone_id(id), tombstone.into()));
+            state.delete(id.clone());
+            deleted_ids.push(affected.reference.to_string());
         }
-        for (affected, document) in self.unlinked.iter().zip(documents) {
+        for affected in &self.unlinked {
+            let id = &affected.meta.id;
             // A document that was removed meanwhile has no relationship any more.
-            let Some(document) = document else { continue };
+            let Some(document) = state.document(id) else { continue };
             let item = parse_document(&affected.meta, document)?;
             let mut relationships = item.relationships.clone();
             relationships.retain(|link| !deleted.contains(&link.target));
             let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
-            changes.extend(apply_edit(&item, document, &item_edit, at)?.0);
+            let edited = apply_edit(&item, document, &item_edit, self.at)?;
+            state.claim(id, Claim::Links)?;
+            if let Some(edited) = edited {
+                state.put(edited);
+            }
         }
-        // The first change is the tombstone of the item itself.
-        let version = changes.first().and_then(DocumentChange::version);
-        let deleted_item = DeletedItem {
+        let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
             title: root.title,
-            version: version.map(|version| version.to_string()).unwrap_or_default(),
-            deleted: reference_ids(&self.deleted),
-            unlinked: reference_ids(&self.unlinked),
+            version: String::new(),
+            deleted: deleted_ids,
+            unlinked: self.unlinked.iter().map(|item| item.reference.to_string()).collect(),
         };
-        Ok((changes, Some(deleted_item)))
-    }
-
-    /// The items that depend on a deleted one and are not part of this deletion.
-    fn unplanned_dependents<'a>(
-        &self,
-        snapshot: &'a Snapshot,
-        deleted: &BTreeSet<Reference>,
-    ) -> Vec<&'a DocumentMeta> {
-        let planned: BTreeSet<&DocumentId> =
-            self.deleted.iter().chain(&self.unlinked).map(|item| &item.meta.id).collect();
-        let mut dependents: Vec<&DocumentMeta> = Vec::new();
-        for meta in snapshot.backlinks.iter().flatten() {
-            if depends_on(meta, deleted) && !planned.contains(&meta.id) {
-                dependents.push(meta);
-            }
-        }
-        dependents
+        let reference = *reference;
+        let render = move |tombstone: &Document| {
+            let item = DeletedItem { version: tombstone.version.to_string(), ..item };
+            reply(render_text(reference, &item), &item)
+        };
+        let id = tombstone_id(&meta.id);
+        Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))
     }
 }
 
 fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> {
     Ok(item_lookup::parse_item(meta, document, item_lookup::document_text(document)?))
-}
-
-fn reference_ids(items: &[AffectedItem]) -> Vec<String> {
-    items.iter().map(|item| item.reference.to_string()).collect()
 }
 
 fn tombstone_id(id: &DocumentId) -> DocumentId {
@@ -321,7 +321,7 @@ fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
 
 fn still_referenced_error(
     reference: Reference,
-    dependents: &[&DocumentMeta],
+    dependents: &[Arc<DocumentMeta>],
     item: &ItemMeta,
 ) -> Error {
     let mut reasons = Vec::new();

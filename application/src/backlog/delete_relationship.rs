@@ -1,19 +1,16 @@
 //! `delete_relationship`: removes a relationship from the source's file.
 
-use async_trait::async_trait;
-use reqlore_domain::backlog::{ItemEdit, ItemMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 
 use super::relationship::Arguments;
-use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, write_tool};
+use super::write_item::WriteOutcome;
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, write_tool};
 
 pub(crate) struct DeleteRelationship;
 
-#[async_trait]
-impl Tool for DeleteRelationship {
+impl WriteTool for DeleteRelationship {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "delete_relationship",
@@ -22,21 +19,13 @@ impl Tool for DeleteRelationship {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let relationship = arguments.parse()?;
-        let item = ("source", relationship.source);
-        let update = ItemUpdate { item, linked: None, if_version: arguments.if_version };
-        let edit_item = move |item: &ItemMeta, _: Option<LinkedDocument<'_>>| {
-            Ok(ItemEdit { relationships: Some(relationship.remove(item)?), ..ItemEdit::default() })
-        };
-        let reason = format!("delete relationship {relationship}");
-        let (record, _) = update.commit(context, &call, spec, reason, edit_item).await?;
-        relationship.reply("Relationship removed", &record)
+        _: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
+        Ok(Box::new(arguments.into_removal()?))
     }
 }

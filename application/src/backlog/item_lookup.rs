@@ -13,6 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::arguments::not_found_error;
 use crate::ApplicationPorts;
+use crate::change::PlanContext;
 use crate::transaction::get_one;
 
 /// Reads one project's backlog.
@@ -25,6 +26,10 @@ pub(crate) struct BacklogReader<'a> {
 impl<'a> BacklogReader<'a> {
     pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
+    }
+
+    pub(crate) fn for_plan(context: PlanContext<'a>) -> Self {
+        Self { ports: context.ports, project: context.project }
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
@@ -192,15 +197,12 @@ pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
     });
 }
 
-/// Returns a document of a snapshot, or "not found" if it was removed after the lookup.
+/// Returns a document of a commit, or "not found" if it was removed after the lookup.
 pub(crate) fn require_document(
-    document: Option<&Option<Document>>,
+    document: Option<&Document>,
     reference: Reference,
 ) -> Result<&Document> {
-    match document {
-        Some(Some(document)) => Ok(document),
-        _ => Err(not_found_error(reference.kind, &reference.to_string())),
-    }
+    document.ok_or_else(|| not_found_error(reference.kind, &reference.to_string()))
 }
 
 pub(crate) fn link_target(reference: Reference, name: &str) -> LinkTarget {

@@ -128,14 +128,14 @@ pub(crate) async fn read_records(
 
 /// The record of a document that was just written; `at` replaces missing times.
 pub(crate) fn written_record(
-    backlog: BacklogReader<'_>,
+    project: &ProjectKey,
     document: &Document,
     kind: ItemKind,
     at: Timestamp,
 ) -> Result<ItemRecord> {
     let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
     let (item, _) = ItemMeta::parse(kind, name, text, at);
-    Ok(ItemRecord::new(backlog.project, &item, name, document.version, ItemMeta::description(text)))
+    Ok(ItemRecord::new(project, &item, name, document.version, ItemMeta::description(text)))
 }
 
 pub(crate) async fn read_record(

@@ -11,9 +11,11 @@ use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{RelationshipTypeArgument, RequirementRef};
+use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::item_lookup;
 use super::item_view::ItemRecord;
+use super::write_item::{ItemEffect, ItemUpdate};
+use crate::change::LocalNames;
 use crate::tool::reply;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
@@ -25,22 +27,36 @@ pub(super) struct Arguments {
     #[serde(rename = "type")]
     kind: RelationshipTypeArgument,
     /// Expected source version.
-    pub(super) if_version: Option<Version>,
+    if_version: Option<Version>,
 }
 
 impl Arguments {
-    pub(super) fn parse(&self) -> Result<RelationshipSpec> {
-        let source = self.source.parse("source")?;
+    pub(super) fn into_addition(self, names: &LocalNames) -> Result<ItemUpdate> {
+        let source = self.source.resolve("source", names)?;
+        let target = self.target.resolve("target", names)?;
+        if source == target {
+            let message = format!("{source} cannot have a relationship with itself");
+            let error = Error::new(ErrorKind::Refused, message).field("target");
+            return Err(error.reference(source.to_string()));
+        }
+        let effect = ItemEffect::AddRelationship(self.kind.0, target);
+        Ok(ItemUpdate { item: source, effect, if_version: self.if_version })
+    }
+
+    pub(super) fn into_removal(self) -> Result<ItemUpdate> {
+        let item = ItemTarget::Stored(self.source.parse("source")?);
         let target = self.target.parse("target")?;
-        Ok(RelationshipSpec { source, kind: self.kind.0, target })
+        let effect = ItemEffect::RemoveRelationship(self.kind.0, target);
+        Ok(ItemUpdate { item, effect, if_version: self.if_version })
     }
 }
 
+/// A relationship between two existing items.
 #[derive(Clone, Copy)]
 pub(super) struct RelationshipSpec {
-    pub(super) source: Reference,
+    source: Reference,
     kind: RelationshipType,
-    pub(super) target: Reference,
+    target: Reference,
 }
 
 impl fmt::Display for RelationshipSpec {
@@ -50,13 +66,17 @@ impl fmt::Display for RelationshipSpec {
 }
 
 impl RelationshipSpec {
+    pub(super) fn new(source: Reference, kind: RelationshipType, target: Reference) -> Self {
+        Self { source, kind, target }
+    }
+
     /// Returns the source's relationships with this one added.
     pub(super) fn add(self, item: &ItemMeta, target: &Document) -> Result<Vec<Relationship>> {
         let mut relationships = item.relationships.clone();
         let relationship = Relationship { kind: self.kind, target: self.target };
         if relationships.contains(&relationship) || self.has_mirror(target)? {
             let message = format!("This relationship already exists: {self}");
-            return Err(refused_error(message, self.source));
+            return Err(Error::new(ErrorKind::Refused, message).reference(self.source.to_string()));
         }
         relationships.push(relationship);
         Ok(relationships)
@@ -87,8 +107,4 @@ impl RelationshipSpec {
     pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolReply> {
         reply(format!("{outcome}: {self} (version {})", &record.version[..8]), record)
     }
-}
-
-pub(super) fn refused_error(message: String, source: Reference) -> Error {
-    Error::new(ErrorKind::Refused, message).reference(source.to_string())
 }

@@ -1,19 +1,18 @@
 //! `update_acceptance_criteria`: replaces the text of an acceptance criterion.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::ItemEdit;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION_CHARS;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::AcceptanceCriteriaRef;
-use super::write_item::{update_fields, update_tool};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments};
+use super::write_item::{ItemUpdate, update_tool};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::decode_arguments;
 
 pub(crate) struct UpdateAcceptanceCriteria;
 
@@ -26,8 +25,7 @@ struct Arguments {
     if_version: Option<Version>,
 }
 
-#[async_trait]
-impl Tool for UpdateAcceptanceCriteria {
+impl WriteTool for UpdateAcceptanceCriteria {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_acceptance_criteria",
@@ -36,18 +34,18 @@ impl Tool for UpdateAcceptanceCriteria {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        _: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
         let fields = ItemEdit {
             description: Some(arguments.description.into_string()),
             ..ItemEdit::default()
         };
         let item = arguments.acceptance_criteria.parse("acceptance_criteria")?;
-        update_fields(context, &call, spec, item, None, fields, arguments.if_version).await
+        ItemUpdate::fields(spec, item, None, fields, arguments.if_version)
     }
 }

@@ -1,17 +1,16 @@
 //! `update_epic`: updates the given fields of an epic.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
-use super::write_item::{update_fields, update_tool};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments};
+use super::write_item::{ItemUpdate, update_tool};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::decode_arguments;
 
 pub(crate) struct UpdateEpic;
 
@@ -33,8 +32,7 @@ struct Arguments {
     if_version: Option<Version>,
 }
 
-#[async_trait]
-impl Tool for UpdateEpic {
+impl WriteTool for UpdateEpic {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_epic",
@@ -44,13 +42,13 @@ impl Tool for UpdateEpic {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        _: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
         let item = arguments.epic.parse("epic")?;
         let fields = ItemFields {
             title: arguments.title,
@@ -61,7 +59,6 @@ impl Tool for UpdateEpic {
             tags: arguments.tags,
             ..ItemFields::default()
         };
-        let version = arguments.if_version;
-        update_fields(context, &call, spec, item, None, fields.into(), version).await
+        ItemUpdate::fields(spec, item, None, fields.into(), arguments.if_version)
     }
 }

@@ -1,10 +1,9 @@
 //! `update_requirement`: updates the given fields of a requirement or moves it.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,9 +11,9 @@ use super::arguments::{
     ItemFields, PriorityArgument, RequirementRef, RequirementStatusArgument,
     RequirementTypeArgument, UserStoryRef,
 };
-use super::write_item::{update_fields, update_tool};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments};
+use super::write_item::{ItemUpdate, update_tool};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::decode_arguments;
 
 pub(crate) struct UpdateRequirement;
 
@@ -39,8 +38,7 @@ struct Arguments {
     if_version: Option<Version>,
 }
 
-#[async_trait]
-impl Tool for UpdateRequirement {
+impl WriteTool for UpdateRequirement {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_requirement",
@@ -50,15 +48,16 @@ impl Tool for UpdateRequirement {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
         let item = arguments.requirement.parse("requirement")?;
-        let parent = arguments.user_story.map(|story| story.parse("user_story")).transpose()?;
+        let parent =
+            arguments.user_story.map(|story| story.resolve("user_story", names)).transpose()?;
         let fields = ItemFields {
             title: arguments.title,
             description: arguments.description,
@@ -68,7 +67,6 @@ impl Tool for UpdateRequirement {
             assignee: arguments.assignee,
             tags: arguments.tags,
         };
-        let version = arguments.if_version;
-        update_fields(context, &call, spec, item, parent, fields.into(), version).await
+        ItemUpdate::fields(spec, item, parent, fields.into(), arguments.if_version)
     }
 }

@@ -1,17 +1,16 @@
 //! `update_user_story`: updates the given fields of a user story or moves it.
 
-use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, UserStoryRef, WorkStatusArgument};
-use super::write_item::{update_fields, update_tool};
-use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments};
+use super::write_item::{ItemUpdate, update_tool};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::decode_arguments;
 
 pub(crate) struct UpdateUserStory;
 
@@ -34,8 +33,7 @@ struct Arguments {
     if_version: Option<Version>,
 }
 
-#[async_trait]
-impl Tool for UpdateUserStory {
+impl WriteTool for UpdateUserStory {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_user_story",
@@ -45,15 +43,15 @@ impl Tool for UpdateUserStory {
         )
     }
 
-    async fn call(
+    fn decode(
         &self,
-        context: &ToolContext,
+        call: &mut ToolCall,
         spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolReply> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
         let item = arguments.user_story.parse("user_story")?;
-        let parent = arguments.epic.map(|epic| epic.parse("epic")).transpose()?;
+        let parent = arguments.epic.map(|epic| epic.resolve("epic", names)).transpose()?;
         let fields = ItemFields {
             title: arguments.title,
             description: arguments.description,
@@ -63,7 +61,6 @@ impl Tool for UpdateUserStory {
             tags: arguments.tags,
             ..ItemFields::default()
         };
-        let version = arguments.if_version;
-        update_fields(context, &call, spec, item, parent, fields.into(), version).await
+        ItemUpdate::fields(spec, item, parent, fields.into(), arguments.if_version)
     }
 }

@@ -1,22 +1,28 @@
-//! Creates and updates items, each in one commit that is decided on the newest state.
+//! Creates and updates items: the changes of nine tools, decided on the newest state.
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference};
-use reqlore_domain::document::{Document, DocumentMeta, Version};
+use async_trait::async_trait;
+use reqlore_domain::backlog::{
+    ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType,
+};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::documents::ReadSet;
+use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::arguments::ItemTarget;
 use super::item_lookup::{self, BacklogReader};
-use super::item_view::{self, ItemRecord};
-use crate::ToolContext;
+use super::item_view;
+use super::relationship::RelationshipSpec;
+use crate::change::{
+    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
+};
 use crate::tool::{reply, write_tool};
-use crate::transaction::{commit_decision, write_context};
 
 /// Characters of the uid that become the suffix of the file name.
 const SUFFIX_CHARS: usize = 6;
@@ -42,65 +48,129 @@ pub(super) fn update_tool<Arguments: JsonSchema>(
     }
 }
 
-/// Creates an item. `fields` must hold only fields that the kind has.
-pub(super) async fn create_item(
-    context: &ToolContext,
-    call: &ToolCall,
-    spec: &ToolSpec,
-    kind: ItemKind,
-    parent: Option<Reference>,
-    fields: ItemEdit,
-) -> Result<ToolReply> {
-    let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-    let reason = format!("create {}", kind.noun().to_lowercase());
-    let write_context = write_context(context, call, spec, reason);
-    let parent = match parent {
-        Some(parent) => Some((parent, backlog.find_argument(parent, parent.kind.name()).await?)),
-        None => None,
-    };
-    // The uid orders two items of the same second.
-    let uid = backlog.ports.ids.new_uid(write_context.at);
-    let at = write_context.at.whole_seconds();
-    let documents = parent.iter().map(|(_, meta)| meta.id.clone()).collect();
-    let read_set = ReadSet { sequences: vec![kind], ..ReadSet::of_documents(documents) };
-    let creator = call.caller.name.to_string();
-    let draft = ItemDraft { kind, parent, fields, uid, creator, at };
-    let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
-    let (document, _) =
-        commit_decision(backlog.ports, backlog.project, read_set, write_context, decide).await?;
-    let record = item_view::written_record(backlog, &document, kind, at)?;
-    reply(item_view::outcome_line("Created", kind, &record), &record)
+/// An item of a plan: one whose metadata was looked up, or one that the same commit creates.
+#[derive(Clone)]
+enum PlanItem {
+    Stored(Reference, Arc<DocumentMeta>),
+    Created(LocalItem),
+}
+
+impl PlanItem {
+    /// `field` is the argument that names the item, for errors.
+    async fn find(context: PlanContext<'_>, target: ItemTarget, field: &str) -> Result<Self> {
+        match target {
+            ItemTarget::Stored(reference) => {
+                let backlog = BacklogReader::for_plan(context);
+                let meta = backlog.find_argument(reference, field).await?;
+                Ok(Self::Stored(reference, meta))
+            }
+            ItemTarget::Created(_, item) => Ok(Self::Created(item)),
+        }
+    }
+
+    /// The document to read; `None` for one that the commit creates.
+    fn stored_id(&self) -> Option<DocumentId> {
+        match self {
+            Self::Stored(_, meta) => Some(meta.id.clone()),
+            Self::Created(_) => None,
+        }
+    }
+
+    /// The newest document, or "not found" if it was deleted after the lookup.
+    fn document<'a>(&self, state: &'a CommitState<'_>) -> Result<&'a Document> {
+        match self {
+            Self::Stored(reference, meta) => {
+                item_lookup::require_document(state.document(&meta.id), *reference)
+            }
+            Self::Created(item) => state.created(*item),
+        }
+    }
+
+    fn reference(&self, document: &Document) -> Result<Reference> {
+        let reference = match self {
+            Self::Stored(reference, _) => Some(*reference),
+            Self::Created(_) => Reference::from_document(&document.id),
+        };
+        reference.ok_or_else(|| Error::new(ErrorKind::Internal, "A new item has no reference."))
+    }
+
+    fn parse(&self, document: &Document, at: Timestamp) -> Result<ItemMeta> {
+        let text = item_lookup::document_text(document)?;
+        match (self, Reference::from_document(&document.id)) {
+            (Self::Created(_), Some(reference)) => {
+                Ok(ItemMeta::parse(reference.kind, &document.id.name, text, at).0)
+            }
+            (Self::Stored(_, meta), _) => Ok(item_lookup::parse_item(meta, document, text)),
+            _ => Err(Error::new(ErrorKind::Internal, "A new item has no reference.")),
+        }
+    }
+
+    fn link_target(&self, state: &CommitState<'_>) -> Result<LinkTarget> {
+        let document = self.document(state)?;
+        Ok(item_lookup::link_target(self.reference(document)?, &document.id.name))
+    }
+}
+
+/// Creates an item. `fields` has only fields that the kind has.
+pub(super) struct ItemCreation {
+    pub(super) kind: ItemKind,
+    pub(super) parent: Option<ItemTarget>,
+    pub(super) fields: ItemEdit,
+}
+
+#[async_trait]
+impl Change for ItemCreation {
+    fn reason(&self) -> String {
+        format!("create {}", self.kind.noun().to_lowercase())
+    }
+
+    async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
+        let parent = match self.parent {
+            Some(parent) => Some(PlanItem::find(context, parent, parent.kind().name()).await?),
+            None => None,
+        };
+        let write = context.write;
+        Ok(Box::new(CreationPlan {
+            kind: self.kind,
+            parent,
+            fields: self.fields.clone(),
+            // The uid orders two items of the same second.
+            uid: context.ports.ids.new_uid(write.at),
+            creator: write.caller.name.to_string(),
+            project: context.project.clone(),
+            at: write.at.whole_seconds(),
+        }))
+    }
 }
 
 /// A new item without its reference, which the commit issues.
-struct ItemDraft {
+struct CreationPlan {
     kind: ItemKind,
-    parent: Option<(Reference, Arc<DocumentMeta>)>,
+    parent: Option<PlanItem>,
     fields: ItemEdit,
     uid: String,
     creator: String,
+    project: ProjectKey,
     at: Timestamp,
 }
 
-impl ItemDraft {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Document)> {
-        let Self { kind, parent, fields, uid, creator, at } = self;
+impl ChangePlan for CreationPlan {
+    fn read_set(&self) -> ReadSet {
+        let documents = self.parent.iter().filter_map(PlanItem::stored_id).collect();
+        ReadSet { sequences: vec![self.kind], ..ReadSet::of_documents(documents) }
+    }
+
+    fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
+        let Self { kind, fields, uid, creator, at, .. } = self;
+        let (kind, at) = (*kind, *at);
         // Another call may have deleted the parent after the lookup.
-        if let Some((parent, _)) = parent {
-            item_lookup::require_document(snapshot.documents.first(), *parent)?;
-        }
-        let number = snapshot.next_numbers.first().copied().unwrap_or(1);
-        if number > MAX_NUMBER {
-            let message = format!(
-                "{}: this is the highest possible reference; nothing was written",
-                Reference { kind: *kind, number: MAX_NUMBER }
-            );
-            return Err(Error::new(ErrorKind::Refused, message));
-        }
-        let parent =
-            parent.as_ref().map(|(parent, meta)| item_lookup::link_target(*parent, &meta.id.name));
+        let parent = match &self.parent {
+            Some(parent) => Some(parent.link_target(state)?),
+            None => None,
+        };
+        let reference = state.issue_reference(kind)?;
         let new = NewItem {
-            kind: *kind,
+            kind,
             uid,
             title: fields.title.as_deref(),
             description: fields.description.as_deref().unwrap_or_default(),
@@ -112,44 +182,70 @@ impl ItemDraft {
             assignee: fields.assignee.as_ref().and_then(Option::as_deref),
             tags: fields.tags.as_deref().unwrap_or_default(),
             creator,
-            created_at: *at,
+            created_at: at,
         };
         let text = new.text().map_err(|problem| Error::new(ErrorKind::Refused, problem))?;
         // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
-        let document =
-            Document::new(Reference { kind: *kind, number }.document_id(suffix), text.into());
-        Ok((vec![DocumentChange::Put { document: document.clone() }], document))
+        let document = Document::new(reference.document_id(suffix), text.into());
+        let id = document.id.clone();
+        state.create(document)?;
+        Ok(Some(item_decision(Action::Create, id, kind, &self.project, at)))
     }
 }
 
-/// Updates the given fields of an item. A given parent replaces the current one.
-pub(super) async fn update_fields(
-    context: &ToolContext,
-    call: &ToolCall,
-    spec: &ToolSpec,
-    item: Reference,
-    parent: Option<Reference>,
-    fields: ItemEdit,
-    if_version: Option<Version>,
-) -> Result<ToolReply> {
-    if fields == ItemEdit::default() && parent.is_none() {
-        return Err(nothing_to_change_error(spec));
+/// The decision on an item whose reply is its record.
+fn item_decision(
+    action: Action,
+    id: DocumentId,
+    kind: ItemKind,
+    project: &ProjectKey,
+    at: Timestamp,
+) -> Decision {
+    let project = project.clone();
+    let outcome = match action {
+        Action::Create => "Created",
+        Action::Keep => "No change in",
+        _ => "Updated",
+    };
+    let render = move |document: &Document| {
+        let record = item_view::written_record(&project, document, kind, at)?;
+        reply(item_view::outcome_line(outcome, kind, &record), &record)
+    };
+    Decision { action, id, render: Box::new(render) }
+}
+
+/// The effect of an update.
+#[derive(Clone)]
+pub(super) enum ItemEffect {
+    /// Sets the given fields. A given parent replaces the current one.
+    SetFields(ItemEdit, Option<ItemTarget>),
+    AddRelationship(RelationshipType, ItemTarget),
+    RemoveRelationship(RelationshipType, Reference),
+}
+
+/// Updates an item.
+pub(super) struct ItemUpdate {
+    pub(super) item: ItemTarget,
+    pub(super) effect: ItemEffect,
+    pub(super) if_version: Option<Version>,
+}
+
+impl ItemUpdate {
+    /// Updates the given fields. Fails if none is given.
+    pub(super) fn fields(
+        spec: &ToolSpec,
+        item: Reference,
+        parent: Option<ItemTarget>,
+        fields: ItemEdit,
+        if_version: Option<Version>,
+    ) -> Result<Box<dyn Change>> {
+        if fields == ItemEdit::default() && parent.is_none() {
+            return Err(nothing_to_change_error(spec));
+        }
+        let (item, effect) = (ItemTarget::Stored(item), ItemEffect::SetFields(fields, parent));
+        Ok(Box::new(Self { item, effect, if_version }))
     }
-    let update = ItemUpdate {
-        item: (item.kind.name(), item),
-        linked: parent.map(|parent| (parent.kind.name(), parent)),
-        if_version,
-    };
-    // A conflict repeats the decision, so the closure keeps the fields and clones them.
-    let edit_item = move |_: &ItemMeta, parent: Option<LinkedDocument<'_>>| {
-        let parent = parent.map(|(parent, _)| parent.clone());
-        Ok(ItemEdit { parent, ..fields.clone() })
-    };
-    let reason = format!("update {item}");
-    let (record, is_changed) = update.commit(context, call, spec, reason, edit_item).await?;
-    let outcome = if is_changed { "Updated" } else { "No change in" };
-    reply(item_view::outcome_line(outcome, item.kind, &record), &record)
 }
 
 fn nothing_to_change_error(spec: &ToolSpec) -> Error {
@@ -169,88 +265,134 @@ fn nothing_to_change_error(spec: &ToolSpec) -> Error {
         .field(optional_fields.first().copied().unwrap_or_default())
 }
 
-/// A link target and its document.
-pub(super) type LinkedDocument<'a> = (&'a LinkTarget, &'a Document);
-
-/// An update of one item. References come with the names of their arguments, for errors.
-pub(super) struct ItemUpdate {
-    pub(super) item: (&'static str, Reference),
-    /// An item that the updated item links to; it must exist.
-    pub(super) linked: Option<(&'static str, Reference)>,
-    pub(super) if_version: Option<Version>,
-}
-
-impl ItemUpdate {
-    /// Applies `edit_item` to the newest state and commits the result. Returns the item's record
-    /// and true if the item changed.
-    pub(super) async fn commit<F>(
-        self,
-        context: &ToolContext,
-        call: &ToolCall,
-        spec: &ToolSpec,
-        reason: String,
-        edit_item: F,
-    ) -> Result<(ItemRecord, bool)>
-    where
-        F: Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
-    {
-        let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let write_context = write_context(context, call, spec, reason);
-        let at = write_context.at.whole_seconds();
-        let Self { item: (argument, reference), linked, if_version } = self;
-        let meta = backlog.find_argument(reference, argument).await?;
-        let mut ids = vec![meta.id.clone()];
-        let mut link = None;
-        if let Some((argument, linked)) = linked {
-            let linked_meta = backlog.find_argument(linked, argument).await?;
-            link = Some(item_lookup::link_target(linked, &linked_meta.id.name));
-            // The decision checks that the target still exists.
-            ids.push(linked_meta.id.clone());
+#[async_trait]
+impl Change for ItemUpdate {
+    fn reason(&self) -> String {
+        let item = self.item;
+        match &self.effect {
+            ItemEffect::SetFields(..) => format!("update {item}"),
+            ItemEffect::AddRelationship(kind, target) => {
+                format!("create relationship {item} {} {target}", kind.name())
+            }
+            ItemEffect::RemoveRelationship(kind, target) => {
+                format!("delete relationship {item} {} {target}", kind.name())
+            }
         }
-        let decide = move |snapshot: &Snapshot| {
-            let mut documents = snapshot.documents.iter();
-            let document = item_lookup::require_document(documents.next(), reference)?;
-            check_version(if_version, document, reference)?;
-            let linked = match &link {
-                Some(link) => {
-                    Some((link, item_lookup::require_document(documents.next(), link.reference)?))
-                }
-                None => None,
-            };
-            let text = item_lookup::document_text(document)?;
-            let item = item_lookup::parse_item(&meta, document, text);
-            apply_edit(&item, document, &edit_item(&item, linked)?, at)
+    }
+
+    async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
+        let (item_field, linked) = match &self.effect {
+            ItemEffect::SetFields(_, parent) => {
+                (self.item.kind().name(), parent.map(|parent| (parent, parent.kind().name())))
+            }
+            ItemEffect::AddRelationship(_, target) => ("source", Some((*target, "target"))),
+            // The target of a relationship that is removed may be missing.
+            ItemEffect::RemoveRelationship(..) => ("source", None),
         };
-        let (document, committed) = commit_decision(
-            backlog.ports,
-            backlog.project,
-            ReadSet::of_documents(ids),
-            write_context,
-            decide,
-        )
-        .await?;
-        let record = item_view::written_record(backlog, &document, reference.kind, at)?;
-        // An edit without an effect commits no document.
-        Ok((record, !committed.versions.is_empty()))
+        let item = PlanItem::find(context, self.item, item_field).await?;
+        let linked = match linked {
+            Some((target, field)) => Some(PlanItem::find(context, target, field).await?),
+            None => None,
+        };
+        Ok(Box::new(UpdatePlan {
+            item,
+            linked,
+            effect: self.effect.clone(),
+            if_version: self.if_version,
+            project: context.project.clone(),
+            at: context.write.at.whole_seconds(),
+        }))
     }
 }
 
-/// Returns the change and the edited document; no change if the edit has no effect.
+struct UpdatePlan {
+    item: PlanItem,
+    /// The item that the effect links to.
+    linked: Option<PlanItem>,
+    effect: ItemEffect,
+    if_version: Option<Version>,
+    project: ProjectKey,
+    at: Timestamp,
+}
+
+impl ChangePlan for UpdatePlan {
+    fn read_set(&self) -> ReadSet {
+        let items = std::iter::once(&self.item).chain(&self.linked);
+        ReadSet::of_documents(items.filter_map(PlanItem::stored_id).collect())
+    }
+
+    fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
+        let claim = match self.effect {
+            ItemEffect::SetFields(..) => Claim::Content,
+            _ => Claim::Links,
+        };
+        let id = self.item.document(state)?.id.clone();
+        state.claim(&id, claim)?;
+        let document = self.item.document(state)?;
+        let reference = self.item.reference(document)?;
+        check_version(self.if_version, document, reference)?;
+        let item = self.item.parse(document, self.at)?;
+        let linked = match &self.linked {
+            Some(linked) => Some((linked.link_target(state)?, linked.document(state)?)),
+            None => None,
+        };
+        let mut relationship = None;
+        let item_edit = match (&self.effect, linked) {
+            (ItemEffect::SetFields(fields, _), linked) => {
+                ItemEdit { parent: linked.map(|(parent, _)| parent), ..fields.clone() }
+            }
+            (ItemEffect::AddRelationship(kind, _), Some((link, target))) => {
+                let spec = RelationshipSpec::new(reference, *kind, link.reference);
+                relationship = Some(spec);
+                let relationships = Some(spec.add(&item, target)?);
+                ItemEdit { relationships, new_targets: vec![link], ..ItemEdit::default() }
+            }
+            (ItemEffect::RemoveRelationship(kind, target), _) => {
+                let spec = RelationshipSpec::new(reference, *kind, *target);
+                relationship = Some(spec);
+                ItemEdit { relationships: Some(spec.remove(&item)?), ..ItemEdit::default() }
+            }
+            (ItemEffect::AddRelationship(..), None) => ItemEdit::default(),
+        };
+        let edited = apply_edit(&item, document, &item_edit, self.at)?;
+        let action = match (&edited, relationship) {
+            (None, _) => Action::Keep,
+            (_, Some(_)) => Action::Relate,
+            (_, None) => Action::Update,
+        };
+        if let Some(document) = edited {
+            state.put(document);
+        }
+        let Some(relationship) = relationship else {
+            return Ok(Some(item_decision(action, id, reference.kind, &self.project, self.at)));
+        };
+        let (project, at) = (self.project.clone(), self.at);
+        let outcome = match self.effect {
+            ItemEffect::RemoveRelationship(..) => "Relationship removed",
+            _ => "Relationship created",
+        };
+        let render = move |document: &Document| {
+            let record = item_view::written_record(&project, document, reference.kind, at)?;
+            relationship.reply(outcome, &record)
+        };
+        Ok(Some(Decision { action, id, render: Box::new(render) }))
+    }
+}
+
+/// Returns the edited document; `None` if the edit has no effect.
 pub(super) fn apply_edit(
     item: &ItemMeta,
     document: &Document,
     item_edit: &ItemEdit,
     at: Timestamp,
-) -> Result<(Vec<DocumentChange>, Document)> {
+) -> Result<Option<Document>> {
     let text = item_lookup::document_text(document)?;
     let edited =
         reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
             let message = format!("{}: {problem}. Nothing was changed.", document.id);
             Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
         })?;
-    let Some(edited) = edited else { return Ok((Vec::new(), document.clone())) };
-    let document = Document::new(document.id.clone(), edited.into());
-    Ok((vec![DocumentChange::Put { document: document.clone() }], document))
+    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }
 
 /// Returns a conflict with the current text if the document is not at the expected version.

@@ -1,0 +1,444 @@
+//! Changes of items and entities: decoded by a write tool, planned, and decided inside a commit.
+//!
+//! A single tool commits one change, `apply_changes` a list. Each change sees the earlier ones of
+//! its commit, so the decision depends on [`CommitState`] alone and never on the order of lookups.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::reference::MAX_NUMBER;
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+
+use crate::tool::Tool;
+use crate::transaction::{commit_decision, write_context};
+use crate::{ApplicationPorts, ToolContext};
+
+/// A tool that changes items or entities.
+pub(crate) trait WriteTool: Send + Sync {
+    fn spec(&self) -> ToolSpec;
+
+    /// Validates the arguments of a call without reading documents. They may contain `names` where
+    /// the tool expects IDs.
+    fn decode(
+        &self,
+        call: &mut ToolCall,
+        spec: &ToolSpec,
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>>;
+}
+
+#[async_trait]
+impl<T: WriteTool> Tool for T {
+    fn spec(&self) -> ToolSpec {
+        WriteTool::spec(self)
+    }
+
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
+        let change = self.decode(&mut call, spec, &LocalNames::default())?;
+        let batch = ChangeBatch {
+            reason: change.reason(),
+            changes: vec![change],
+            is_dry_run: false,
+            label_error: |_, error| error,
+        };
+        let mut outcomes = batch.commit(context, &call, spec).await?;
+        match outcomes.pop() {
+            Some(ChangeOutcome { document, render, .. }) => render(&document),
+            None => Err(Error::new(ErrorKind::Internal, "The change has no outcome.")),
+        }
+    }
+
+    fn as_write_tool(&self) -> Option<&dyn WriteTool> {
+        Some(self)
+    }
+}
+
+/// A valid change, before its documents are looked up.
+#[async_trait]
+pub(crate) trait Change: Send + Sync {
+    /// The reason in the log and the audit log if the change is committed alone.
+    fn reason(&self) -> String;
+
+    /// Looks up the documents that the decision needs. Called again if a decision finds the plan
+    /// outdated.
+    async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>>;
+}
+
+/// The state that changes are planned with.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanContext<'a> {
+    pub(crate) ports: &'a ApplicationPorts,
+    pub(crate) project: &'a ProjectKey,
+    /// Caller and time of the commit.
+    pub(crate) write: &'a WriteContext,
+}
+
+/// A change with its looked-up documents.
+pub(crate) trait ChangePlan: Send + Sync {
+    /// Documents, backlinks and sequences that [`Self::decide`] reads.
+    fn read_set(&self) -> ReadSet;
+
+    /// Stages the change. `None` if the plan is outdated and must be made again. Pure, because a
+    /// storage may repeat it.
+    fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>>;
+}
+
+/// The effect of a change on its document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Create,
+    Update,
+    /// An update without an effect.
+    Keep,
+    Relate,
+    Delete,
+}
+
+/// Renders the reply of a single tool from the final document.
+pub(crate) type RenderFn = Box<dyn FnOnce(&Document) -> Result<ToolReply> + Send>;
+
+/// The result of [`ChangePlan::decide`].
+pub(crate) struct Decision {
+    pub(crate) action: Action,
+    /// The document that the change is about; the tombstone of a deleted item.
+    pub(crate) id: DocumentId,
+    pub(crate) render: RenderFn,
+}
+
+/// The result of a committed change.
+pub(crate) struct ChangeOutcome {
+    #[expect(dead_code, reason = "for apply_changes")]
+    pub(crate) action: Action,
+    /// The document after all changes of the commit.
+    pub(crate) document: Document,
+    pub(crate) render: RenderFn,
+}
+
+/// Changes for one commit: all or nothing.
+pub(crate) struct ChangeBatch {
+    /// The reason in the log and the audit log.
+    pub(crate) reason: String,
+    pub(crate) changes: Vec<Box<dyn Change>>,
+    /// Decides everything and writes nothing.
+    pub(crate) is_dry_run: bool,
+    /// Adds the position of a change, counted from 0, to its error.
+    pub(crate) label_error: fn(usize, Error) -> Error,
+}
+
+/// A plan becomes outdated when another call adds a child or a link in the meantime.
+const MAX_ATTEMPTS: usize = 5;
+
+impl ChangeBatch {
+    /// Commits the changes in the caller's project. Returns the outcomes in order.
+    pub(crate) async fn commit(
+        &self,
+        context: &ToolContext,
+        call: &ToolCall,
+        spec: &ToolSpec,
+    ) -> Result<Vec<ChangeOutcome>> {
+        let Self { reason, changes, is_dry_run, label_error } = self;
+        let (is_dry_run, label_error) = (*is_dry_run, *label_error);
+        let (ports, project) = (&context.ports, &call.caller.project);
+        let write = write_context(context, call, spec, reason.clone());
+        for _ in 0..MAX_ATTEMPTS {
+            let mut plans = Vec::with_capacity(changes.len());
+            let mut reads = MergedReads::default();
+            for (entry, change) in changes.iter().enumerate() {
+                let planned = change.plan(PlanContext { ports, project, write: &write }).await;
+                let plan = planned.map_err(|error| label_error(entry, error))?;
+                reads.add(plan.read_set());
+                plans.push(plan);
+            }
+            let read_set = reads.set.clone();
+            let decide = move |snapshot: &Snapshot| {
+                let (mut changes, outcomes) =
+                    decide_all(&plans, CommitState::new(&reads, snapshot), label_error)?;
+                if is_dry_run {
+                    changes.clear();
+                }
+                Ok((changes, outcomes))
+            };
+            let (outcomes, _) =
+                commit_decision(ports, project, read_set, write.clone(), decide).await?;
+            if let Some(outcomes) = outcomes {
+                return Ok(outcomes);
+            }
+        }
+        let message = format!(
+            "{reason}: other calls keep adding links to these items; nothing was written, try again"
+        );
+        Err(Error::new(ErrorKind::Busy, message))
+    }
+}
+
+/// Decides the plans in order. No outcomes and no changes if one of them is outdated.
+fn decide_all(
+    plans: &[Box<dyn ChangePlan>],
+    mut state: CommitState<'_>,
+    label_error: fn(usize, Error) -> Error,
+) -> Result<(Vec<DocumentChange>, Option<Vec<ChangeOutcome>>)> {
+    let mut decisions = Vec::with_capacity(plans.len());
+    for (entry, plan) in plans.iter().enumerate() {
+        state.entry = entry;
+        match plan.decide(&mut state).map_err(|error| label_error(entry, error))? {
+            Some(decision) => decisions.push(decision),
+            None => return Ok((Vec::new(), None)),
+        }
+    }
+    let mut outcomes = Vec::with_capacity(decisions.len());
+    for Decision { action, id, render } in decisions {
+        // A later change may have added a relationship to the document.
+        let Some(document) = state.document(&id).cloned() else {
+            let message = format!("{id} was decided and does not exist.");
+            return Err(Error::new(ErrorKind::Internal, message));
+        };
+        outcomes.push(ChangeOutcome { action, document, render });
+    }
+    Ok((state.changes, Some(outcomes)))
+}
+
+/// The read sets of all plans of a commit.
+#[derive(Default)]
+struct MergedReads {
+    set: ReadSet,
+    /// Positions in [`ReadSet::documents`].
+    positions: HashMap<DocumentId, usize>,
+}
+
+impl MergedReads {
+    fn add(&mut self, reads: ReadSet) {
+        let ReadSet { documents, backlinks, sequences, .. } = reads;
+        for id in documents {
+            let position = self.set.documents.len();
+            self.positions.entry(id.clone()).or_insert_with(|| {
+                self.set.documents.push(id);
+                position
+            });
+        }
+        push_missing(&mut self.set.backlinks.kinds, backlinks.kinds);
+        push_missing(&mut self.set.backlinks.targets, backlinks.targets);
+        push_missing(&mut self.set.sequences, sequences);
+    }
+}
+
+fn push_missing<T: PartialEq>(list: &mut Vec<T>, items: Vec<T>) {
+    for item in items {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+}
+
+/// The extent of a change to one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Creates or updates the document.
+    Content,
+    /// Only adds or removes relationships; several changes may do so.
+    Links,
+    Deletion,
+}
+
+/// The state of a commit: its snapshot with the changes that are decided so far.
+pub(crate) struct CommitState<'a> {
+    reads: &'a MergedReads,
+    snapshot: &'a Snapshot,
+    /// Position of the change that is being decided.
+    entry: usize,
+    /// In the order of their first decision.
+    changes: Vec<DocumentChange>,
+    /// Positions in `changes`.
+    positions: HashMap<DocumentId, usize>,
+    /// The first change of each document that later changes may conflict with.
+    claims: HashMap<DocumentId, (usize, Claim)>,
+    /// The documents that changes created, by the position of the change.
+    created: HashMap<usize, DocumentId>,
+    /// In the order of [`ReadSet::sequences`].
+    next_numbers: Vec<u32>,
+}
+
+impl<'a> CommitState<'a> {
+    fn new(reads: &'a MergedReads, snapshot: &'a Snapshot) -> Self {
+        Self {
+            reads,
+            snapshot,
+            entry: 0,
+            changes: Vec::new(),
+            positions: HashMap::new(),
+            claims: HashMap::new(),
+            created: HashMap::new(),
+            next_numbers: snapshot.next_numbers.clone(),
+        }
+    }
+
+    /// A document of the read set, or one that an earlier change wrote; `None` if it is missing or
+    /// deleted.
+    pub(crate) fn document(&self, id: &DocumentId) -> Option<&Document> {
+        if let Some(position) = self.positions.get(id) {
+            return match &self.changes[*position] {
+                DocumentChange::Put { document } => Some(document),
+                DocumentChange::Delete { .. } => None,
+            };
+        }
+        self.snapshot.documents.get(*self.reads.positions.get(id)?)?.as_ref()
+    }
+
+    /// The document that an earlier change created.
+    pub(crate) fn created(&self, local: LocalItem) -> Result<&Document> {
+        let document = self.created.get(&local.entry).and_then(|id| self.document(id));
+        // A created item can be neither updated nor deleted in its own commit.
+        document.ok_or_else(|| Error::new(ErrorKind::Internal, "A local name has no document."))
+    }
+
+    pub(crate) fn is_changed(&self, id: &DocumentId) -> bool {
+        self.positions.contains_key(id)
+    }
+
+    /// Reserves a document for the current change. Fails if an earlier change conflicts with it.
+    pub(crate) fn claim(&mut self, id: &DocumentId, claim: Claim) -> Result<()> {
+        let Some((entry, earlier)) = self.claims.get(id).copied() else {
+            self.claims.insert(id.clone(), (self.entry, claim));
+            return Ok(());
+        };
+        // Relationships are merged with any other edit of the document.
+        match (earlier, claim) {
+            (Claim::Links | Claim::Content, Claim::Links) => {}
+            (Claim::Links, Claim::Content) => {
+                self.claims.insert(id.clone(), (self.entry, claim));
+            }
+            _ => {
+                let name = match Reference::from_document(id) {
+                    Some(reference) => reference.to_string(),
+                    None => id.to_string(),
+                };
+                let message = format!(
+                    "{name} is already changed by entry {}; change an item in one entry only",
+                    entry + 1
+                );
+                return Err(Error::new(ErrorKind::Refused, message).reference(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages a new document; later changes refer to it by the local name of this change.
+    pub(crate) fn create(&mut self, document: Document) -> Result<()> {
+        self.claim(&document.id, Claim::Content)?;
+        self.created.insert(self.entry, document.id.clone());
+        self.put(document);
+        Ok(())
+    }
+
+    /// Stages the new content of a claimed document.
+    pub(crate) fn put(&mut self, document: Document) {
+        self.stage(DocumentChange::Put { document });
+    }
+
+    /// Stages the deletion of a claimed document.
+    pub(crate) fn delete(&mut self, id: DocumentId) {
+        self.stage(DocumentChange::Delete { id });
+    }
+
+    fn stage(&mut self, change: DocumentChange) {
+        if let Some(position) = self.positions.get(change.id()) {
+            self.changes[*position] = change;
+        } else {
+            self.positions.insert(change.id().clone(), self.changes.len());
+            self.changes.push(change);
+        }
+    }
+
+    /// Issues the next reference of a kind, which must be in [`ReadSet::sequences`].
+    pub(crate) fn issue_reference(&mut self, kind: ItemKind) -> Result<Reference> {
+        let position = self.reads.set.sequences.iter().position(|sequence| *sequence == kind);
+        let Some(next) = position.and_then(|position| self.next_numbers.get_mut(position)) else {
+            return Err(Error::new(ErrorKind::Internal, "A sequence was not read."));
+        };
+        let number = *next;
+        if number > MAX_NUMBER {
+            let message = format!(
+                "{}: this is the highest possible reference; nothing was written",
+                Reference { kind, number: MAX_NUMBER }
+            );
+            return Err(Error::new(ErrorKind::Refused, message));
+        }
+        *next += 1;
+        Ok(Reference { kind, number })
+    }
+
+    /// The metadata of all documents that link to one of the targets of a query.
+    pub(crate) fn backlinks(&self, query: &BacklinkQuery) -> Vec<Arc<DocumentMeta>> {
+        let mut backlinks = Vec::new();
+        let read_targets = self.reads.set.backlinks.targets.iter();
+        for (target, metas) in read_targets.zip(&self.snapshot.backlinks) {
+            if !query.targets.contains(target) {
+                continue;
+            }
+            for meta in metas {
+                if query.kinds.contains(&meta.id.kind) && !self.is_changed(&meta.id) {
+                    backlinks.push(Arc::clone(meta));
+                }
+            }
+        }
+        for change in &self.changes {
+            let DocumentChange::Put { document } = change else { continue };
+            if !query.kinds.contains(&document.id.kind) {
+                continue;
+            }
+            // Times do not matter to links.
+            let meta = DocumentMeta::from_document(document, Timestamp::default());
+            if meta.links().iter().any(|(_, target)| query.targets.iter().any(|to| to == target)) {
+                backlinks.push(Arc::new(meta));
+            }
+        }
+        backlinks
+    }
+}
+
+/// Local names of the documents that earlier entries of a call create, such as `$checkout`.
+#[derive(Debug, Default)]
+pub(crate) struct LocalNames {
+    /// `None` for a tool that changes one document.
+    items: Option<BTreeMap<String, LocalItem>>,
+}
+
+/// A document that an earlier entry of a call creates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocalItem {
+    /// Position of the entry.
+    pub(crate) entry: usize,
+    pub(crate) kind: DocumentKind,
+}
+
+impl LocalNames {
+    /// Finds the item that an ID argument means; `None` if the text is no local name.
+    pub(crate) fn find(&self, text: &str, field: &str) -> Result<Option<LocalItem>> {
+        let (Some(items), Some(name)) = (&self.items, text.trim().strip_prefix('$')) else {
+            return Ok(None);
+        };
+        if let Some(item) = items.get(name) {
+            return Ok(Some(*item));
+        }
+        let shown: String = name.chars().take(MAX_NAME_CHARS).collect();
+        let known: Vec<&str> = items.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let message = format!("{field}: no earlier entry has the name {shown:?}; known: {known}");
+        Err(Error::new(ErrorKind::InvalidArgument, message).field(field))
+    }
+}
+
+/// Maximum characters of a local name.
+const MAX_NAME_CHARS: usize = 32;
