@@ -1,58 +1,164 @@
-//! Pagination: a cursor is an offset with a fingerprint of the project and arguments of its list.
+//! Pagination: a cursor is the sort key of the last item, so that changes of other items neither
+//! skip nor repeat one.
+//!
+//! A digest binds the cursor to its list, arguments and project.
 
-use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqlore_domain::bounded_types::BoundedInt;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::project_key::ProjectKey;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 pub(crate) type PageLimit = BoundedInt<1, 100>;
-/// A cursor that [`PageReader::next_cursor`] returned.
-pub(crate) type PageCursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;
+/// Longer than any cursor of the server, which holds at most a file name.
+const MAX_CURSOR_CHARS: usize = 8_000;
 
 pub(crate) fn page_limit(limit: Option<PageLimit>) -> usize {
     limit.map_or(DEFAULT_LIMIT, PageLimit::get)
 }
 
+/// A cursor as a caller passes it. [`PageReader::position`] validates it.
+#[derive(Clone)]
+pub(crate) struct PageCursor(String);
+
+impl From<String> for PageCursor {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for PageCursor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self(text)),
+            _ => Err(de::Error::custom(
+                "must be the text of next_cursor; pass it unchanged, or omit cursor to start",
+            )),
+        }
+    }
+}
+
+impl JsonSchema for PageCursor {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "PageCursor".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "maxLength": MAX_CURSOR_CHARS })
+    }
+}
+
+/// Reads and writes the cursors of one list.
 pub(crate) struct PageReader {
-    fingerprint: Version,
+    /// Identifies the list in the project.
+    list: Vec<u8>,
+}
+
+/// A part of a sorted list.
+pub(crate) struct Page<'a, T> {
+    pub(crate) items: &'a [T],
+    /// Number of items before the page.
+    pub(crate) offset: usize,
+    /// `None` on the last page.
+    pub(crate) next_cursor: Option<String>,
 }
 
 impl PageReader {
     /// `list` identifies the list in the project: the tool's name, the query and the filters.
     pub(crate) fn new(project: &ProjectKey, list: &impl Serialize) -> Self {
         // The arguments are strings and numbers, which always serialize.
-        let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
-        Self { fingerprint: Version::of_bytes(&list) }
+        Self { list: serde_json::to_vec(&(project, list)).unwrap_or_default() }
     }
 
-    /// Returns the number of items before the page.
+    /// Returns the page after the cursor. `items` are sorted by `sort_key`, which is unique.
+    pub(crate) fn page<'a, T, Key: Ord + Serialize + DeserializeOwned>(
+        &self,
+        items: &'a [T],
+        sort_key: impl Fn(&T) -> Key,
+        cursor: Option<&PageCursor>,
+        limit: usize,
+    ) -> Result<Page<'a, T>> {
+        let offset = match self.position::<Key>(cursor)? {
+            // The last item may be deleted, so its position is searched by its key.
+            Some(last) => items.partition_point(|item| sort_key(item) <= last),
+            None => 0,
+        };
+        let rest = items.get(offset..).unwrap_or_default();
+        let items = &rest[..limit.min(rest.len())];
+        let next_cursor = match items.last() {
+            Some(last) if items.len() < rest.len() => Some(self.cursor(&sort_key(last))),
+            _ => None,
+        };
+        Ok(Page { items, offset, next_cursor })
+    }
+
+    /// Returns the position that a cursor contains.
     ///
     /// A cursor of another list is rejected: it would silently skip the wrong items.
-    pub(crate) fn offset(&self, cursor: Option<&PageCursor>) -> Result<usize> {
-        let Some(cursor) = cursor else { return Ok(0) };
-        let (offset, fingerprint) = cursor.as_str().split_once('.').unwrap_or_default();
-        if Version::parse(fingerprint) == Some(self.fingerprint)
-            && let Ok(offset) = offset.parse::<u32>()
-            && let Ok(offset) = usize::try_from(offset)
-        {
-            return Ok(offset);
+    pub(crate) fn position<Key: DeserializeOwned>(
+        &self,
+        cursor: Option<&PageCursor>,
+    ) -> Result<Option<Key>> {
+        let Some(PageCursor(cursor)) = cursor else { return Ok(None) };
+        if let Some(position) = self.decode(cursor) {
+            return Ok(Some(position));
         }
-        let message = "cursor: not from a list with these arguments; pass next_cursor with \
-                       unchanged arguments (except limit), or omit it.";
+        let message = "cursor: not from a list with these arguments; pass that of the previous \
+                       page with unchanged arguments, or omit it.";
         Err(Error::new(ErrorKind::InvalidArgument, message).field("cursor"))
+    }
+
+    fn decode<Key: DeserializeOwned>(&self, cursor: &str) -> Option<Key> {
+        if cursor.len() > MAX_CURSOR_CHARS {
+            return None;
+        }
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (digest, position) = text.split_at_checked(Version::LENGTH)?;
+        if digest != self.digest(position) {
+            return None;
+        }
+        serde_json::from_str(position).ok()
+    }
+
+    /// Returns the cursor of the page that starts after this position.
+    pub(crate) fn cursor(&self, position: &impl Serialize) -> String {
+        // Sort keys are strings and numbers, which always serialize.
+        let position = serde_json::to_string(position).unwrap_or_default();
+        URL_SAFE_NO_PAD.encode(format!("{}{position}", self.digest(&position)))
+    }
+
+    fn digest(&self, position: &str) -> String {
+        Version::of_bytes(&[self.list.as_slice(), b"\n", position.as_bytes()].concat()).to_string()
+    }
+
+    /// Returns the number of results before the page of a ranked list, which has no sort key.
+    pub(crate) fn offset(&self, cursor: Option<&PageCursor>) -> Result<usize> {
+        Ok(self.position(cursor)?.unwrap_or_default())
     }
 
     /// Returns the cursor of the page that starts at `end`; `None` after the last item.
     pub(crate) fn next_cursor(&self, end: usize, total: usize) -> Option<String> {
-        (end < total).then(|| format!("{end}.{}", self.fingerprint))
+        (end < total).then(|| self.cursor(&end))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -61,17 +167,42 @@ mod tests {
         let pages = PageReader::new(project, &("a", 1));
         let other_arguments = PageReader::new(project, &("a", 2));
         let other_project = PageReader::new(other, &("a", 1));
-        let cursor = |text: &str| PageCursor::try_from(text.to_owned()).unwrap();
-        let next = cursor(&pages.next_cursor(50, 51).unwrap());
+        let next = PageCursor(pages.next_cursor(50, 51).unwrap());
         assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
         assert_eq!(pages.offset(None).unwrap(), 0);
         assert_eq!(pages.next_cursor(51, 51), None);
         assert!(other_arguments.offset(Some(&next)).is_err());
         assert!(other_project.offset(Some(&next)).is_err());
-        let cut = &next.as_str()[1..];
-        for wrong in ["50", ".", "x", "-1.0", &format!("-{next}"), &format!("99999999999{cut}")] {
-            let error = pages.offset(Some(&cursor(wrong))).unwrap_err();
-            assert_eq!(error.field.as_deref(), Some("cursor"), "{wrong}");
+        // The digest is correct, but the list has other sort keys.
+        assert!(pages.position::<String>(Some(&next)).is_err());
+        let cut = next.0[1..].to_owned();
+        let long = "A".repeat(100_000);
+        for wrong in ["50", "", ".", "é", &cut, &format!("{}A", next.0), &long] {
+            let error = pages.offset(Some(&PageCursor(wrong.to_owned()))).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some("cursor"));
         }
+    }
+
+    #[test]
+    fn cursor_of_a_wrong_type_is_an_error_that_says_what_to_do() {
+        for wrong in [json!(5), json!(["x"]), json!({ "a": 1 }), json!(true)] {
+            let error = serde_json::from_value::<PageCursor>(wrong).err().unwrap().to_string();
+            assert!(error.contains("pass it unchanged, or omit cursor to start"), "{error}");
+        }
+    }
+
+    #[test]
+    fn page_after_a_deleted_item_starts_at_the_next_one() {
+        let pages = PageReader::new(&ProjectKey::default(), &"numbers");
+        let page = |items: &[u32], cursor: Option<String>| {
+            let cursor = cursor.map(PageCursor);
+            let page = pages.page(items, |item| *item, cursor.as_ref(), 2).unwrap();
+            (page.items.to_vec(), page.offset, page.next_cursor)
+        };
+        let (first, _, cursor) = page(&[1, 3, 5, 7], None);
+        assert_eq!(first, [1, 3]);
+        let (second, offset, last) = page(&[0, 1, 5, 7], cursor.clone());
+        assert_eq!((second, offset, last), (vec![5, 7], 2, None));
+        assert_eq!(page(&[1], cursor).0, Vec::<u32>::new());
     }
 }

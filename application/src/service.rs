@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::AuditTarget;
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::project_resolver::Toolset;
@@ -16,7 +17,7 @@ use tracing::Instrument;
 
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
-use crate::{Application, ToolContext, idempotency};
+use crate::{Application, ToolContext, idempotency, tool};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -27,6 +28,7 @@ const MAX_SIMILAR_TOOLS: usize = 3;
 
 impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
+        let name = truncate_echo(name);
         // Only tools that the caller may use: the error must not reveal the others.
         let mut tools: Vec<&ToolSpec> = self.tools(caller);
         tools.sort_by(|a, b| {
@@ -43,8 +45,9 @@ impl Application {
     }
 
     /// Finds the tool, authorizes the caller and calls it.
-    async fn dispatch(&self, context: &mut ToolContext, call: ToolCall) -> Result<ToolReply> {
-        let Some((spec, tool)) = self.tools.iter().find(|(spec, _)| spec.name == call.name) else {
+    async fn dispatch(&self, context: &mut ToolContext, mut call: ToolCall) -> Result<ToolReply> {
+        let Some((spec, handler)) = self.tools.iter().find(|(spec, _)| spec.name == call.name)
+        else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
@@ -52,7 +55,10 @@ impl Application {
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let Some(key) = key else {
-            return tool.call(context, spec, call).instrument(span).await;
+            let notes = tool::correct_arguments(&mut call, spec);
+            let mut reply = handler.call(context, spec, call).instrument(span).await?;
+            tool::add_notes(&mut reply, notes);
+            return Ok(reply);
         };
         let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.
@@ -66,7 +72,7 @@ impl Application {
         }
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
-        let outcome = tool.call(context, spec, call).instrument(span).await;
+        let outcome = handler.call(context, spec, call).instrument(span).await;
         match &outcome {
             Ok(reply) => idempotency::save_response(store, &key, reply).await,
             // Another process may have done the same write first.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use reqlore_domain::bounded_types::{shorten, truncate_echo};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::project_resolver::Toolset;
@@ -182,19 +183,69 @@ const MAX_REASON_CHARS: usize = 300;
 
 /// Decodes the arguments of a call, which it takes out of `call`.
 ///
-/// Null is rejected for every argument. The error lists all problems and has the first field.
+/// Null means that the argument was not given. The error lists all problems and has the first
+/// field.
 pub(crate) fn decode_arguments<T: DeserializeOwned>(
     call: &mut ToolCall,
     spec: &ToolSpec,
 ) -> Result<T> {
-    let arguments = std::mem::take(&mut call.arguments);
-    let has_null = arguments.values().any(Value::is_null);
+    let mut arguments = std::mem::take(&mut call.arguments);
+    arguments.retain(|name, value| !value.is_null() || property(spec, name).is_none());
     let arguments = Value::Object(arguments);
     // Fast path: tracking the path of an error allocates at every step.
-    match T::deserialize(&arguments) {
-        Ok(decoded) if !has_null => Ok(decoded),
-        _ => Err(invalid_arguments::<T>(arguments, spec)),
+    T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
+}
+
+/// Corrects the arguments of a reading tool, and returns a note on each correction.
+///
+/// An unknown argument is removed and a limit above the maximum is cut: the result is still useful
+/// and harmless. A writing tool rejects both, because it could write something else.
+pub(crate) fn correct_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    if spec.may_change {
+        return notes;
     }
+    if let Some(limit) = call.arguments.get_mut("limit")
+        && let Some(maximum) = property(spec, "limit").and_then(|limit| limit["maximum"].as_u64())
+        && is_above(limit, maximum)
+    {
+        notes.push(format!("limit: {} is above the maximum; {maximum} was used.", shorten(limit)));
+        *limit = maximum.into();
+    }
+    // The error for a missing argument names the unknown ones, which may be misspelled.
+    if required_names(spec).any(|name| !call.arguments.contains_key(name)) {
+        return notes;
+    }
+    call.arguments.retain(|name, _| {
+        let is_known = property(spec, name).is_some();
+        if !is_known {
+            let problem = unknown_argument(name, spec);
+            notes.push(format!("{}: {problem}. It was ignored.", truncate_echo(name)));
+        }
+        is_known
+    });
+    notes
+}
+
+fn is_above(value: &Value, maximum: u64) -> bool {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_f64(),
+    };
+    // The maximum of a limit is small, so it has an exact `f64`.
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    number.is_some_and(|number| number > maximum as f64)
+}
+
+/// Adds notes to the text and the data of a reply.
+pub(crate) fn add_notes(reply: &mut ToolReply, notes: Vec<String>) {
+    if notes.is_empty() {
+        return;
+    }
+    if let Value::Object(data) = Arc::make_mut(&mut reply.data) {
+        data.insert("notes".to_owned(), notes.as_slice().into());
+    }
+    reply.text.extend(notes);
 }
 
 fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
@@ -208,7 +259,8 @@ fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec)
         if object.remove(&name).is_none() {
             break;
         }
-        if !problems.iter().any(|(field, _)| *field == name) {
+        // An unknown name may contain a dot, and the path is cut there.
+        if property(spec, &name).is_some() {
             let reason: String = error.inner().to_string().chars().take(MAX_REASON_CHARS).collect();
             problems.push((path, reason));
         }
@@ -225,32 +277,57 @@ fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec)
     }
 }
 
-/// Returns the unknown, missing and null arguments as field and reason.
+/// Returns the unknown and missing arguments as field and reason.
 fn schema_violations(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
     let mut violations = Vec::new();
     let Some(arguments) = arguments.as_object() else { return violations };
-    let Some(Value::Object(properties)) = spec.input_schema.get("properties") else {
-        return violations;
-    };
-    let accepted: Vec<&str> = properties.keys().map(String::as_str).collect();
-    let accepted = if accepted.is_empty() { "none".to_owned() } else { accepted.join(", ") };
-    let mut required: Vec<&str> = Vec::new();
-    if let Some(Value::Array(names)) = spec.input_schema.get("required") {
-        required.extend(names.iter().filter_map(Value::as_str));
-    }
-    for (name, value) in arguments {
-        if !properties.contains_key(name) {
-            // A client may send megabytes as a name.
-            let name: String = name.chars().take(MAX_REASON_CHARS).collect();
-            violations.push((name, format!("unknown argument; {} takes {accepted}", spec.name)));
-        } else if value.is_null() && !required.contains(&name.as_str()) {
-            violations.push((name.clone(), "null is not a value; omit the argument".to_owned()));
+    for name in arguments.keys() {
+        if property(spec, name).is_none() {
+            violations.push((truncate_echo(name).to_owned(), unknown_argument(name, spec)));
         }
     }
-    for name in required {
-        if arguments.get(name).is_none_or(Value::is_null) {
+    for name in required_names(spec) {
+        if !arguments.contains_key(name) {
             violations.push((name.to_owned(), "required, and missing".to_owned()));
         }
     }
     violations
 }
+
+/// Describes an unknown argument, with the most similar one and a list of all.
+fn unknown_argument(name: &str, spec: &ToolSpec) -> String {
+    /// Less similar names are not suggested.
+    const MIN_SIMILARITY: f64 = 0.8;
+    let (mut accepted, mut nearest) = (Vec::new(), None);
+    if let Some(Value::Object(properties)) = spec.input_schema.get("properties") {
+        let mut best = MIN_SIMILARITY;
+        for candidate in properties.keys() {
+            let similarity = strsim::jaro_winkler(truncate_echo(name), candidate);
+            // `story` means `user_story`, although the beginnings differ.
+            let is_part = name.len() > 2 && candidate.split('_').any(|word| word == name);
+            if similarity > best || (is_part && nearest.is_none()) {
+                (best, nearest) = (similarity.max(best), Some(candidate));
+            }
+            accepted.push(candidate.as_str());
+        }
+    }
+    let suggestion = match nearest {
+        Some(nearest) => format!(", did you mean {nearest}?"),
+        None => ";".to_owned(),
+    };
+    let accepted = if accepted.is_empty() { "none".to_owned() } else { accepted.join(", ") };
+    format!("unknown argument{suggestion} {} takes {accepted}", spec.name)
+}
+
+/// The schema of an argument; `None` if the tool has no such argument.
+fn property<'a>(spec: &'a ToolSpec, name: &str) -> Option<&'a Value> {
+    spec.input_schema.get("properties")?.get(name)
+}
+
+fn required_names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
+    let names = spec.input_schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! Lengths are in characters. Required text is present and not blank.
 
 use serde::{Deserialize, Deserializer, de};
+use serde_json::Value;
 
 /// Implements an inline JSON schema, which describes the validation of the type.
 macro_rules! inline_schema {
@@ -44,8 +45,7 @@ macro_rules! text_accessors {
 macro_rules! string_type {
     ($(#[$doc:meta])* $name:ident $(<$max:ident>)?, $parse:expr, $schema:tt) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name $(<const $max: usize>)? (String);
 
         $crate::bounded_types::text_accessors!([$(const $max: usize)?] $name $(<$max>)?);
@@ -53,6 +53,13 @@ macro_rules! string_type {
         impl $(<const $max: usize>)? $name $(<$max>)? {
             pub fn into_string(self) -> String {
                 self.0
+            }
+        }
+
+        impl<'de $(, const $max: usize)?> serde::Deserialize<'de> for $name $(<$max>)? {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = $crate::bounded_types::deserialize_text(deserializer)?;
+                Self::try_from(text).map_err(serde::de::Error::custom)
             }
         }
 
@@ -107,6 +114,42 @@ impl<const MAX: usize> AsRef<str> for BoundedString<MAX> {
     }
 }
 
+/// Deserializes text. Also accepts a number, because some clients send `2.1` instead of `"2.1"`.
+pub fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct TextVisitor;
+
+    impl de::Visitor<'_> for TextVisitor {
+        type Value = String;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+
+        fn visit_string<E>(self, text: String) -> Result<String, E> {
+            Ok(text)
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_f64<E>(self, number: f64) -> Result<String, E> {
+            // Displays a whole number without a fraction: JSON does not distinguish 2.0 from 2.
+            Ok(number.to_string())
+        }
+    }
+
+    deserializer.deserialize_any(TextVisitor)
+}
+
 /// Joins the words of a text with single spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -150,20 +193,45 @@ impl<const MIN: usize, const MAX: usize> BoundedInt<MIN, MAX> {
 
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for BoundedInt<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        // Some clients send all numbers as floats.
-        let number = value.as_u64().or_else(|| whole_number(value.as_f64()?));
-        if let Some(number) = number.and_then(|number| usize::try_from(number).ok())
+        let value = Value::deserialize(deserializer)?;
+        if let Some(number) = parse_whole_number(&value)
             && (MIN..=MAX).contains(&number)
         {
             return Ok(Self(number));
         }
-        let message = if value.is_number() {
-            format!("{value} is not a whole number from {MIN} to {MAX}")
-        } else {
-            format!("expected a whole number from {MIN} to {MAX}")
-        };
+        let message = format!("{} is not a whole number from {MIN} to {MAX}", shorten(&value));
         Err(de::Error::custom(message))
+    }
+}
+
+/// Returns a whole number. Some clients send it as text, or all numbers as floats.
+pub fn parse_whole_number(value: &Value) -> Option<usize> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_u64().or_else(|| whole_number(value.as_f64()?)),
+    };
+    number.and_then(|number| usize::try_from(number).ok())
+}
+
+/// An invalid argument as JSON, shortened for an error message.
+pub fn shorten(value: &Value) -> String {
+    match value {
+        // The content of lists and objects would not explain the problem.
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) => format!("{:?}", truncate_echo(text)),
+        value => value.to_string(),
+    }
+}
+
+/// Maximum characters of the caller's input in an error message.
+pub const MAX_ECHO_CHARS: usize = 100;
+
+/// The beginning of the caller's input, for an error message.
+pub fn truncate_echo(text: &str) -> &str {
+    match text.char_indices().nth(MAX_ECHO_CHARS) {
+        Some((end, _)) => &text[..end],
+        None => text,
     }
 }
 
@@ -200,11 +268,31 @@ mod tests {
     }
 
     #[test]
+    fn number_for_text_is_accepted_as_its_digits() {
+        for (json, text) in
+            [("2.1", "2.1"), ("3", "3"), ("2.0", "2"), ("-7", "-7"), (r#""x""#, "x")]
+        {
+            let parsed: BoundedString<10> = serde_json::from_str(json).unwrap();
+            assert_eq!(parsed.as_str(), text);
+        }
+        for bad in ["true", "[]", "{}", "null", "12345678901"] {
+            assert!(serde_json::from_str::<BoundedString<10>>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn echoed_input_is_at_most_100_characters() {
+        assert_eq!(truncate_echo(&"é".repeat(101)), "é".repeat(100));
+        assert_eq!(truncate_echo("short"), "short");
+        assert_eq!(shorten(&Value::from("x".repeat(101))).len(), 102);
+    }
+
+    #[test]
     fn bounded_int_outside_its_bounds_is_rejected() {
-        for good in ["1", "100", "10.0"] {
+        for good in ["1", "100", "10.0", "\"20\"", "\" 1 \""] {
             assert!(serde_json::from_str::<BoundedInt<1, 100>>(good).is_ok(), "{good}");
         }
-        for bad in ["0", "101", "-1", "1.5", "1e300", "\"1\"", "null", "true", "[]"] {
+        for bad in ["0", "101", "-1", "1.5", "1e300", "\"x\"", "\"\"", "null", "true", "[]"] {
             let error = serde_json::from_str::<BoundedInt<1, 100>>(bad).unwrap_err().to_string();
             assert!(error.contains("from 1 to 100"), "{bad}: {error}");
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::backlog::{ItemKind, ItemMeta, Reference};
-use crate::bounded_types::inline_schema;
+use crate::bounded_types::{deserialize_text, inline_schema, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::Entity;
 use crate::sections;
@@ -272,7 +272,57 @@ impl TryFrom<String> for Version {
     }
 }
 
-inline_schema!([] Version, { "type": "string", "pattern": "^[0-9a-f]{16}$" });
+/// The version that a caller expects: at least the first 8 digits, as sentences show them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionPrefix {
+    /// The digits as a number, with leading zeros in `length`.
+    digits: u64,
+    length: usize,
+}
+
+impl VersionPrefix {
+    const MIN_LENGTH: usize = 8;
+
+    pub fn matches(self, version: Version) -> bool {
+        version.0 >> (4 * (Version::LENGTH - self.length)) == self.digits
+    }
+}
+
+impl TryFrom<String> for VersionPrefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let given = text.trim();
+        // `from_str_radix` also accepts a sign.
+        if (Self::MIN_LENGTH..=Version::LENGTH).contains(&given.len())
+            && given.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && let Ok(digits) = u64::from_str_radix(given, 16)
+        {
+            return Ok(Self { digits, length: given.len() });
+        }
+        Err(format!(
+            "{:?} is not a version; copy its {} hexadecimal digits (or the first {}) from a \
+             response",
+            truncate_echo(&text),
+            Version::LENGTH,
+            Self::MIN_LENGTH
+        ))
+    }
+}
+
+impl<'de> Deserialize<'de> for VersionPrefix {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::try_from(deserialize_text(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl fmt::Display for VersionPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0length$x}", self.digits, length = self.length)
+    }
+}
+
+inline_schema!([] VersionPrefix, { "type": "string", "pattern": "^[0-9a-f]{16}$" });
 
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -439,6 +489,22 @@ mod tests {
             ["", "ba7816bf8f01cfe", "BA7816BF8F01CFEA", "+a7816bf8f01cfea", "ba7816bf8f01cfea0"]
         {
             assert_eq!(Version::parse(invalid), None, "{invalid}");
+        }
+    }
+
+    #[test]
+    fn version_prefix_of_8_digits_in_any_case_matches() {
+        let version = Version::of_bytes(b"abc");
+        let prefix = |text: &str| VersionPrefix::try_from(text.to_owned());
+        for given in ["ba7816bf", "BA7816BF8", " ba7816bf8f01cfea "] {
+            assert!(prefix(given).unwrap().matches(version), "{given}");
+        }
+        for other in ["ba7816be", "ba7816bf8f01cfeb", "0ba7816b"] {
+            assert!(!prefix(other).unwrap().matches(version), "{other}");
+        }
+        assert_eq!(prefix("00000000a").unwrap().to_string(), "00000000a");
+        for invalid in ["", "ba7816b", "+a7816bf", "ba7816bg", "ba7816bf8f01cfea0"] {
+            assert!(prefix(invalid).is_err(), "{invalid}");
         }
     }
 

@@ -74,7 +74,7 @@ macro_rules! transcripts {
 transcripts! {
     protocol instructions get set set_policies set_order delete arguments conflicts
     docsets docsets_errors knowledge
-    backlog backlog_changes backlog_errors backlog_resources backlog_prompts backlog_search
+    backlog backlog_changes backlog_errors backlog_lenient backlog_resources backlog_prompts backlog_search
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
@@ -129,13 +130,14 @@ impl FsProjects {
             return Ok(key);
         }
         let folder = self.canonical_folder(name, toolset)?;
+        let shown = truncate_echo(name);
         let is_system = SYSTEM_FOLDERS.iter().any(|system| folder.starts_with(system));
         if folder.parent().is_none() || is_system {
-            let reason = format!("{name:?} belongs to the system; name a project's folder");
+            let reason = format!("{shown:?} belongs to the system; name a project's folder");
             return Err(invalid_argument(toolset, &reason));
         }
         if self.home.as_ref() == Some(&folder) {
-            let reason = format!("{name:?} is a home folder; name a folder in it");
+            let reason = format!("{shown:?} is a home folder; name a folder in it");
             return Err(invalid_argument(toolset, &reason));
         }
         // Configured projects need not be in one of the roots.
@@ -144,12 +146,12 @@ impl FsProjects {
         }
         if !self.is_in_roots(&folder) {
             let reason =
-                format!("{name:?} is outside the server's configured roots; name one inside");
+                format!("{shown:?} is outside the server's configured roots; name one inside");
             return Err(invalid_argument(toolset, &reason));
         }
         let Some(key) = folder.to_str() else {
             let reason =
-                format!("{name:?} resolves to a path that is not UTF-8; rename the folder");
+                format!("{shown:?} resolves to a path that is not UTF-8; rename the folder");
             return Err(invalid_argument(toolset, &reason));
         };
         Ok(ProjectKey::new(key))
@@ -157,14 +159,17 @@ impl FsProjects {
 
     /// Canonicalizes the path of an existing directory.
     fn canonical_folder(&self, name: &str, toolset: Toolset) -> Result<PathBuf> {
-        let mut path = PathBuf::from(name);
+        let shown = truncate_echo(name);
+        // Answers print the server's own root as `default`, so callers pass it back.
+        let is_own_root = matches!(name, "default" | ".");
+        let mut path = if is_own_root { self.root.clone() } else { PathBuf::from(name) };
         // Clients of Ixchel may name a repository relative to the folder that the server runs in.
         if toolset == Toolset::Knowledge && !name.starts_with('~') {
             path = self.root.join(path);
         }
         if !is_absolute_without_parents(&path) {
             let reason = format!(
-                "{name:?} must be an absolute path without \"..\", such as \"/home/me/app\""
+                "{shown:?} must be an absolute path without \"..\", such as \"/home/me/app\""
             );
             return Err(invalid_argument(toolset, &reason));
         }
@@ -180,7 +185,7 @@ impl FsProjects {
                 }
                 _ => "it can't be opened; name another directory",
             };
-            invalid_argument(toolset, &format!("{name:?}: {problem}")).caused_by(error)
+            invalid_argument(toolset, &format!("{shown:?}: {problem}")).caused_by(error)
         })?;
         // Any path in a repository may name it.
         if toolset == Toolset::Knowledge
@@ -190,7 +195,7 @@ impl FsProjects {
             folder = parent.to_owned();
         }
         if !folder.is_dir() {
-            let reason = format!("{name:?} is not a directory; name the project's folder");
+            let reason = format!("{shown:?} is not a directory; name the project's folder");
             return Err(invalid_argument(toolset, &reason));
         }
         Ok(folder)
@@ -346,12 +351,13 @@ impl ConfiguredProjects {
     }
 
     fn not_configured(&self, name: &str, toolset: Toolset) -> Error {
+        let shown = truncate_echo(name);
         let mut projects = Vec::new();
         for (key, folder) in self.files.folders.iter() {
             projects.push(format!("{key} ({})", folder.display()));
         }
         let reason = format!(
-            "{name:?} is not a project of this server; name the folder of {}, or configure it as \
+            "{shown:?} is not a project of this server; name the folder of {}, or configure it as \
              [projects.KEY] in reqlore.toml",
             projects.join(", ")
         );

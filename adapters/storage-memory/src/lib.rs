@@ -307,8 +307,7 @@ impl ProjectResolver for NamedProjects {
             };
         }
         match named {
-            None | Some(DEFAULT_ROOT) => Ok(ProjectKey::default()),
-            Some(".") if toolset == Toolset::Knowledge => Ok(ProjectKey::default()),
+            None | Some(DEFAULT_ROOT | "default" | ".") => Ok(ProjectKey::default()),
             Some(root) if root.starts_with('/') => Ok(ProjectKey::new(root)),
             Some(root) => {
                 let argument = toolset.argument();

@@ -1,26 +1,26 @@
 //! Argument types that the backlog's tools share: references, enum values and item fields.
 //!
 //! A malformed reference has its own error message, so reference arguments accept any text and
-//! [`ReferenceArgument::parse`] validates it.
+//! [`ReferenceArgument::parse`] validates it. Input is lenient where its meaning is clear; the
+//! published schemas are not.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::backlog::reference::ParsedReference;
+use reqlore_domain::backlog::reference::ParsedReference::{self, Malformed};
 use reqlore_domain::backlog::{
     ItemEdit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
-use reqlore_domain::bounded_types::BoundedInt;
+use reqlore_domain::bounded_types::{parse_whole_number, shorten, truncate_echo};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::change::{LocalItem, LocalNames};
-
-/// Characters of an invalid argument that an error message repeats.
-pub(super) const MAX_SHOWN_CHARS: usize = 100;
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]
@@ -37,6 +37,15 @@ impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// `field` is the argument's name, for errors.
     pub(crate) fn parse(&self, field: &str) -> Result<Reference> {
         parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
+    }
+
+    /// Like [`Self::parse`], but accepts only the spelling of the published pattern.
+    pub(crate) fn parse_exact(&self, field: &str) -> Result<Reference> {
+        let kinds = &ItemKind::ALL[FIRST..END];
+        if kinds.iter().all(|kind| Reference::parse_kind(*kind, &self.0) == Malformed) {
+            return Err(malformed_reference_error(kinds, &self.0, field));
+        }
+        self.parse(field)
     }
 
     /// Like [`Self::parse`], but also accepts the local name of an item that an earlier entry
@@ -108,24 +117,24 @@ impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRS
 /// Parses a reference to an item of one of these kinds; `field` is the argument's name.
 pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
     for kind in kinds {
-        match Reference::parse_kind(*kind, text) {
+        match Reference::parse_any_case(*kind, text) {
             ParsedReference::Reference(reference) => return Ok(reference),
             // The form is valid, but no item can have this number.
             ParsedReference::TooLarge => return Err(not_found_error(*kind, text).field(field)),
-            ParsedReference::Malformed => {}
+            Malformed => {}
         }
     }
     Err(malformed_reference_error(kinds, text, field))
 }
 
 pub(crate) fn not_found_error(kind: ItemKind, reference: &str) -> Error {
-    let shown: String = reference.chars().take(MAX_SHOWN_CHARS).collect();
+    let shown = truncate_echo(reference);
     let message = format!("{} not found: {shown}", kind.noun());
     Error::new(ErrorKind::NotFound, message).reference(shown).hint("search_global finds references")
 }
 
 fn malformed_reference_error(kinds: &[ItemKind], text: &str, field: &str) -> Error {
-    let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+    let shown = truncate_echo(text);
     let noun = match kinds {
         [kind] => format!("{} ", kind.noun().to_lowercase()),
         _ => String::new(),
@@ -140,43 +149,96 @@ fn malformed_reference_error(kinds: &[ItemKind], text: &str, field: &str) -> Err
 macro_rules! enum_argument {
     ($argument:ident, $value:ident, $values:expr) => {
         #[derive(Clone, Copy)]
-        pub(crate) struct $argument(pub(crate) $value);
+        pub(super) struct $argument(pub(super) $value);
 
-        impl<'de> Deserialize<'de> for $argument {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        impl<'de> serde::Deserialize<'de> for $argument {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = String::deserialize(deserializer)?;
-                if let Some(value) = $values.into_iter().find(|value| value.name() == name) {
-                    return Ok(Self(value));
-                }
-                let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
-                let names = $values.map($value::name).join(", ");
-                Err(serde::de::Error::custom(format!("{shown:?} is not one of {names}")))
+                let value = $crate::backlog::arguments::find_value(&$values, $value::name, &name);
+                value.map(Self).map_err(serde::de::Error::custom)
             }
         }
 
-        impl JsonSchema for $argument {
+        impl schemars::JsonSchema for $argument {
             fn inline_schema() -> bool {
                 true
             }
 
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($argument).into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "enum": $values.map($value::name) })
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": $values.map($value::name) })
             }
         }
     };
 }
+
+pub(super) use enum_argument;
 
 enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES);
 enum_argument!(RequirementStatusArgument, Status, Status::REQUIREMENT_STATUSES);
 enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
 enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
 
-/// 1 Critical to 4 Low.
-pub(crate) type PriorityArgument = BoundedInt<1, 4>;
+/// Other words for the names of enum values, without separators.
+const SYNONYMS: [(&str, &str); 5] = [
+    ("canceled", "Cancelled"),
+    ("completed", "Done"),
+    ("nfr", "Non-Functional"),
+    ("relatedto", "relates_to"),
+    ("derivedfrom", "derives_from"),
+];
+
+/// Finds a value by its name in any spelling, or by a synonym. The error lists the names.
+pub(super) fn find_value<T: Copy>(
+    values: &[T],
+    name: fn(T) -> &'static str,
+    given: &str,
+) -> Result<T, String> {
+    let found = find_by_name(values, name, given.trim());
+    let value = found.or_else(|| {
+        let (_, meant) = find_by_name(&SYNONYMS, |(synonym, _)| synonym, given.trim())?;
+        find_by_name(values, name, meant)
+    });
+    value.ok_or_else(|| {
+        let names: Vec<&str> = values.iter().map(|value| name(*value)).collect();
+        format!("{:?} is not one of {}", truncate_echo(given), names.join(", "))
+    })
+}
+
+/// 1 Critical to 4 Low. Accepts the number as text, and the name.
+#[derive(Clone, Copy)]
+pub(crate) struct PriorityArgument(pub(crate) Priority);
+
+impl<'de> Deserialize<'de> for PriorityArgument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let priority = match &value {
+            Value::String(text) => Priority::parse(text),
+            value => parse_whole_number(value).and_then(Priority::new),
+        };
+        priority.map(Self).ok_or_else(|| {
+            let names = "1 Critical, 2 High, 3 Medium, 4 Low";
+            serde::de::Error::custom(format!("{} is not one of {names}", shorten(&value)))
+        })
+    }
+}
+
+impl JsonSchema for PriorityArgument {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "PriorityArgument".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": 1, "maximum": 4 })
+    }
+}
 
 #[derive(Default)]
 pub(super) struct ItemFields {
@@ -195,7 +257,7 @@ impl From<ItemFields> for ItemEdit {
             title: given.title.map(|title| title.as_str().to_owned()),
             description: given.description.map(|text| text.as_str().to_owned()),
             status: given.status,
-            priority: given.priority.and_then(|number| Priority::new(number.get())),
+            priority: given.priority.map(|priority| priority.0),
             requirement_type: given.requirement_type,
             assignee: given.assignee.map(|assignee| assignee.name().map(str::to_owned)),
             tags: given.tags.map(Tags::into_vec),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
@@ -37,7 +37,7 @@ struct Arguments {
     #[serde(default)]
     cascade: bool,
     /// Expected current version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -82,7 +82,7 @@ impl WriteTool for DeleteItem {
 struct ItemRemoval {
     reference: Reference,
     cascade: bool,
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 #[async_trait]
@@ -138,7 +138,7 @@ struct ItemDeletion {
     deleted: Vec<AffectedItem>,
     unlinked: Vec<AffectedItem>,
     cascade: bool,
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
     user: String,
     at: Timestamp,
 }

@@ -68,7 +68,7 @@ impl Tool for GetUserStoryRequirements {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let story = arguments.user_story.parse("user_story")?;
+        let story = arguments.user_story.parse_exact("user_story")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;
         let metas = backlog.children(story, ItemKind::Requirement).await?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{ItemKind, ItemMeta, LinkTarget, Reference, compare_items};
+use reqlore_domain::backlog::{self, ItemKind, ItemMeta, ItemSortKey, LinkTarget, Reference};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -191,10 +191,15 @@ pub(crate) fn document_text(document: &Document) -> Result<&str> {
 
 /// Sorts items into the order of all lists.
 pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
-    metas.sort_by(|a, b| match (item_meta(a), item_meta(b)) {
-        (Some(one), Some(other)) => compare_items(one, other).then_with(|| a.id.cmp(&b.id)),
-        _ => a.id.cmp(&b.id),
+    metas.sort_by(|a, b| {
+        let [one, other] = [a, b].map(|meta| item_meta(meta).map(backlog::sort_key));
+        one.cmp(&other).then_with(|| a.id.name.cmp(&b.id.name))
     });
+}
+
+/// The unique position of an item of one kind in [`sort_items`], for cursors.
+pub(crate) fn sort_key(meta: &Arc<DocumentMeta>) -> (Option<ItemSortKey>, String) {
+    (item_meta(meta).map(backlog::sort_key), meta.id.name.clone())
 }
 
 /// Returns a document of a commit, or "not found" if it was removed after the lookup.

@@ -51,7 +51,6 @@ impl Tool for ListEpics {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let status = arguments.status.map(|status| status.0);
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
-        let offset = pages.offset(arguments.cursor.as_ref())?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let mut metas = backlog.all_items(ItemKind::Epic).await?;
         if status.is_some() {
@@ -60,10 +59,11 @@ impl Tool for ListEpics {
             });
         }
         let total = metas.len();
-        let end = (offset + page_limit(arguments.limit)).min(total);
+        let (cursor, limit) = (arguments.cursor.as_ref(), page_limit(arguments.limit));
+        let page = pages.page(&metas, item_lookup::sort_key, cursor, limit)?;
         // Summaries need only metadata, so no document is read.
-        let epics = ItemSummary::from_metas(metas.get(offset..end).unwrap_or_default());
-        let page = EpicPage { epics, total, next_cursor: pages.next_cursor(end, total) };
+        let epics = ItemSummary::from_metas(page.items);
+        let page = EpicPage { epics, total, next_cursor: page.next_cursor };
         reply(render_text(&page), &page)
     }
 }

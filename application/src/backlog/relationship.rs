@@ -4,7 +4,7 @@
 use std::fmt;
 
 use reqlore_domain::backlog::{ItemMeta, Reference, Relationship, RelationshipType};
-use reqlore_domain::document::{Document, Version};
+use reqlore_domain::document::{Document, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::timestamp::Timestamp;
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     #[serde(rename = "type")]
     kind: RelationshipTypeArgument,
     /// Expected source version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 impl Arguments {

@@ -9,6 +9,7 @@ use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::arguments::enum_argument;
 use super::search::SearchResponse;
 use crate::ToolContext;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
@@ -23,7 +24,7 @@ struct Arguments {
     query: BoundedString<10_000>,
     /// Default: all.
     #[serde(default)]
-    entity_types: Vec<EntityType>,
+    entity_types: Vec<EntityTypeArgument>,
     /// Default 50.
     limit: Option<PageLimit>,
     /// next_cursor of the previous page.
@@ -31,9 +32,9 @@ struct Arguments {
 }
 
 // The names of the searched kinds. (A doc comment would become part of the schema.)
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum EntityType {
+pub(super) enum EntityType {
     Epic,
     UserStory,
     Requirement,
@@ -41,6 +42,8 @@ enum EntityType {
     Section,
     Knowledge,
 }
+
+enum_argument!(EntityTypeArgument, EntityType, EntityType::ALL);
 
 impl EntityType {
     const ALL: [Self; 6] = [
@@ -51,6 +54,14 @@ impl EntityType {
         Self::Section,
         Self::Knowledge,
     ];
+
+    fn name(self) -> &'static str {
+        match self.document_kind() {
+            DocumentKind::Item(kind) => kind.name(),
+            DocumentKind::Section => "section",
+            _ => "knowledge",
+        }
+    }
 
     fn document_kind(self) -> DocumentKind {
         let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
@@ -83,7 +94,8 @@ impl Tool for SearchGlobal {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let Arguments { query, entity_types: mut types, .. } = arguments;
+        let Arguments { query, entity_types, .. } = arguments;
+        let mut types: Vec<EntityType> = entity_types.into_iter().map(|kind| kind.0).collect();
         if types.is_empty() {
             types.extend(EntityType::ALL);
         }

@@ -18,7 +18,7 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader};
 use super::search::{SearchResponse, SearchResult};
 use crate::ToolContext;
-use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::pagination::{Page, PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchRequirements;
@@ -67,10 +67,12 @@ impl Tool for SearchRequirements {
         let limit = page_limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
         let pages = PageReader::new(backlog.project, &(spec.name, &text, filters.fingerprint()));
-        let offset = pages.offset(arguments.cursor.as_ref())?;
+        let cursor = arguments.cursor.as_ref();
         let Some(text) = text else {
-            return filters.read_page(backlog, offset, limit, &pages).await?.reply(offset);
+            let (offset, page) = filters.read_page(backlog, &pages, cursor, limit).await?;
+            return page.reply(offset);
         };
+        let offset = pages.offset(cursor)?;
         let query = SearchQuery {
             text,
             document_kinds: vec![DocumentKind::Item(ItemKind::Requirement)],
@@ -102,7 +104,7 @@ impl RequirementFilters {
         let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic"));
         let mut filters = Self {
             status: arguments.status.map(|status| status.0),
-            priority: arguments.priority.map(PriorityArgument::get).and_then(Priority::new),
+            priority: arguments.priority.map(|priority| priority.0),
             requirement_type: arguments.requirement_type.map(|argument| argument.0),
             user_story: story.transpose()?,
             epic: epic.transpose()?,
@@ -165,29 +167,30 @@ impl RequirementFilters {
         true
     }
 
-    /// A page of the matching requirements without ranking, sorted like all lists.
+    /// A page of the matching requirements without ranking, sorted like all lists, and the number
+    /// of those before it.
     async fn read_page(
         &self,
         backlog: BacklogReader<'_>,
-        offset: usize,
-        limit: usize,
         pages: &PageReader,
-    ) -> Result<SearchResponse> {
+        cursor: Option<&PageCursor>,
+        limit: usize,
+    ) -> Result<(usize, SearchResponse)> {
         let mut metas = backlog.all_items(ItemKind::Requirement).await?;
         metas.retain(|meta| item_lookup::item_meta(meta).is_some_and(|item| self.matches(item)));
         let total = metas.len();
-        let end = offset.saturating_add(limit).min(total);
-        let metas = metas.get(offset..end).unwrap_or_default();
-        let documents = backlog.read_documents(metas).await?;
-        let mut results = Vec::with_capacity(metas.len());
-        for (meta, document) in metas.iter().zip(&documents) {
+        let Page { items, offset, next_cursor } =
+            pages.page(&metas, item_lookup::sort_key, cursor, limit)?;
+        let documents = backlog.read_documents(items).await?;
+        let mut results = Vec::with_capacity(items.len());
+        for (meta, document) in items.iter().zip(&documents) {
             let Some(item) = item_lookup::item_meta(meta) else { continue };
             // A removed or unreadable document is listed without a snippet.
             let text = document.as_ref().and_then(|document| document.text().ok());
             results.push(unranked_result(meta, item, text.unwrap_or_default()));
         }
-        let next_cursor = pages.next_cursor(offset + results.len(), total);
-        Ok(SearchResponse { total, results, next_cursor, signals: Vec::new(), pending: 0 })
+        let (signals, pending) = (Vec::new(), 0);
+        Ok((offset, SearchResponse { total, results, next_cursor, signals, pending }))
     }
 }
 
@@ -283,7 +286,7 @@ mod tests {
             (json!({ "user_story": "US-009" }), "user_story", ErrorKind::NotFound),
             (json!({ "user_story": "EP-001" }), "user_story", ErrorKind::InvalidArgument),
             (json!({ "status": "Done" }), "status", ErrorKind::InvalidArgument),
-            (json!({ "type": "functional" }), "type", ErrorKind::InvalidArgument),
+            (json!({ "type": "fast" }), "type", ErrorKind::InvalidArgument),
             (json!({ "priority": 5 }), "priority", ErrorKind::InvalidArgument),
             (json!({ "cursor": "4" }), "cursor", ErrorKind::InvalidArgument),
         ] {

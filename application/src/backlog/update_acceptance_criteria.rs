@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::ItemEdit;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION_CHARS;
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::Version;
+use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ struct Arguments {
     acceptance_criteria: AcceptanceCriteriaRef,
     description: BoundedString<MAX_DESCRIPTION_CHARS>,
     /// Expected current version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 impl WriteTool for UpdateAcceptanceCriteria {

@@ -1,7 +1,7 @@
 //! `update_epic`: updates the given fields of an epic.
 
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::document::Version;
+use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ struct Arguments {
     /// Replaces all tags.
     tags: Option<Tags>,
     /// Expected current version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 impl WriteTool for UpdateEpic {

@@ -1,7 +1,7 @@
 //! `update_requirement`: updates the given fields of a requirement or moves it.
 
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::document::Version;
+use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
@@ -35,7 +35,7 @@ struct Arguments {
     /// Replaces all tags.
     tags: Option<Tags>,
     /// Expected current version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 impl WriteTool for UpdateRequirement {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{
     ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType,
 };
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolSpec;
@@ -228,7 +228,7 @@ pub(super) enum ItemEffect {
 pub(super) struct ItemUpdate {
     pub(super) item: ItemTarget,
     pub(super) effect: ItemEffect,
-    pub(super) if_version: Option<Version>,
+    pub(super) if_version: Option<VersionPrefix>,
 }
 
 impl ItemUpdate {
@@ -238,7 +238,7 @@ impl ItemUpdate {
         item: Reference,
         parent: Option<ItemTarget>,
         fields: ItemEdit,
-        if_version: Option<Version>,
+        if_version: Option<VersionPrefix>,
     ) -> Result<Box<dyn Change>> {
         if fields == ItemEdit::default() && parent.is_none() {
             return Err(nothing_to_change_error(spec));
@@ -310,7 +310,7 @@ struct UpdatePlan {
     /// The item that the effect links to.
     linked: Option<PlanItem>,
     effect: ItemEffect,
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
     project: ProjectKey,
     at: Timestamp,
 }
@@ -397,12 +397,12 @@ pub(super) fn apply_edit(
 
 /// Returns a conflict with the current text if the document is not at the expected version.
 pub(super) fn check_version(
-    expected: Option<Version>,
+    expected: Option<VersionPrefix>,
     document: &Document,
     reference: Reference,
 ) -> Result<()> {
     let Some(expected) = expected else { return Ok(()) };
-    if expected == document.version {
+    if expected.matches(document.version) {
         return Ok(());
     }
     let message = format!(

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::token::{ID_LETTERS, SECRET_LETTERS, verify_token};
 use reqlore_domain::identity::{
@@ -219,7 +220,7 @@ fn check_projects(admin: &UserAdmin, projects: Vec<ProjectKey>) -> Result<Vec<Pr
         if !admin.projects.contains(&project) {
             let keys: Vec<&str> = admin.projects.iter().map(ProjectKey::as_str).collect();
             // The name is an argument of unknown length.
-            let name: String = project.as_str().chars().take(100).collect();
+            let name = truncate_echo(project.as_str());
             let message = format!(
                 "projects: {name:?} is not configured (configured: {}); add it to reqlore.toml as \
                  [projects.KEY]",

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::{self, EntityLookup, EntityNode, LinkEnd, OutgoingLinks};
@@ -80,7 +80,7 @@ fn unknown_entity(id: &str, similar: &[&str]) -> Error {
         [] => String::new(),
         similar => format!(" Did you mean {}?", similar.join(" or ")),
     };
-    let shown: String = id.chars().take(100).collect();
+    let shown = truncate_echo(id);
     let message = format!(
         "There is no entity {shown:?} in this project.{suggestion} ixchel_search finds ids."
     );

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::document::{DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
@@ -31,7 +31,7 @@ struct Arguments {
     /// Requirement index to delete (e.g., "1", "2.1", "3").
     index: RequirementIndex,
     /// Expected section version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 #[derive(Serialize, JsonSchema)]

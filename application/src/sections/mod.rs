@@ -7,7 +7,7 @@ pub(crate) mod set_requirements;
 
 use bytes::Bytes;
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
@@ -136,14 +136,13 @@ fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
 
 /// Returns a conflict with the current requirement if the section is not at the expected version.
 fn check_version(
-    expected: Option<Version>,
+    expected: Option<VersionPrefix>,
     section: Option<&Document>,
     key: &SectionKey,
     index: &str,
 ) -> Result<()> {
     let Some(expected) = expected else { return Ok(()) };
-    let current = section.map(|document| document.version);
-    if current == Some(expected) {
+    if section.is_some_and(|document| expected.matches(document.version)) {
         return Ok(());
     }
     let message = match section {

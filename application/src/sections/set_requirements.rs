@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
@@ -34,7 +34,7 @@ struct Arguments {
     /// Requirement text.
     text: BoundedString<MAX_REQUIREMENT_CHARS>,
     /// Expected section version.
-    if_version: Option<Version>,
+    if_version: Option<VersionPrefix>,
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -43,7 +43,7 @@ impl Priority {
 
     /// Parses a number or a name.
     pub fn parse(text: &str) -> Option<Self> {
-        match text.parse() {
+        match text.trim().parse() {
             Ok(number) => Self::new(number),
             Err(_) => find_by_name(&[1, 2, 3, 4].map(Self), Self::name, text),
         }

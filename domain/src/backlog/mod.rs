@@ -11,7 +11,7 @@ mod parse;
 pub mod reference;
 
 use std::borrow::Cow;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
@@ -172,12 +172,11 @@ impl ItemMeta {
     }
 }
 
-/// The order of lists: by priority, then the newest first, then the highest number first.
-pub fn compare_items(a: &ItemMeta, b: &ItemMeta) -> Ordering {
-    sort_key(a).cmp(&sort_key(b))
-}
+/// The position of an item in lists: by priority, then the newest first, then the highest number
+/// first.
+pub type ItemSortKey = (u8, Reverse<Timestamp>, Reverse<Option<u32>>);
 
-fn sort_key(item: &ItemMeta) -> (u8, Reverse<Timestamp>, Reverse<Option<u32>>) {
+pub fn sort_key(item: &ItemMeta) -> ItemSortKey {
     // Acceptance criteria have no priority and come last.
     let priority = item.priority.map_or(u8::MAX, Priority::number);
     let number = item.reference.map(|reference| reference.number);

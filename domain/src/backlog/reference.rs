@@ -40,6 +40,11 @@ impl Reference {
         None
     }
 
+    /// Parses a reference of one kind in any case and with spaces around it, such as `req-7`.
+    pub fn parse_any_case(kind: ItemKind, text: &str) -> ParsedReference {
+        Self::parse_kind(kind, &text.trim().to_ascii_uppercase())
+    }
+
     /// Parses a reference of one kind.
     pub fn parse_kind(kind: ItemKind, text: &str) -> ParsedReference {
         let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('-'));

@@ -115,7 +115,7 @@ fn items_sort_by_priority_then_newest_then_number() {
         item("REQ-4", 2, 1),
         item("REQ-5", 1, 1),
     ];
-    items.sort_by(compare_items);
+    items.sort_by_key(sort_key);
     let numbers = items.map(|item| item.reference.unwrap().number);
     assert_eq!(numbers, [5, 2, 3, 4, 1]);
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::bounded_types::named_enum;
+use crate::bounded_types::{named_enum, truncate_echo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Caller, ProjectScope};
 use crate::project_key::ProjectKey;
@@ -51,7 +51,7 @@ pub fn project_not_found(
         }
     }
     // The name is untrusted and may be long.
-    let named: String = named.chars().take(100).collect();
+    let named = truncate_echo(named);
     let message = format!(
         "{argument}: there is no project {named:?} for you; the projects that you can use are: {}.",
         in_scope.join(", ")

@@ -34,7 +34,7 @@ async fn invalid_project_roots_are_rejected() {
     let open = FsProjects::new(&Config { home: Some(home.clone()), ..config(&root) });
     let (root, twin) = (root.to_str().unwrap(), twin.to_str().unwrap());
     let (dots, again) = (format!("{root}/.."), format!("{root}/../repo"));
-    let fixed = "repo ~ $HOME file:///repo . / /proc/self/root /proc /sys /dev/shm /no/such/folder";
+    let fixed = "repo ~ $HOME file:///repo ./ Default / /proc/self/root /proc /sys /dev/shm /no/such/folder";
     let caller = local();
     let paths = [home.as_path(), &file, &link].map(|path| path.to_str().unwrap());
     for name in fixed.split(' ').chain(["", &dots, &again]).chain(paths) {
@@ -48,8 +48,11 @@ async fn invalid_project_roots_are_rejected() {
         let found = projects.resolve(&caller, Some(name), Toolset::Sections).await;
         found.map(|key| key.as_str().to_owned()).ok()
     };
-    for name in [root, &format!("{root}/./")] {
+    for name in [root, &format!("{root}/./"), "default", "."] {
         assert_eq!(found(&open, name).await.as_deref(), Some("default"));
+        let database = ConfiguredProjects::new(&config(Path::new(root)));
+        let found = database.resolve(&caller, Some(name), Toolset::Sections).await.unwrap();
+        assert!(found.is_default(), "{name}");
     }
     assert_eq!(found(&open, twin).await.as_deref(), Some(twin));
 

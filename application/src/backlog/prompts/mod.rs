@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{
@@ -23,7 +24,7 @@ use reqlore_domain::ports::service::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::arguments::{MAX_SHOWN_CHARS, parse_reference};
+use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
 use crate::ToolContext;
 use context::PromptContext;
@@ -165,7 +166,7 @@ fn find_prompt(name: &str) -> Option<&'static PromptTemplate> {
 }
 
 fn unknown_prompt_error(has_backlog: bool, name: &str) -> Error {
-    let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
+    let shown = truncate_echo(name);
     let hint = if has_backlog {
         let names: Vec<&str> = PROMPTS.iter().map(|prompt| prompt.spec.name).collect();
         format!("the prompts are: {}", names.join(", "))
@@ -202,7 +203,7 @@ fn read_arguments(
             },
             _ => "must be a string".to_owned(),
         };
-        problems.push((name.chars().take(MAX_SHOWN_CHARS).collect(), problem));
+        problems.push((truncate_echo(&name).to_owned(), problem));
     }
     let required: Vec<&ArgumentSpec> =
         spec.arguments.iter().filter(|argument| argument.is_required).collect();

@@ -6,10 +6,8 @@ pub(crate) mod uri;
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, RelationshipType, RequirementType};
-use reqlore_domain::document::{DocumentKind, DocumentMeta, Version};
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::DocumentFilter;
@@ -23,11 +21,11 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::ToolContext;
-use crate::backlog::arguments::MAX_SHOWN_CHARS;
 use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
+use crate::pagination::{PageCursor, PageReader};
 pub(crate) use uri::TEMPLATES;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
@@ -43,11 +41,6 @@ const READ_BATCH_DOCUMENTS: usize = 100;
 const MAX_TITLE_CHARS: usize = 200;
 
 const MAX_PAGE_RESOURCES: usize = 100;
-
-/// Longer than any cursor of the server, which holds a kind and a file name.
-const MAX_CURSOR_BYTES: usize = 1_000;
-
-const CURSOR_DIGEST_CHARS: usize = 16;
 
 /// The limit of the protocol.
 const MAX_COMPLETIONS: usize = 100;
@@ -326,22 +319,25 @@ fn type_list(key: &str, all: &[(&str, &str)]) -> Value {
     json!({ key: types, "count": all.len() })
 }
 
-/// A page of the resources: the collections first, then all items, sorted by kind.
+/// A page of the resources: the collections first, then all items, sorted by kind and file name.
 pub(crate) async fn list(
     context: &ToolContext,
     caller: &Caller,
     cursor: Option<String>,
 ) -> Result<ResourcePage> {
     let backlog = BacklogReader::for_caller(&context.ports, caller);
-    let (mut position, mut after, mut resources) = match cursor.as_deref() {
-        None => (0, None, COLLECTIONS.iter().map(collection_resource).collect()),
-        Some(cursor) => {
-            let Some((position, after)) = read_cursor(backlog.project, cursor) else {
-                return Err(unknown_cursor_error(cursor));
-            };
-            (position, Some(after), Vec::new())
-        }
-    };
+    let pages = PageReader::new(backlog.project, &"resources/list");
+    let cursor = cursor.map(PageCursor::from);
+    // The kind and the name of the last file. The empty name sorts before all files.
+    let last: Option<(usize, String)> = pages.position(cursor.as_ref())?;
+    let mut resources = Vec::new();
+    if last.is_none() {
+        resources.extend(COLLECTIONS.iter().map(collection_resource));
+    }
+    let (mut position, last_name) = last.unwrap_or_default();
+    // Two files with the same reference are one resource, also on two pages.
+    let mut listed = Reference::from_document_name(&last_name);
+    let mut after = Some(last_name);
     while let Some(kind) = ItemKind::ALL.get(position) {
         let remaining = MAX_PAGE_RESOURCES - resources.len();
         // A full page reads one item of the next kind, to decide if a cursor is needed.
@@ -350,15 +346,19 @@ pub(crate) async fn list(
             DocumentFilter { kind: DocumentKind::Item(*kind), after_name: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
         if remaining == 0 && !page.metadata.is_empty() {
-            // The empty name sorts before all items of the kind.
-            let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
+            let next_cursor = Some(pages.cursor(&(position, "")));
             return Ok(ResourcePage { resources, next_cursor });
         }
-        resources.extend(page.metadata.iter().filter_map(|meta| item_resource(meta)));
-        // Two files with the same reference are one resource.
-        resources.dedup_by(|a, b| a.uri == b.uri);
+        for meta in &page.metadata {
+            let reference = item_lookup::item_meta(meta).and_then(|item| item.reference);
+            if reference.is_some() && reference == listed {
+                continue;
+            }
+            listed = reference;
+            resources.extend(item_resource(meta));
+        }
         if let Some(next) = page.next_name {
-            let next_cursor = Some(write_cursor(backlog.project, *kind, &next));
+            let next_cursor = Some(pages.cursor(&(position, next)));
             return Ok(ResourcePage { resources, next_cursor });
         }
         position += 1;
@@ -387,40 +387,6 @@ fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
         description: describe_item(reference, &item.title, content_summary(reference.kind)),
         mime_type: JSON,
     })
-}
-
-/// The cursor of the page after the file `name`. Its digest detects cursors of other lists.
-fn write_cursor(project: &ProjectKey, kind: ItemKind, name: &str) -> String {
-    let position = format!("{}\n{name}", kind.name());
-    URL_SAFE_NO_PAD.encode(format!("{}{position}", cursor_digest(project, &position)))
-}
-
-/// The position of the kind in `ItemKind::ALL`, and the name of the last file.
-fn read_cursor(project: &ProjectKey, cursor: &str) -> Option<(usize, String)> {
-    if cursor.len() > MAX_CURSOR_BYTES {
-        return None;
-    }
-    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-    let (digest, position) = text.split_at_checked(CURSOR_DIGEST_CHARS)?;
-    if digest != cursor_digest(project, position) {
-        return None;
-    }
-    let (kind_name, name) = position.split_once('\n')?;
-    let kind_position = ItemKind::ALL.iter().position(|kind| kind.name() == kind_name)?;
-    Some((kind_position, name.to_owned()))
-}
-
-fn cursor_digest(project: &ProjectKey, position: &str) -> String {
-    Version::of_bytes(format!("resources\n{project}\n{position}").as_bytes()).to_string()
-}
-
-fn unknown_cursor_error(cursor: &str) -> Error {
-    let shown: String = cursor.chars().take(MAX_SHOWN_CHARS).collect();
-    let message = format!(
-        "`cursor` {shown:?} does not belong to this list; pass `nextCursor` of the previous page, \
-         or omit it to start"
-    );
-    Error::new(ErrorKind::InvalidArgument, message).field("cursor")
 }
 
 /// Completes references by number or by words of their titles.

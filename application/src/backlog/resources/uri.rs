@@ -3,10 +3,11 @@
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::TemplateSpec;
 
-use crate::backlog::arguments::{MAX_SHOWN_CHARS, not_found_error};
+use crate::backlog::arguments::not_found_error;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -236,7 +237,7 @@ pub(super) fn parse_uri(text: &str) -> Result<ResourceUri> {
 }
 
 fn unknown_uri_error(text: &str) -> Error {
-    let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+    let shown = truncate_echo(text);
     let mut examples = Vec::new();
     for form in &TEMPLATES {
         examples.push(item_uri(Reference { kind: form.kind, number: 1 }, form.view));
