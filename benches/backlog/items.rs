@@ -72,7 +72,7 @@ fn write_kind(
     for number in 1..=count {
         let parent = parent.map(|(kind, children)| link_target(kind, number.div_ceil(children)));
         let text = item_text(language, kind, number, parent.transpose()?.as_ref())?;
-        let name = reference(kind, number)?.document_id(&uid_suffix(kind, number)).name;
+        let name = reference(kind, number)?.document_id("", &uid_suffix(kind, number)).name;
         fs::write(folder.join(format!("{name}.md")), text)?;
     }
     Ok(())

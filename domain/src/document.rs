@@ -29,7 +29,8 @@ pub enum DocumentKind {
     Docsets,
     /// One entity, named by its path below `.ixchel` without `.md`.
     Entity,
-    /// One item of the backlog, named `REQ-048-3f9a1c`, or by hand `REQ-048`.
+    /// One item of the backlog, named by its path below the folder of its kind:
+    /// `REQ-048-guest-checkout-3f9a1c`, or by hand `auth/REQ-048`.
     Item(ItemKind),
     /// The tombstone of an item, with the item's name.
     Deleted,
@@ -104,8 +105,9 @@ impl DocumentId {
             DocumentKind::Instructions => check_fixed(&self.name, &Self::instructions().name),
             DocumentKind::Docsets => check_fixed(&self.name, &Self::docsets().name),
             DocumentKind::Section => SectionKey::try_from(self.name.clone()).map(drop),
-            DocumentKind::Entity => check_path(&self.name),
-            DocumentKind::Item(_) | DocumentKind::Deleted => check_file_name(&self.name),
+            DocumentKind::Entity | DocumentKind::Item(_) | DocumentKind::Deleted => {
+                check_path(&self.name)
+            }
         }
     }
 }
@@ -155,16 +157,6 @@ fn check_path(name: &str) -> Result<(), String> {
 
 fn name_too_long(max: usize, name: &str) -> String {
     format!("a name has at most {max} bytes, this has {}; shorten it", name.len())
-}
-
-fn check_file_name(name: &str) -> Result<(), String> {
-    if name.len() > MAX_FILE_NAME_BYTES {
-        return Err(name_too_long(MAX_FILE_NAME_BYTES, name));
-    }
-    if name.contains('/') {
-        return Err(format!("{name:?} is not a valid name; items are not in folders of their own"));
-    }
-    check_path(name)
 }
 
 impl fmt::Display for DocumentId {
@@ -347,7 +339,7 @@ pub struct DocumentMeta {
 
 impl DocumentMeta {
     /// Version of the derivation. A storage with metadata of another version derives it again.
-    pub const FORMAT: u32 = 2;
+    pub const FORMAT: u32 = 3;
 
     /// An entity's id or an item's reference. Several documents may have the same one.
     pub fn reference(&self) -> Option<Cow<'_, str>> {
@@ -460,9 +452,15 @@ mod tests {
             assert_eq!(id.check(), Ok(()), "{id}");
         }
         let paths = ["", "/", "/a", "a/", "a//b", ".", "..", "../../evil", "a/../b", ".a/b"];
+        let item = |name: &str| DocumentId {
+            kind: DocumentKind::Item(ItemKind::Requirement),
+            name: name.to_owned(),
+        };
+        assert_eq!(item("auth/web/REQ-002").check(), Ok(()));
         let others = ["a/.b", "a\0", "a\nb", "a\u{85}", &(deep + "d/x"), &"x".repeat(4_001)];
         let mut invalid = paths.map(DocumentId::entity).to_vec();
         invalid.extend(others.map(DocumentId::entity));
+        invalid.extend(paths.map(item));
         let longer = "x".repeat(251);
         for name in [longer.clone(), format!("{longer}/x"), format!("x/{longer}")] {
             let error = DocumentId::entity(name).check().unwrap_err();

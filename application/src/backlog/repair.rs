@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{self, MAX_NUMBER};
 use reqlore_domain::backlog::{self, ItemMeta, LinkTarget, Reference};
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
@@ -34,7 +34,7 @@ pub struct RepairReport {
 pub struct RepairedLink {
     /// The file that holds the link.
     pub document: String,
-    /// File name of the old target, such as `EP-001-3f9a1c`.
+    /// Reference and file suffix of the old target: `EP-001-3f9a1c`.
     pub from: String,
     /// File name of the intended item.
     pub to: String,
@@ -111,7 +111,7 @@ fn decide_relink(
         let suffix = from.file_suffix.as_deref().unwrap_or_default();
         done.push(RepairedLink {
             document: document.id.to_string(),
-            from: from.reference.document_id(suffix).name,
+            from: format!("{}-{suffix}", from.reference),
             to: target_id.name.clone(),
         });
     }
@@ -288,10 +288,8 @@ impl DuplicateItem {
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let to = Reference { kind: from.kind, number };
-        let id = match reference::file_suffix(&document.id.name) {
-            Some(suffix) => to.document_id(suffix),
-            None => DocumentId { kind: DocumentKind::Item(to.kind), name: to.to_string() },
-        };
+        let name = to.renamed_document(&document.id.name);
+        let id = DocumentId { kind: document.id.kind, name };
         let mut changes = vec![
             DocumentChange::put(id.clone(), document.body.clone()),
             DocumentChange::Delete { id: document.id.clone() },

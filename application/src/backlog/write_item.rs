@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::reference::SUFFIX_CHARS;
 use reqlore_domain::backlog::{
     ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType,
 };
@@ -23,9 +24,6 @@ use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
 };
 use crate::tool::{reply, write_tool};
-
-/// Characters of the uid that become the suffix of the file name.
-const SUFFIX_CHARS: usize = 6;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
 // in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)
@@ -187,7 +185,9 @@ impl ChangePlan for CreationPlan {
         let text = new.text().map_err(|problem| Error::new(ErrorKind::Refused, problem))?;
         // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
-        let document = Document::new(reference.document_id(suffix), text.into());
+        // As in lists: acceptance criteria have the title of their first line.
+        let title = ItemMeta::parse(kind, "", &text, at).0.title;
+        let document = Document::new(reference.document_id(&title, suffix), text.into());
         let id = document.id.clone();
         state.create(document)?;
         Ok(Some(item_decision(Action::Create, id, kind, &self.project, at)))

@@ -19,7 +19,7 @@ use crate::yaml::{self, YamlEntry, YamlNode};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkTarget {
     pub reference: Reference,
-    /// The suffix of the document name: `3f9a1c` in `REQ-001-3f9a1c`, `None` in `REQ-500`.
+    /// The suffix of the document name: `3f9a1c` in `REQ-001-login-3f9a1c`, `None` in `REQ-500`.
     pub file_suffix: Option<String>,
 }
 
@@ -61,28 +61,24 @@ impl NewItem<'_> {
         let kind = self.kind;
         let mut edits = KeyEdits::default();
         edits.set_text("title", self.title.map(one_line).as_deref());
-        if let Some(default) = kind.statuses().first() {
-            edits.set_text("status", Some(self.status.unwrap_or(*default).name()));
+        // Keys with the value of a missing key are left out, so that new files stay short.
+        let status = self.status.filter(|status| kind.statuses().first() != Some(status));
+        edits.set_text("status", status.map(Status::name));
+        if let Some(priority) = self.priority.filter(|priority| *priority != Priority::DEFAULT) {
+            edits.set("priority", priority_value(priority));
         }
-        if kind.has_priority() {
-            edits.set("priority", priority_value(self.priority.unwrap_or(Priority::DEFAULT)));
-        }
-        if kind == ItemKind::Requirement {
-            let requirement_type = self.requirement_type.unwrap_or(RequirementType::Functional);
-            edits.set_text("type_name", Some(requirement_type.name()));
-        }
+        let given_type = self.requirement_type.filter(|given| *given != RequirementType::DEFAULT);
+        edits.set_text("type_name", given_type.map(RequirementType::name));
         if let Some(parent) = self.parent {
             edits.set_text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
         }
         edits.set_text("assignee_username", self.assignee.filter(|name| !name.is_empty()));
-        // Empty optional keys are left out, so that new files stay short.
         let tags = unique_tags(self.tags);
         if !tags.is_empty() {
             edits.set("tags", FieldValue::List(tags));
         }
         edits.set_text("creator_username", Some(self.creator));
         edits.set("created_at", FieldValue::Time(self.created_at));
-        edits.set("updated_at", FieldValue::Time(self.created_at));
         // The uid identifies the item after a rename of its file.
         edits.set_text("uid", Some(self.uid));
         if let Some(LinkTarget { reference, file_suffix: Some(suffix) }) = self.parent {

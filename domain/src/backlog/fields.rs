@@ -71,6 +71,8 @@ named_enum! {
 }
 
 impl RequirementType {
+    pub const DEFAULT: Self = Self::Functional;
+
     pub fn description(self) -> &'static str {
         match self {
             Self::Functional => "A behavior of the system that a user can observe",

@@ -114,7 +114,7 @@ pub struct ItemMeta {
     pub assignee: Option<String>,
     /// In whole seconds; the file's modification time if the key is missing.
     pub created_at: Timestamp,
-    /// In whole seconds; the file's modification time if the key is missing.
+    /// In whole seconds; [`ItemMeta::created_at`] if the key is missing.
     pub updated_at: Timestamp,
     pub tags: Vec<String>,
     /// File suffixes of link targets. A suffix identifies one of several items that have the same

@@ -11,7 +11,7 @@ use crate::front_matter::{self, DocumentParts};
 use crate::knowledge::{is_entity_id, parse_tags};
 use crate::sections;
 use crate::timestamp::Timestamp;
-use crate::yaml::{self, YamlEntry, YamlNode, quote_excerpt};
+use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
 
 /// Maximum length of a description in an item's metadata.
 const MAX_INLINE_DESCRIPTION_BYTES: usize = 1024;
@@ -70,9 +70,11 @@ impl ItemParser<'_> {
         let priority = self.parse_priority();
         let requirement_type = self.parse_requirement_type();
         let parent = kind.parent().and_then(|parent| self.parse_parent(parent));
-        let deleted = self
-            .parse_time("deleted_at")
-            .map(|at| Deletion { at, by: self.scalar("deleted_username") });
+        let deleted_at = self.parse_time("deleted_at");
+        let deletion = deleted_at.map(|at| Deletion { at, by: self.scalar("deleted_username") });
+        // A new item is not written with a second time.
+        let created_at = self.parse_time("created_at").unwrap_or(modified);
+        let updated_at = self.parse_time("updated_at").unwrap_or(created_at);
         ItemMeta {
             kind,
             reference,
@@ -89,11 +91,11 @@ impl ItemParser<'_> {
             title,
             creator: self.scalar("creator_username"),
             assignee: self.scalar("assignee_username"),
-            created_at: self.parse_time("created_at").unwrap_or(modified),
-            updated_at: self.parse_time("updated_at").unwrap_or(modified),
+            created_at,
+            updated_at,
             tags: parse_tags(&self.entries),
             link_suffixes: self.link_suffixes(),
-            deletion: deleted,
+            deletion,
         }
     }
 
@@ -136,7 +138,7 @@ impl ItemParser<'_> {
             return None;
         }
         let given = self.parse_named("type_name", &RequirementType::ALL, RequirementType::name);
-        Some(given.unwrap_or(RequirementType::Functional))
+        Some(given.unwrap_or(RequirementType::DEFAULT))
     }
 
     fn parse_priority(&mut self) -> Option<Priority> {
@@ -156,7 +158,20 @@ impl ItemParser<'_> {
     }
 
     fn parse_parent(&mut self, kind: ItemKind) -> Option<Reference> {
-        let (line, text) = self.scalar_with_line(kind.name())?;
+        let key = kind.name();
+        let (line, text) = match self.find_key(key).map(|node| &node.value) {
+            // Relationships are lists, so users write a list here as well.
+            Some(YamlValue::List(parents)) => match &parents[..] {
+                [] => return None,
+                [parent] => (parent.position.line, parent.text().unwrap_or_default().to_owned()),
+                [first, ..] => {
+                    let (line, count) = (first.position.line, parents.len());
+                    self.report(line, format!("{key} has {count} values; keep one"));
+                    return None;
+                }
+            },
+            _ => self.scalar_with_line(key)?,
+        };
         let parent = Reference::parse(&text).filter(|parent| parent.kind == kind);
         if parent.is_none() {
             self.report(line, invalid_reference(kind.name(), &text, kind));
@@ -173,7 +188,11 @@ impl ItemParser<'_> {
             // Cloned, because `report` needs the parser.
             let Some(node) = self.find_key(kind.name()).cloned() else { continue };
             for item in node.items() {
-                let Some(text) = item.text() else { continue };
+                if item.value == YamlValue::Null {
+                    continue;
+                }
+                // A list or a map in the list is no reference either.
+                let text = item.text().unwrap_or_default();
                 match Reference::parse(text) {
                     Some(target) if target.kind == ItemKind::Requirement => {
                         let relationship = Relationship { kind, target };
@@ -234,12 +253,17 @@ impl ItemParser<'_> {
         yaml::find_key(&self.entries, key)
     }
 
-    fn scalar_with_line(&self, key: &str) -> Option<(usize, String)> {
+    fn scalar_with_line(&mut self, key: &str) -> Option<(usize, String)> {
         let node = self.find_key(key)?;
-        Some((node.position.line, node.text()?.to_owned()))
+        let line = node.position.line;
+        if matches!(node.value, YamlValue::List(_) | YamlValue::Map(_)) {
+            self.report(line, format!("{key} is a list or a map; write one value"));
+            return None;
+        }
+        Some((line, node.text()?.to_owned()))
     }
 
-    fn scalar(&self, key: &str) -> Option<String> {
+    fn scalar(&mut self, key: &str) -> Option<String> {
         self.scalar_with_line(key).map(|(_, text)| text)
     }
 

@@ -1,11 +1,13 @@
 //! References of items, such as `REQ-048`.
 //!
-//! A reference is not a document name: `REQ-048-3f9a1c.md` has the reference `REQ-048`. After a
-//! merge of two branches, two files may have the same reference.
+//! A reference is not a document name: `auth/REQ-048-guest-checkout-3f9a1c` has the reference
+//! `REQ-048`. After a merge of two branches, two files may have the same reference.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 
 use super::ItemKind;
 use crate::document::{DocumentId, DocumentKind};
@@ -58,12 +60,11 @@ impl Reference {
         }
     }
 
-    /// The reference at the start of a document name, `REQ-048` in `REQ-048-3f9a1c`.
+    /// The reference at the start of a document's file name, `REQ-048` in
+    /// `auth/REQ-048-guest-checkout-3f9a1c`.
     pub fn from_document_name(name: &str) -> Option<Self> {
         // A copy such as `REQ-048 copy` has no reference: its digits are invalid.
-        let (prefix, rest) = name.split_once('-')?;
-        let digits = rest.split_once('-').map_or(rest, |(digits, _)| digits);
-        Self::parse(&name[..prefix.len() + 1 + digits.len()])
+        Self::parse(split_name(name)?.reference)
     }
 
     /// The reference of an item or a tombstone; `None` for any other document.
@@ -76,16 +77,91 @@ impl Reference {
         }
     }
 
-    /// The id of the item's document with this file suffix.
-    pub fn document_id(self, suffix: &str) -> DocumentId {
-        DocumentId { kind: DocumentKind::Item(self.kind), name: format!("{self}-{suffix}") }
+    /// The id of an item's document with this title and file suffix.
+    pub fn document_id(self, title: &str, suffix: &str) -> DocumentId {
+        let slug = title_slug(title);
+        let separator = if slug.is_empty() { "" } else { "-" };
+        let name = format!("{self}{separator}{slug}-{suffix}");
+        DocumentId { kind: DocumentKind::Item(self.kind), name }
+    }
+
+    /// The name of a document after its item got this reference: folders, slug and suffix stay.
+    pub fn renamed_document(self, name: &str) -> String {
+        match split_name(name) {
+            Some(NameParts { folders, rest, .. }) => format!("{folders}{self}{rest}"),
+            None => self.to_string(),
+        }
     }
 }
 
-/// The suffix of a document name, `3f9a1c` in `REQ-048-3f9a1c`. It distinguishes items that have
-/// the same reference.
+/// The parts of a document name, which concatenated are the name.
+struct NameParts<'a> {
+    /// Empty, or folders with a slash after each.
+    folders: &'a str,
+    /// Letters and digits; may be invalid.
+    reference: &'a str,
+    /// Empty, or a hyphen with slug and suffix.
+    rest: &'a str,
+}
+
+/// `None` for a file name without a hyphen.
+fn split_name(name: &str) -> Option<NameParts<'_>> {
+    let file_start = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (folders, file) = name.split_at(file_start);
+    let digits_start = file.find('-')? + 1;
+    let digits = file[digits_start..].find('-');
+    let (reference, rest) = file.split_at(digits.map_or(file.len(), |end| digits_start + end));
+    Some(NameParts { folders, reference, rest })
+}
+
+/// The suffix of a document name, `3f9a1c` in `REQ-048-guest-checkout-3f9a1c`. It distinguishes
+/// items that have the same reference. In a name given by hand, such as `REQ-048-login-page`, it is
+/// all text after the reference.
 pub fn file_suffix(name: &str) -> Option<&str> {
-    name.splitn(3, '-').nth(2).filter(|suffix| !suffix.is_empty())
+    let rest = split_name(name)?.rest.strip_prefix('-')?;
+    let last = rest.rsplit('-').next().filter(|last| is_uid_suffix(last));
+    Some(last.unwrap_or(rest)).filter(|suffix| !suffix.is_empty())
+}
+
+/// True if a document has this suffix, which a link stores.
+pub fn has_file_suffix(name: &str, suffix: &str) -> bool {
+    // Version 0.1.0 stored all text after the reference, also if it ends like a uid.
+    let rest = split_name(name).and_then(|parts| parts.rest.strip_prefix('-'));
+    file_suffix(name) == Some(suffix) || rest == Some(suffix)
+}
+
+/// Number of characters of the uid that become the suffix of the file name.
+pub const SUFFIX_CHARS: usize = 6;
+
+fn is_uid_suffix(text: &str) -> bool {
+    text.len() == SUFFIX_CHARS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+const MAX_SLUG_CHARS: usize = 40;
+
+/// The words of a title for a file name: `Crème für "Ann's"` becomes `creme-fur-anns`. Empty for a
+/// title without Latin letters and digits.
+fn title_slug(title: &str) -> String {
+    let mut slug = String::new();
+    // File systems and Git write letters of other scripts in different ways, so a file name of
+    // them could change on the way to another machine.
+    let folded: String = title.nfkd().filter(|c| !is_combining_mark(*c)).collect();
+    let folded =
+        folded.replace(['\'', '\u{2019}'], "").replace('\u{df}', "ss").to_ascii_lowercase();
+    for word in folded.split(|c: char| !c.is_ascii_alphanumeric()) {
+        if word.is_empty() {
+            continue;
+        }
+        if slug.is_empty() {
+            slug.push_str(&word[..word.len().min(MAX_SLUG_CHARS)]);
+        } else if slug.len() + 1 + word.len() <= MAX_SLUG_CHARS {
+            slug.push('-');
+            slug.push_str(word);
+        } else {
+            break;
+        }
+    }
+    slug
 }
 
 fn is_ascii_number(digits: &str) -> bool {
@@ -138,18 +214,76 @@ mod tests {
 
     #[test]
     fn reference_is_taken_from_the_file_name() {
-        for name in ["REQ-48", "REQ-048", "REQ-048-3f9a1c", "REQ-048-login-page"] {
+        for name in [
+            "REQ-48",
+            "REQ-048",
+            "REQ-048-3f9a1c",
+            "REQ-048-login-page",
+            "auth/REQ-048-2fa-3f9a1c",
+            "EP-001/old-notes/REQ-048",
+        ] {
             assert_eq!(
                 Reference::from_document_name(name),
                 Some(Reference { kind: REQ, number: 48 }),
                 "{name}"
             );
         }
-        for name in ["README", "REQ", "REQ-", "REQ-x", "REQ048", "REQ-48x", "req-48", "-48"] {
+        for name in
+            ["README", "REQ", "REQ-", "REQ-x", "REQ048", "REQ-48x", "req-48", "-48", "REQ-1/x"]
+        {
             assert_eq!(Reference::from_document_name(name), None, "{name}");
         }
         let id =
             DocumentId { kind: DocumentKind::Item(ItemKind::Epic), name: "REQ-048".to_owned() };
         assert_eq!(Reference::from_document(&id), None, "a requirement among epics");
+    }
+
+    #[test]
+    fn slug_has_at_most_40_ascii_characters_of_the_title() {
+        for (title, name) in [
+            ("Guest checkout", "REQ-048-guest-checkout-3f9a1c"),
+            ("  Crème für \"Ann's\" Straße ", "REQ-048-creme-fur-anns-strasse-3f9a1c"),
+            ("../2FA: \u{ff21}PI\n(v2)", "REQ-048-2fa-api-v2-3f9a1c"),
+            ("Оплата гостя", "REQ-048-3f9a1c"),
+            ("...", "REQ-048-3f9a1c"),
+            (
+                "Aaaaaaaaa bbbbbbbbb ccccccccc ddddddddd e fff",
+                "REQ-048-aaaaaaaaa-bbbbbbbbb-ccccccccc-ddddddddd-3f9a1c",
+            ),
+            (&"x".repeat(41), &format!("REQ-048-{}-3f9a1c", "x".repeat(40))),
+        ] {
+            let id = Reference { kind: REQ, number: 48 }.document_id(title, "3f9a1c");
+            assert_eq!(id.name, name);
+            assert_eq!(id.check(), Ok(()), "{name}");
+            assert_eq!(file_suffix(name), Some("3f9a1c"), "{name}");
+        }
+    }
+
+    #[test]
+    fn suffix_of_a_name_given_by_hand_is_the_rest() {
+        for (name, suffix) in [
+            ("REQ-048", None),
+            ("REQ-048-", None),
+            ("REQ-048-3f9a1c", Some("3f9a1c")),
+            ("auth-1/REQ-048-login-page", Some("login-page")),
+            ("REQ-048-3F9A1C", Some("3F9A1C")),
+            ("REQ-048-my-decade", Some("decade")),
+        ] {
+            assert_eq!(file_suffix(name), suffix, "{name}");
+        }
+        assert!(has_file_suffix("REQ-048-my-decade", "my-decade"), "as 0.1.0 stored it");
+        assert!(!has_file_suffix("REQ-048-my-decade", "my"));
+    }
+
+    #[test]
+    fn renumbered_document_keeps_folder_slug_and_suffix() {
+        let to = Reference { kind: REQ, number: 7 };
+        for (name, renamed) in [
+            ("a/REQ-048-login-3f9a1c", "a/REQ-007-login-3f9a1c"),
+            ("REQ-48", "REQ-007"),
+            ("a/notes", "REQ-007"),
+        ] {
+            assert_eq!(to.renamed_document(name), renamed);
+        }
     }
 }

@@ -59,6 +59,11 @@ fn invalid_value_is_reported_and_replaced_by_its_default() {
         ("---\ntitle: T\nuser_story: EP-1\n---\n", Some(3), "write one like US-012"),
         ("---\ntitle: T\ncreated_at: soon\n---\n", Some(3), "2026-01-31T23:59:59Z"),
         ("---\ntitle: T\nblocks:\n  - US-1\n---\n", Some(4), "write one like REQ-012"),
+        ("---\ntitle: T\nblocks:\n  - [REQ-1]\n---\n", Some(4), "write one like REQ-012"),
+        ("---\ntitle: T\nuser_story: {a: US-1}\n---\n", Some(3), "is a list or a map"),
+        ("---\ntitle: T\nuser_story: [US-1, US-2]\n---\n", Some(3), "has 2 values; keep one"),
+        ("---\ntitle: T\nuser_story: [[US-1]]\n---\n", Some(3), "write one like US-012"),
+        ("---\ntitle: T\npriority: [1]\n---\n", Some(3), "is a list or a map"),
         ("---\nstatus: Draft\n---\nWords", None, "`title` is missing"),
         ("---\ntitle: [\n---\n", None, ""),
     ] {
@@ -71,6 +76,30 @@ fn invalid_value_is_reported_and_replaced_by_its_default() {
     let (item, diagnostic) = requirement("notes", "---\ntitle: T\n---\n");
     assert_eq!(item.reference, None);
     assert!(diagnostic.unwrap().message.contains("REQ-012.md"));
+}
+
+#[test]
+fn list_of_one_parent_is_that_parent() {
+    for text in [
+        "---\ntitle: T\nuser_story: [US-7]\n---\n",
+        "---\ntitle: T\nuser_story:\n  - US-007\n---\n",
+    ] {
+        let (item, diagnostic) = requirement("REQ-1", text);
+        assert_eq!((item.parent, diagnostic), (Reference::parse("US-7"), None), "{text}");
+    }
+    for none in ["[]", "", "~"] {
+        let text = format!("---\ntitle: T\nuser_story: {none}\n---\n");
+        let (item, diagnostic) = requirement("REQ-1", &text);
+        assert_eq!((item.parent, diagnostic), (None, None), "{text}");
+    }
+}
+
+#[test]
+fn missing_update_time_is_the_creation_time() {
+    let text = "---\ntitle: T\ncreated_at: 2026-11-22T07:48:05Z\n---\n";
+    let (item, _) = requirement("REQ-1", text);
+    assert_eq!(item.updated_at, item.created_at);
+    assert_ne!(item.updated_at, AT.whole_seconds());
 }
 
 #[test]

@@ -106,7 +106,7 @@ pub async fn create_item(
         let number = snapshot.next_numbers[0];
         decided.store(number, Ordering::Relaxed);
         Ok(vec![DocumentChange::put(
-            Reference { kind, number }.document_id(&mark),
+            Reference { kind, number }.document_id("", &mark),
             "---\ntitle: T\n---\n",
         )])
     };

@@ -318,7 +318,7 @@ fn create_commit(kind: ItemKind) -> CommitRequest {
     let decide = move |snapshot: &Snapshot| {
         let reference = Reference { kind, number: snapshot.next_numbers[0] };
         let text = format!("---\ntitle: {reference}\ncreated_at: 2026-01-01\n---\n");
-        Ok(vec![DocumentChange::put(reference.document_id("cccccc"), text)])
+        Ok(vec![DocumentChange::put(reference.document_id("", "cccccc"), text)])
     };
     let reads = ReadSet { sequences: vec![kind], ..ReadSet::default() };
     CommitRequest { read_set: reads, decide: Box::new(decide), context: test_context() }

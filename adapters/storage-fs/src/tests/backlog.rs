@@ -63,7 +63,7 @@ async fn with_number(
 async fn create(store: &FsStore) -> u32 {
     let changes = |number| {
         let reference = Reference { kind: ItemKind::Requirement, number };
-        vec![DocumentChange::put(reference.document_id("aaaaaa"), TEXT)]
+        vec![DocumentChange::put(reference.document_id("", "aaaaaa"), TEXT)]
     };
     with_number(store, changes).await
 }

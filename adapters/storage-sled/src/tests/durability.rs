@@ -101,7 +101,7 @@ async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
         let links = snapshot.backlinks.first().map_or(0, Vec::len);
         sender.take().map(|sender| sender.send(links));
         let text = "---\ntitle: T\nuser_story: US-001\n---\n";
-        Ok(vec![DocumentChange::put(reference.document_id("aaaaaa"), text)])
+        Ok(vec![DocumentChange::put(reference.document_id("", "aaaaaa"), text)])
     };
     let reads =
         ReadSet { backlinks: links, sequences: vec![ItemKind::Requirement], ..ReadSet::default() };

@@ -98,7 +98,7 @@ async fn cursor_of_another_project_is_refused() {
     for testing in [&first, &second] {
         for number in 1..=101 {
             let epic = Reference { kind: ItemKind::Epic, number };
-            testing.write(epic.document_id("abcdef"), "---\ntitle: E\n---\n").await;
+            testing.write(epic.document_id("", "abcdef"), "---\ntitle: E\n---\n").await;
         }
     }
     let next = first.resources(None).await.unwrap().next_cursor.unwrap();

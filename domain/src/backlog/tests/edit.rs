@@ -33,8 +33,8 @@ fn new_item(kind: ItemKind) -> NewItem<'static> {
 fn check_text(item: &NewItem<'_>, keys: &str, end: &str, description: &str) {
     let text = item.text().unwrap();
     let expected = format!(
-        "---\n{keys}creator_username: ann\ncreated_at: 2026-11-22T08:10:43Z\n\
-         updated_at: 2026-11-22T08:10:43Z\nuid: {}\n{end}---\n\n{description}\n",
+        "---\n{keys}creator_username: ann\ncreated_at: 2026-11-22T08:10:43Z\nuid: {}\n{end}---\n\n\
+         {description}\n",
         item.uid
     );
     assert_eq!(text, expected);
@@ -42,13 +42,32 @@ fn check_text(item: &NewItem<'_>, keys: &str, end: &str, description: &str) {
     let (parsed, diagnostic) = ItemMeta::parse(item.kind, &name, &text, AT);
     assert_eq!(diagnostic, None);
     assert_eq!(parsed.title, item.title.unwrap_or(item.description));
+    assert_eq!(parsed.status, item.status.or_else(|| item.kind.statuses().first().copied()));
+    assert_eq!(parsed.updated_at, AT.whole_seconds());
+}
+
+#[test]
+fn new_item_writes_no_key_that_equals_its_default() {
+    let explicit = NewItem {
+        status: Some(Status::Draft),
+        priority: Some(Priority::DEFAULT),
+        requirement_type: Some(RequirementType::DEFAULT),
+        ..new_item(ItemKind::Requirement)
+    };
+    let keys = "title: Reset the password by mail\n";
+    check_text(&explicit, keys, "", explicit.description);
+    assert_eq!(explicit.text(), new_item(ItemKind::Requirement).text());
+    let text = explicit.text().unwrap();
+    for key in ["status", "priority", "type_name", "updated_at", "reference_id", "tags"] {
+        assert!(!text.contains(&format!("\n{key}:")), "{key}: {text}");
+    }
 }
 
 #[test]
 fn new_item_renders_its_keys_in_order() {
     let plain = new_item(ItemKind::Epic).description;
-    let keys = "title: Reset the password by mail\nstatus: Backlog\n";
-    check_text(&new_item(ItemKind::Epic), &format!("{keys}priority: 3\n"), "", plain);
+    let keys = "title: Reset the password by mail\n";
+    check_text(&new_item(ItemKind::Epic), keys, "", plain);
     let epic = link_target("EP-1", Some("0c44d2"));
     let priority = Priority::new(1);
     check_text(
@@ -74,7 +93,7 @@ fn new_item_renders_its_keys_in_order() {
             tags: &tags,
             ..new_item(ItemKind::Requirement)
         },
-        "title: \"Mail: one link, \\\"valid\\\" for an hour\"\nstatus: Active\npriority: 3\n\
+        "title: \"Mail: one link, \\\"valid\\\" for an hour\"\nstatus: Active\n\
          type_name: Business Rule\nuser_story: US-012\nassignee_username: bob\n\
          tags: [auth, \"area: mail\"]\n",
         "linked: {US-012: \"123456\"}\n",
@@ -124,6 +143,20 @@ fn edit_of_a_hand_written_file_keeps_all_other_bytes() {
          updated_at: 2026-11-22T08:10:43Z\r\n",
     );
     assert_eq!(edit_requirement(BY_HAND, &changes), Some(expected));
+}
+
+#[test]
+fn edit_of_a_list_of_one_parent_replaces_the_list() {
+    let text = "---\ntitle: T\nuser_story: [US-7]   # moved\ncreated_at: 2026-01-04\n---\n";
+    let same = ItemEdit { parent: Some(link_target("US-7", None)), ..ItemEdit::default() };
+    assert_eq!(edit_requirement(text, &same), None);
+    let other = ItemEdit { parent: Some(link_target("US-8", None)), ..ItemEdit::default() };
+    let edited = edit_requirement(text, &other).unwrap();
+    assert!(edited.contains("\nuser_story: US-008"), "{edited}");
+    let item = parse_item(ItemKind::Requirement, text);
+    let (from, to) = (link_target("US-7", None), link_target("US-9", None));
+    let renumbered = replace_links(&item, text, &from, &to).unwrap().unwrap();
+    assert!(renumbered.contains("\nuser_story: US-009"), "{renumbered}");
 }
 
 fn relationship(kind: RelationshipType, number: u32) -> Relationship {
