@@ -243,7 +243,10 @@ pub(crate) fn add_notes(reply: &mut ToolReply, notes: Vec<String>) {
         return;
     }
     if let Value::Object(data) = Arc::make_mut(&mut reply.data) {
-        data.insert("notes".to_owned(), notes.as_slice().into());
+        let listed = data.entry("notes").or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(listed) = listed {
+            listed.extend(notes.iter().map(|note| Value::from(note.as_str())));
+        }
     }
     reply.text.extend(notes);
 }

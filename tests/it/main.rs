@@ -17,6 +17,7 @@ mod doctor_clients;
 mod durability;
 mod freshness;
 mod git_merges;
+mod hand_made_files;
 mod http;
 mod imported_backlogs;
 mod init;

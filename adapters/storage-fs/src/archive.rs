@@ -99,7 +99,7 @@ impl StoreInner {
         ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
         for area in DocumentArea::ALL {
             let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
-            ids.extend(listed.into_iter().map(|file| file.id));
+            ids.extend(listed.documents.into_iter().map(|file| file.id));
         }
         Ok(ids)
     }

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
 use crate::metadata_index::watch_state::WatchEvents;
+use crate::unread_files;
 
 /// Magic numbers of local file systems: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
 /// overlay, FAT, exFAT, NTFS. On a shared one, a change by another machine causes no event.
@@ -165,8 +166,15 @@ impl TreeWatcher {
             if event.events().contains(ReadFlags::ISDIR) {
                 return WatchEvents::Invalidated;
             }
-            if let (Some(kind), Some(stem)) = (*kind, name.strip_suffix(".md")) {
-                changed.insert(DocumentId { kind, name: format!("{folder}{stem}") });
+            match (*kind, name.strip_suffix(".md")) {
+                (Some(kind), Some(stem)) => {
+                    changed.insert(DocumentId { kind, name: format!("{folder}{stem}") });
+                }
+                // The next listing reports the file or no longer reports it.
+                (kind, _) if unread_files::may_be_reported(kind, name) => {
+                    return WatchEvents::Invalidated;
+                }
+                _ => {}
             }
             if changed.len() > MAX_CHANGED {
                 return WatchEvents::Invalidated;

@@ -223,11 +223,11 @@ fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
         return None;
     }
     let stem = folders.pop()?;
-    if folders.len() > DocumentArea::of_kind(id.kind)?.max_depth() {
+    if folders.len() > MAX_AREA_DEPTH {
         return None;
     }
     if id.kind != DocumentKind::Entity {
-        folders.push(backlog_folder_of(id.kind));
+        folders.insert(0, backlog_folder_of(id.kind));
     }
     Some((folders, format!("{stem}.md")))
 }
@@ -457,8 +457,8 @@ fn is_instructions(dir: &Dir, name: &str) -> bool {
 }
 
 pub(crate) const KNOWLEDGE_FOLDER: &str = ".ixchel";
-/// How deep folders of the knowledge graph may be nested.
-const MAX_KNOWLEDGE_DEPTH: usize = 32;
+/// How deep folders may be nested below the folder of a kind.
+pub(crate) const MAX_AREA_DEPTH: usize = 32;
 
 /// A folder tree of documents that is scanned and watched as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -504,14 +504,6 @@ impl DocumentArea {
         match self {
             Self::Knowledge => KNOWLEDGE_FOLDER,
             Self::Backlog => document::BACKLOG_FOLDER,
-        }
-    }
-
-    /// How deep folders may be nested below the folder of a kind.
-    pub(crate) fn max_depth(self) -> usize {
-        match self {
-            Self::Knowledge => MAX_KNOWLEDGE_DEPTH,
-            Self::Backlog => 0,
         }
     }
 

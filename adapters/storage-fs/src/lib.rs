@@ -26,6 +26,7 @@ mod stage_and_swap;
 mod store_inner;
 mod system;
 mod team;
+mod unread_files;
 
 use std::collections::BTreeMap;
 use std::io;

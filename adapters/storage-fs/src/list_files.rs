@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, backlog_folder_of};
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::{StoreError, StoreResult, UnreadFile};
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
@@ -14,8 +14,11 @@ use rustix::path::Arg;
 
 use crate::error::failed;
 use crate::failpoint::{FailPoint, hit_failpoint};
-use crate::layout::{DocumentArea, ProjectRoot, RequirementsDir, is_not_there, section_id};
+use crate::layout::{
+    DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
+};
 use crate::read_file::FileStamp;
+use crate::unread_files::UnreadFiles;
 
 /// The number of documents that an area may have.
 const MAX_DOCUMENTS: usize = 250_000;
@@ -46,9 +49,16 @@ pub(crate) fn list_documents(
     area: DocumentArea,
     obstacles: Option<&mut CopyObstacles>,
     enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
-) -> StoreResult<Vec<ListedFile>> {
-    let walk = AreaWalk { area, pending: Vec::new(), listed: Vec::new(), obstacles };
+) -> StoreResult<AreaListing> {
+    let (listed, unread) = (Vec::new(), UnreadFiles::default());
+    let walk = AreaWalk { area, pending: Vec::new(), listed, unread, obstacles };
     walk.run(root, enter)
+}
+
+/// The files of an area.
+pub(crate) struct AreaListing {
+    pub(crate) documents: Vec<ListedFile>,
+    pub(crate) unread: Vec<(DocumentKind, UnreadFile)>,
 }
 
 struct AreaWalk<'a> {
@@ -57,6 +67,7 @@ struct AreaWalk<'a> {
     /// when it is listed.
     pending: Vec<PendingFolder>,
     listed: Vec<ListedFile>,
+    unread: UnreadFiles,
     obstacles: Option<&'a mut CopyObstacles>,
 }
 
@@ -92,16 +103,17 @@ impl AreaWalk<'_> {
         mut self,
         root: &ProjectRoot,
         enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
-    ) -> StoreResult<Vec<ListedFile>> {
+    ) -> StoreResult<AreaListing> {
         let top_path = self.area.top_folder();
         let top = match root.dir.open_dir(top_path).and_then(|top| as_file(&top)) {
             Ok(top) => Rc::new(OwnedFd::from(top)),
-            Err(error) if is_not_there(&error) => return Ok(self.listed),
+            Err(error) if is_not_there(&error) => return Ok(self.finish()),
             Err(error) => return Err(failed(top_path, "open it", error)),
         };
         if self.area == DocumentArea::Backlog {
             // The folders of the kinds may be created and removed in it.
             enter(&top, &ListedFolder { kind: None, name_prefix: "", is_top: true });
+            self.unread.add_misplaced(&top);
         }
         for kind in self.area.kinds() {
             self.pending.push(PendingFolder {
@@ -114,9 +126,15 @@ impl AreaWalk<'_> {
         while let Some(folder) = self.pending.pop() {
             self.list_folder(&folder, enter)?;
         }
+        Ok(self.finish())
+    }
+
+    fn finish(mut self) -> AreaListing {
         // The order of a directory is arbitrary.
         self.listed.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        Ok(self.listed)
+        let mut unread = self.unread.0;
+        unread.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
+        AreaListing { documents: self.listed, unread }
     }
 
     fn list_folder(
@@ -128,7 +146,7 @@ impl AreaWalk<'_> {
         let name = folder.name();
         let handle = match name.map(|name| open_folder(&folder.parent, name)) {
             Some(Ok(handle)) => Rc::new(handle),
-            Some(Err(error)) => return self.skip_unopened(&display_path, error),
+            Some(Err(error)) => return self.skip_unopened(folder.kind, &display_path, error),
             None => Rc::clone(&folder.parent),
         };
         enter(
@@ -144,7 +162,7 @@ impl AreaWalk<'_> {
         let entries = match rustix::fs::Dir::read_from(&handle) {
             Ok(entries) => entries,
             Err(error) if self.obstacles.is_some() => {
-                return self.skip_unopened(&display_path, error);
+                return self.skip_unopened(folder.kind, &display_path, error);
             }
             Err(error) => return Err(not_listed(&display_path, error)),
         };
@@ -171,14 +189,10 @@ impl AreaWalk<'_> {
         // Some file systems do not report the type in listings.
         let is_folder = file_type == FileType::Directory
             || (file_type == FileType::Unknown && is_folder(handle, name));
-        // There are no documents below the folder of an item kind.
-        if is_folder && self.area.max_depth() == 0 {
-            return;
-        }
         let Ok(file) = name.to_str() else {
             if is_folder || name.to_bytes().ends_with(b".md") {
                 let path = format!("{}{}", folder.display_path(self.area), name.to_string_lossy());
-                self.add_obstacle(&path, NOT_UTF8);
+                self.report(folder.kind, &path, NOT_UTF8);
             }
             return;
         };
@@ -186,7 +200,10 @@ impl AreaWalk<'_> {
             self.add_subfolder(handle, folder, file);
             return;
         }
-        let Some(stem) = file.strip_suffix(".md") else { return };
+        let Some(stem) = file.strip_suffix(".md") else {
+            let path = folder.display_path(self.area);
+            return self.unread.add_other_file(folder.kind, &path, file, file_type);
+        };
         let id = DocumentId { kind: folder.kind, name: format!("{}{stem}", folder.name_prefix) };
         if let Some(obstacles) = &mut self.obstacles {
             let path = id.to_string();
@@ -202,9 +219,9 @@ impl AreaWalk<'_> {
     }
 
     fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
-        if folder.depth >= self.area.max_depth() {
+        if folder.depth >= MAX_AREA_DEPTH {
             let path = format!("{}{name}/", folder.display_path(self.area));
-            self.add_obstacle(&path, "is nested too deeply to be listed; move it up");
+            self.report(folder.kind, &path, "is nested too deeply to be listed; move it up");
             return;
         }
         // By the handle of its parent: the path may be replaced by a link in between.
@@ -216,7 +233,8 @@ impl AreaWalk<'_> {
         });
     }
 
-    fn add_obstacle(&mut self, path: &str, reason: &str) {
+    fn report(&mut self, kind: DocumentKind, path: &str, reason: &str) {
+        self.unread.add(kind, path, reason);
         if let Some(obstacles) = &mut self.obstacles {
             obstacles.push(format_obstacle(path, reason));
         }
@@ -226,20 +244,22 @@ impl AreaWalk<'_> {
     /// folder that was just removed or replaced hides nothing. One without permission hides its
     /// content until the permission changes. After any other error (no handles left, a broken disk)
     /// it is unknown which documents exist.
-    fn skip_unopened(&mut self, path: &str, error: Errno) -> StoreResult<()> {
-        match (error, &mut self.obstacles) {
-            (Errno::NOENT | Errno::NOTDIR | Errno::LOOP, _) => Ok(()),
-            (Errno::ACCESS | Errno::PERM, Some(obstacles)) => {
+    fn skip_unopened(&mut self, kind: DocumentKind, path: &str, error: Errno) -> StoreResult<()> {
+        match error {
+            Errno::NOENT => {}
+            Errno::NOTDIR | Errno::LOOP => {
+                self.unread.add(kind, path, "is a link or a file; replace it by a folder");
+            }
+            Errno::ACCESS | Errno::PERM => {
+                if self.obstacles.is_none() {
+                    tracing::warn!("{path} can't be opened: {error}; its documents are not listed");
+                }
                 let reason = format!("can't be opened ({error}); give this user the right");
-                obstacles.push(format_obstacle(path, &reason));
-                Ok(())
+                self.report(kind, path, &reason);
             }
-            (Errno::ACCESS | Errno::PERM, None) => {
-                tracing::warn!("{path} can't be opened: {error}; its documents are not listed");
-                Ok(())
-            }
-            _ => Err(failed(path, "open it", error.into())),
+            _ => return Err(failed(path, "open it", error.into())),
         }
+        Ok(())
     }
 }
 

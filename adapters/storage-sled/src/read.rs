@@ -129,7 +129,7 @@ impl SledDatabase {
             Some(last) if has_more => Some(last.id.name.clone()),
             _ => None,
         };
-        Ok(MetadataPage { metadata, total, next_name: next })
+        Ok(MetadataPage { metadata, total, next_name: next, unread: Vec::new() })
     }
 
     /// Returns at most `limit` documents of a kind, sorted by name.

@@ -135,7 +135,7 @@ pub(crate) fn metadata_page(
         Some(last) if has_more => Some(last.id.name.clone()),
         _ => None,
     };
-    Ok(MetadataPage { metadata, total, next_name: next })
+    Ok(MetadataPage { metadata, total, next_name: next, unread: Vec::new() })
 }
 
 /// Returns a `LIMIT` of `count + more` rows; -1 means no limit.

@@ -12,7 +12,9 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
+use reqlore_domain::ports::documents::{
+    DocumentFilter, MetadataPage, Refresh, Revision, UnreadFile,
+};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};
@@ -33,6 +35,10 @@ pub(crate) async fn check(
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         index.check_document(meta, text, &mut findings);
     }
+    for file in &index.unread {
+        let UnreadFile { path, reason, .. } = file;
+        findings.push(CheckFinding { document: path.clone(), line: None, message: reason.clone() });
+    }
     // The links of a deleted item are not checked, so its text is not needed.
     for tombstone in &index.tombstones {
         index.check_document(tombstone, "", &mut findings);
@@ -48,6 +54,8 @@ pub(crate) struct ReferenceIndex {
     /// Sorted by kind and name.
     items: Vec<Arc<DocumentMeta>>,
     tombstones: Vec<Arc<DocumentMeta>>,
+    /// Files that look like items but are not read.
+    unread: Vec<UnreadFile>,
     items_by_reference: MetasByReference,
     tombstones_by_reference: MetasByReference,
     /// Finds copies of a file, which have the same uid.
@@ -90,7 +98,9 @@ impl ReferenceIndex {
     pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Self> {
         let mut index = Self::default();
         for kind in DocumentKind::ITEMS {
-            for meta in find_refreshed(ports, project, kind).await? {
+            let page = find_refreshed(ports, project, kind).await?;
+            index.unread.extend(page.unread);
+            for meta in page.metadata {
                 if let Some(reference) = reference_of(&meta) {
                     index.items_by_reference.entry(reference).or_default().push(Arc::clone(&meta));
                 }
@@ -100,7 +110,7 @@ impl ReferenceIndex {
                 index.items.push(meta);
             }
         }
-        index.tombstones = find_refreshed(ports, project, DocumentKind::Deleted).await?;
+        index.tombstones = find_refreshed(ports, project, DocumentKind::Deleted).await?.metadata;
         for meta in &index.tombstones {
             if let Some(reference) = reference_of(meta) {
                 index.tombstones_by_reference.entry(reference).or_default().push(Arc::clone(meta));
@@ -364,11 +374,11 @@ async fn find_refreshed(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     kind: DocumentKind,
-) -> Result<Vec<Arc<DocumentMeta>>> {
+) -> Result<MetadataPage> {
     let documents = &ports.documents;
     // The check must not rely on cached metadata.
     documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
-    Ok(documents.find(project, &DocumentFilter::of_kind(kind)).await?.metadata)
+    Ok(documents.find(project, &DocumentFilter::of_kind(kind)).await?)
 }
 
 /// The line, counted from 1, on which the value of `key` names the target in any spelling.

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::arguments::{EpicRef, not_found_error};
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
 
 pub(crate) struct EpicHierarchy;
 
@@ -46,8 +46,10 @@ impl Tool for EpicHierarchy {
         let epic = arguments.epic.parse("epic")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(epic, "epic").await?;
-        let hierarchy = read_hierarchy(backlog, epic, &meta).await?;
-        reply(render_text(&hierarchy), &hierarchy)
+        let (hierarchy, warnings) = read_hierarchy(backlog, epic, &meta).await?;
+        let mut reply = reply(render_text(&hierarchy), &hierarchy)?;
+        add_notes(&mut reply, warnings.into_list());
+        Ok(reply)
     }
 }
 
@@ -131,12 +133,15 @@ pub(super) async fn read_hierarchy(
     backlog: BacklogReader<'_>,
     reference: Reference,
     meta: &DocumentMeta,
-) -> Result<HierarchyView> {
+) -> Result<(HierarchyView, FileWarnings)> {
     let Some(epic) = ItemSummary::from_meta(meta) else {
         return Err(not_found_error(reference.kind, &reference.to_string()));
     };
+    let mut warnings = FileWarnings::default();
     let (mut references, mut summaries) = (Vec::new(), Vec::new());
-    for meta in backlog.children(reference, ItemKind::UserStory).await? {
+    let stories = backlog.children(reference, ItemKind::UserStory).await?;
+    warnings.add_diagnostics(&stories);
+    for meta in stories {
         let reference = item_lookup::item_meta(&meta).and_then(|item| item.reference);
         if let (Some(reference), Some(summary)) = (reference, ItemSummary::from_meta(&meta)) {
             references.push(reference);
@@ -146,6 +151,11 @@ pub(super) async fn read_hierarchy(
     // One query for all stories is faster than one for each.
     let requirements = backlog.children_by_parent(&references, ItemKind::Requirement).await?;
     let criteria = backlog.children_by_parent(&references, ItemKind::AcceptanceCriteria).await?;
+    warnings.add_diagnostics(&requirements.concat());
+    warnings.add_diagnostics(&criteria.concat());
+    for kind in [ItemKind::UserStory, ItemKind::Requirement, ItemKind::AcceptanceCriteria] {
+        warnings.add_unread(&backlog.unread_files(kind).await?);
+    }
     let mut counts = ItemCounts { user_stories: summaries.len(), ..ItemCounts::default() };
     let mut user_stories = Vec::with_capacity(summaries.len());
     for (story, (requirements, criteria)) in
@@ -164,7 +174,7 @@ pub(super) async fn read_hierarchy(
         });
     }
     let left_out = truncate_stories(&mut user_stories);
-    Ok(HierarchyView { epic, user_stories, counts, left_out })
+    Ok((HierarchyView { epic, user_stories, counts, left_out }, warnings))
 }
 
 /// Approximate limit of a result, in bytes.

@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::UserStoryRef;
 use super::get_item::diagnostic_text;
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -86,6 +86,9 @@ impl Tool for GetUserStoryRequirements {
         let mut reply =
             reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
         reply.text.extend(diagnostics.iter().map(|text| diagnostic_text(text)));
+        let mut warnings = FileWarnings::default();
+        warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
+        add_notes(&mut reply, warnings.into_list());
         Ok(reply)
     }
 }

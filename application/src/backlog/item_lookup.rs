@@ -8,7 +8,7 @@ use reqlore_domain::backlog::{self, ItemKind, ItemMeta, ItemSortKey, LinkTarget,
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter};
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::arguments::not_found_error;
@@ -81,6 +81,11 @@ impl<'a> BacklogReader<'a> {
             let deletion = format!("deleted on {}{by}", deleted.at.to_rfc3339());
             error.message = format!("{} (it was {deletion})", error.message);
             error.hint = Some(format!("it was {deletion}; its text is kept in the deleted items"));
+        }
+        let unread = self.unread_files(reference.kind).await?;
+        if let Some(file) = unread.iter().find(|file| file.reference == Some(reference)) {
+            error.message = format!("{} ({} {})", error.message, file.path, file.reason);
+            error.hint = Some(format!("{} {}", file.path, file.reason));
         }
         Ok(error)
     }
@@ -155,13 +160,60 @@ impl<'a> BacklogReader<'a> {
         Ok(backlinks)
     }
 
-    /// All items of a kind, sorted like all lists.
-    pub(crate) async fn all_items(self, kind: ItemKind) -> Result<Vec<Arc<DocumentMeta>>> {
+    /// All items of a kind, sorted like all lists, and warnings about files that the list lacks or
+    /// that have a problem.
+    pub(crate) async fn all_items(
+        self,
+        kind: ItemKind,
+    ) -> Result<(Vec<Arc<DocumentMeta>>, FileWarnings)> {
         let filter = DocumentFilter::of_kind(DocumentKind::Item(kind));
-        let mut metas = self.ports.documents.find(self.project, &filter).await?.metadata;
+        let page = self.ports.documents.find(self.project, &filter).await?;
+        let mut warnings = FileWarnings::default();
+        warnings.add_unread(&page.unread);
+        warnings.add_diagnostics(&page.metadata);
+        let mut metas = page.metadata;
         metas.retain(|meta| item_meta(meta).is_some_and(|item| item.reference.is_some()));
         sort_items(&mut metas);
-        Ok(metas)
+        Ok((metas, warnings))
+    }
+
+    /// The files that look like items of this kind but are not read.
+    pub(crate) async fn unread_files(self, kind: ItemKind) -> Result<Vec<UnreadFile>> {
+        let filter =
+            DocumentFilter { limit: Some(0), ..DocumentFilter::of_kind(DocumentKind::Item(kind)) };
+        Ok(self.ports.documents.find(self.project, &filter).await?.unread)
+    }
+}
+
+/// Problems of the files behind an answer, as `<file>: <problem>`.
+#[derive(Debug, Default)]
+pub(crate) struct FileWarnings(Vec<String>);
+
+impl FileWarnings {
+    const MAX_LISTED: usize = 5;
+
+    pub(crate) fn add_unread(&mut self, files: &[UnreadFile]) {
+        for file in files {
+            self.0.push(format!("{}: {}", file.path, file.reason));
+        }
+    }
+
+    pub(crate) fn add_diagnostics(&mut self, metas: &[Arc<DocumentMeta>]) {
+        for meta in metas {
+            self.0.extend(diagnostic_with_place(meta));
+        }
+    }
+
+    /// The first warnings, and the number of the others.
+    pub(crate) fn into_list(self) -> Vec<String> {
+        let mut listed = self.0;
+        let count = listed.len();
+        if count > Self::MAX_LISTED {
+            listed.truncate(Self::MAX_LISTED);
+            listed
+                .push(format!("and {} more; `reqlore check` lists all", count - Self::MAX_LISTED));
+        }
+        listed
     }
 }
 

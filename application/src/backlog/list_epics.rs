@@ -14,7 +14,7 @@ use super::item_lookup::{self, BacklogReader};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
 
 pub(crate) struct ListEpics;
 
@@ -52,7 +52,7 @@ impl Tool for ListEpics {
         let status = arguments.status.map(|status| status.0);
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let mut metas = backlog.all_items(ItemKind::Epic).await?;
+        let (mut metas, warnings) = backlog.all_items(ItemKind::Epic).await?;
         if status.is_some() {
             metas.retain(|meta| {
                 item_lookup::item_meta(meta).is_some_and(|item| item.status == status)
@@ -64,7 +64,9 @@ impl Tool for ListEpics {
         // Summaries need only metadata, so no document is read.
         let epics = ItemSummary::from_metas(page.items);
         let page = EpicPage { epics, total, next_cursor: page.next_cursor };
-        reply(render_text(&page), &page)
+        let mut reply = reply(render_text(&page), &page)?;
+        add_notes(&mut reply, warnings.into_list());
+        Ok(reply)
     }
 }
 

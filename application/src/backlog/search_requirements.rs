@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{SearchResponse, SearchResult};
 use crate::ToolContext;
 use crate::pagination::{Page, PageCursor, PageLimit, PageReader, page_limit};
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
 
 pub(crate) struct SearchRequirements;
 
@@ -69,8 +69,11 @@ impl Tool for SearchRequirements {
         let pages = PageReader::new(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let cursor = arguments.cursor.as_ref();
         let Some(text) = text else {
-            let (offset, page) = filters.read_page(backlog, &pages, cursor, limit).await?;
-            return page.reply(offset);
+            let (offset, page, warnings) =
+                filters.read_page(backlog, &pages, cursor, limit).await?;
+            let mut reply = page.reply(offset)?;
+            add_notes(&mut reply, warnings.into_list());
+            return Ok(reply);
         };
         let offset = pages.offset(cursor)?;
         let query = SearchQuery {
@@ -175,8 +178,8 @@ impl RequirementFilters {
         pages: &PageReader,
         cursor: Option<&PageCursor>,
         limit: usize,
-    ) -> Result<(usize, SearchResponse)> {
-        let mut metas = backlog.all_items(ItemKind::Requirement).await?;
+    ) -> Result<(usize, SearchResponse, FileWarnings)> {
+        let (mut metas, warnings) = backlog.all_items(ItemKind::Requirement).await?;
         metas.retain(|meta| item_lookup::item_meta(meta).is_some_and(|item| self.matches(item)));
         let total = metas.len();
         let Page { items, offset, next_cursor } =
@@ -190,7 +193,8 @@ impl RequirementFilters {
             results.push(unranked_result(meta, item, text.unwrap_or_default()));
         }
         let (signals, pending) = (Vec::new(), 0);
-        Ok((offset, SearchResponse { total, results, next_cursor, signals, pending }))
+        let page = SearchResponse { total, results, next_cursor, signals, pending };
+        Ok((offset, page, warnings))
     }
 }
 

@@ -143,6 +143,19 @@ pub struct MetadataPage {
     pub total: usize,
     /// The cursor to the next page; `None` on the last page.
     pub next_name: Option<String>,
+    /// Files that look like documents of the kind but are not read. Only files storages have any.
+    pub unread: Vec<UnreadFile>,
+}
+
+/// A file that is not read as a document, though its name or its folder suggests one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadFile {
+    /// Relative to the project, printable.
+    pub path: String,
+    /// The reference that the file's name begins with.
+    pub reference: Option<Reference>,
+    /// The problem and how to fix it.
+    pub reason: String,
 }
 
 impl MetadataPage {
@@ -160,7 +173,7 @@ impl MetadataPage {
             metadata.truncate(limit);
             next_name = metadata.last().map(|meta| meta.id.name.clone());
         }
-        Self { metadata, total, next_name }
+        Self { metadata, total, next_name, unread: Vec::new() }
     }
 }
 

@@ -7,7 +7,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
-use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, MetadataPage, Revision};
+use reqlore_domain::ports::documents::{
+    ChangeSet, DocumentFilter, MetadataPage, Revision, UnreadFile,
+};
 
 use crate::read_file::FileStamp;
 
@@ -17,6 +19,8 @@ const MAX_REMOVED_NAMES: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct KindIndex {
     pub(crate) entries: BTreeMap<String, IndexEntry>,
+    /// As of the last scan; a change of these files invalidates the watcher.
+    pub(crate) unread: Vec<UnreadFile>,
     /// The revision of the first query for changes. Changes are recorded from then on.
     pub(crate) history_start: Option<Revision>,
     /// The revision of each document's last change.
@@ -69,7 +73,7 @@ impl KindIndex {
             Some(last) if has_more => Some(last.id.name.clone()),
             _ => None,
         };
-        MetadataPage { total, next_name: next, metadata }
+        MetadataPage { total, next_name: next, metadata, unread: self.unread.clone() }
     }
 
     /// Returns the documents that changed after the revision `since`. The first call starts the

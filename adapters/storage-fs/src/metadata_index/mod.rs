@@ -397,7 +397,14 @@ impl MetadataIndex {
         });
         // A watcher that misses a folder is useless; the next refresh tries a new one.
         let watcher = watcher.filter(TreeWatcher::is_complete);
-        self.apply_scan(area.kinds(), listed?, tree, watcher.is_some());
+        let listed = listed?;
+        for kind in area.kinds() {
+            self.kinds.entry(*kind).or_default().unread.clear();
+        }
+        for (kind, file) in listed.unread {
+            self.kinds.entry(kind).or_default().unread.push(file);
+        }
+        self.apply_scan(area.kinds(), listed.documents, tree, watcher.is_some());
         let state = self.watch_state(area);
         state.is_scanned = true;
         state.watcher = watcher;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
-use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
@@ -171,8 +171,9 @@ fn was_applied(tree: &ProjectTree<'_>, targets: &[AuditTarget]) -> StoreResult<b
 
 /// Returns the document that an audit target names.
 fn target_document(name: &str) -> Option<DocumentId> {
-    let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
-    let stem = file.strip_suffix(".md").unwrap_or(file);
+    let in_backlog =
+        name.strip_prefix(BACKLOG_FOLDER).and_then(|path| path.strip_prefix('/')?.split_once('/'));
+    let item = in_backlog.and_then(|(_, path)| path.strip_suffix(".md"));
     let entity = name.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));
     let section = name.strip_prefix("section ");
     for kind in DocumentKind::ALL {
@@ -182,7 +183,7 @@ fn target_document(name: &str) -> Option<DocumentId> {
             DocumentKind::Section => section.map(DocumentId::section),
             DocumentKind::Entity => entity.map(DocumentId::entity),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
-                Some(DocumentId { kind, name: stem.to_owned() })
+                item.map(|name| DocumentId { kind, name: name.to_owned() })
             }
         };
         if let Some(id) = id

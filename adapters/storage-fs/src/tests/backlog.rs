@@ -1,7 +1,7 @@
 //! Items on disk: unusual files and links in their folders, and item numbers.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,6 +97,7 @@ async fn item_listing_includes_visible_files_with_diagnostics() {
         ("REQ-001", ""),
         ("REQ-002", "not UTF-8"),
         ("REQ-003", "8 MiB"),
+        ("deeper/REQ-009", ""),
     ];
     assert_eq!(found.len(), expected.len());
     for (metadata, (name, part)) in found.iter().zip(expected) {
@@ -105,7 +106,7 @@ async fn item_listing_includes_visible_files_with_diagnostics() {
         assert_eq!((&*metadata.id.name, message.is_empty()), (name, part.is_empty()), "{message}");
         assert!(message.contains(part) && metadata.item.is_some(), "{name}: {message}");
     }
-    for name in ["deeper/REQ-009", ".hidden", "", "..", "../epics/x", "x\0", &"x".repeat(300)] {
+    for name in [".hidden", ".git/REQ-1", "", "..", "../epics/x", "x\0", &"x".repeat(300)] {
         let id = requirement(name);
         assert_eq!(get(&store, &id).await.unwrap(), None, "{name:?}");
         assert!(put(&store, &id, "x").await.is_err(), "{name:?}");
@@ -185,6 +186,123 @@ async fn backlog_link_outside_root_affects_no_other_area() {
         put(&store, &DocumentId::entity("a"), TEXT).await.unwrap();
         assert_eq!(listed(&store, DocumentKind::Entity).await, ["a"]);
     }
+}
+
+async fn unread(store: &FsStore, kind: DocumentKind) -> Vec<(String, String)> {
+    let page = store.find(&PROJECT(), &DocumentFilter::of_kind(kind)).await.unwrap();
+    let files = page.unread.into_iter();
+    files.map(|file| (file.path.replace(".reqlore/backlog/", ""), file.reason)).collect()
+}
+
+#[tokio::test]
+async fn item_in_subfolder_is_read_and_updated_in_place() {
+    let project = Project::new();
+    let store = project.store();
+    assert_eq!(listed(&store, REQ).await, [""; 0]);
+    // The store watches: a new folder, a file in it, a change, a move.
+    write(&project, "requirements/auth/web/REQ-002.md", TEXT);
+    assert_eq!(listed(&store, REQ).await, ["auth/web/REQ-002"]);
+    write(&project, "requirements/auth/web/REQ-003.md", TEXT);
+    assert_eq!(listed(&store, REQ).await, ["auth/web/REQ-002", "auth/web/REQ-003"]);
+    let id = requirement("auth/web/REQ-002");
+    write(&project, "requirements/auth/web/REQ-002.md", "---\ntitle: By hand\n---\n");
+    let found = store.lookup(&PROJECT(), REQ, &["REQ-002".to_owned()]).await.unwrap();
+    assert_eq!(found[0][0].item.as_ref().unwrap().title, "By hand");
+    put(&store, &id, "---\ntitle: By a tool\n---\n").await.unwrap();
+    let text = project.read(".reqlore/backlog/requirements/auth/web/REQ-002.md").unwrap();
+    assert_eq!(text, "---\ntitle: By a tool\n---\n");
+    let (from, to) = (path(&project, "requirements/auth/web"), path(&project, "requirements/pay"));
+    fs::rename(from, to).unwrap();
+    assert_eq!(listed(&store, REQ).await, ["pay/REQ-002", "pay/REQ-003"]);
+    assert_eq!(listed(&project.store(), REQ).await, ["pay/REQ-002", "pay/REQ-003"]);
+}
+
+#[tokio::test]
+async fn deleted_item_of_subfolder_leaves_its_tombstone() {
+    let project = Project::new();
+    write(&project, "requirements/auth/REQ-002.md", TEXT);
+    let store = project.store();
+    let id = requirement("auth/REQ-002");
+    let tombstone = DocumentId { kind: DocumentKind::Deleted, name: id.name.clone() };
+    let changes = vec![
+        DocumentChange::put(tombstone.clone(), "---\ntitle: T\n---\n"),
+        DocumentChange::Delete { id: id.clone() },
+    ];
+    let reads = ReadSet::of_documents(vec![id, tombstone]);
+    let decide = Box::new(move |_: &Snapshot| Ok(changes.clone()));
+    let commit = CommitRequest { read_set: reads, decide, context: test_context() };
+    store.commit(&PROJECT(), commit).await.unwrap();
+    assert_eq!(names(path(&project, "deleted/auth")), ["REQ-002.md"]);
+    assert_eq!(listed(&store, REQ).await, [""; 0]);
+    assert_eq!(next_number(&store).await, 3);
+}
+
+#[tokio::test]
+async fn next_number_respects_items_in_subfolders() {
+    let project = Project::new();
+    let store = project.store();
+    assert_eq!(create(&store).await, 1);
+    write(&project, "requirements/auth/REQ-041.md", TEXT);
+    assert_eq!(create(&store).await, 42);
+    write(&project, "requirements/a/b/c/REQ-500-words-by-hand.md", TEXT);
+    assert_eq!(create(&project.store()).await, 501);
+}
+
+#[tokio::test]
+async fn unread_files_of_the_backlog_are_reported() {
+    let project = Project::new();
+    let store = project.store();
+    write(&project, "requirements/REQ-001.md", TEXT);
+    assert_eq!(unread(&store, REQ).await, []);
+    for path in [
+        "requirements/REQ-002.txt",
+        "requirements/auth/Notes.MD",
+        "requirements/auth/flow.png",
+        "requirements/REQ-003.md~",
+        "requirements/.REQ-004.txt",
+        "REQ-005.md",
+        "requirement/REQ-006.md",
+        "templates/story.md",
+    ] {
+        write(&project, path, TEXT);
+    }
+    symlink(project.outside.path(), path(&project, "requirements/linked")).unwrap();
+    symlink("nowhere", path(&project, "stories")).unwrap();
+    let reported = unread(&store, REQ).await;
+    let expected = [
+        ("REQ-005.md", "is not read; move it to requirements/"),
+        ("requirement/", "its items are not read; move them to requirements/"),
+        ("requirements/REQ-002.txt", "is not read; rename it to REQ-002.md"),
+        ("requirements/auth/Notes.MD", "is not read; rename it to Notes.md"),
+        ("requirements/linked", "is a symbolic link and not followed; put the items there"),
+    ];
+    assert_eq!(reported.iter().map(|(a, b)| (&**a, &**b)).collect::<Vec<_>>(), expected);
+    assert_eq!(unread(&project.store(), REQ).await, reported);
+    let stories = unread(&store, DocumentKind::Item(ItemKind::UserStory)).await;
+    assert_eq!(stories[0].0, "stories/");
+    let page = store.find(&PROJECT(), &DocumentFilter::of_kind(REQ)).await.unwrap();
+    assert_eq!(page.unread[2].reference, Reference::parse("REQ-2"));
+    // The report follows the files, also where no document changed.
+    let (from, to) = ("requirements/REQ-002.txt", "requirements/REQ-002.md");
+    fs::rename(path(&project, from), path(&project, to)).unwrap();
+    fs::remove_file(path(&project, "REQ-005.md")).unwrap();
+    fs::remove_file(path(&project, "requirements/linked")).unwrap();
+    assert_eq!(unread(&store, REQ).await.len(), 2);
+}
+
+#[tokio::test]
+async fn unreadable_subfolder_is_reported() {
+    // Root reads every folder.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let project = Project::new();
+    write(&project, "requirements/auth/REQ-002.md", TEXT);
+    let folder = path(&project, "requirements/auth");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+    let reported = unread(&project.store(), REQ).await;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(reported[0].1.contains("can't be opened"), "{reported:?}");
 }
 
 #[tokio::test]

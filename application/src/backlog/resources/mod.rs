@@ -204,7 +204,7 @@ async fn item_content(
             label.into_content(&item_with_relations(backlog, reference, &meta, record).await?)
         }
         ItemView::Hierarchy => {
-            let hierarchy = read_hierarchy(backlog, reference, &meta).await?;
+            let (hierarchy, _) = read_hierarchy(backlog, reference, &meta).await?;
             item_label(reference, view, title, "with all items below it").into_content(&hierarchy)
         }
         ItemView::Children(kind) => {
@@ -297,8 +297,10 @@ async fn collection_content(
     };
     match collection.contents {
         CollectionContents::Items(kind, hint) => {
-            let metas = backlog.all_items(kind).await?;
-            label.into_content(&RecordList::read(backlog, kind, &metas, hint).await?)
+            let (metas, warnings) = backlog.all_items(kind).await?;
+            let mut records = RecordList::read(backlog, kind, &metas, hint).await?;
+            records.warnings.extend(warnings.into_list());
+            label.into_content(&records)
         }
         CollectionContents::RequirementTypes => {
             let all = RequirementType::ALL.map(|kind| (kind.name(), kind.description()));
@@ -402,7 +404,7 @@ pub(crate) async fn complete(
     if typed.len() > MAX_TYPED_BYTES {
         return Ok(CompletionValues::default());
     }
-    let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?;
+    let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?.0;
     let mut matches: Vec<(MatchRank, Reference)> = Vec::new();
     for meta in &metas {
         let Some(item) = item_lookup::item_meta(meta) else { continue };
