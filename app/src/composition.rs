@@ -53,6 +53,7 @@ pub(crate) fn ports_over(
     }
     Ok(ApplicationPorts {
         documents: Arc::clone(store) as _,
+        history: Arc::clone(store) as _,
         root_files: tree,
         projects,
         search: Arc::new(LocalSearchIndex::new(search_config(config)?)),

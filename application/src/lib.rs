@@ -28,6 +28,7 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityRepository;
@@ -48,6 +49,8 @@ use tool::Tool;
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct ApplicationPorts {
     pub documents: Arc<dyn DocumentRepository>,
+    /// Earlier versions of `documents`.
+    pub history: Arc<dyn DocumentHistory>,
     /// Files of the workspace root, which `ixchel_sync` imports. Set only if `documents` is a
     /// database.
     pub root_files: Option<Arc<dyn DocumentRepository>>,

@@ -10,6 +10,7 @@ use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, RecordKey, RecordReader, RecordWriter,
 };
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::history::PresentEntry;
 use serde::Serialize;
 
 pub const MAX_DIFFERENCES: usize = 20;
@@ -26,6 +27,10 @@ pub struct CopyReport {
     pub tokens: u64,
     /// Audit rows.
     pub rows: u64,
+    /// Earlier versions and deletions of documents.
+    pub history: u64,
+    /// Earlier versions that the target cannot keep.
+    pub history_left_behind: u64,
 }
 
 impl CopyReport {
@@ -36,6 +41,7 @@ impl CopyReport {
                 self.bytes += record.document.body.len() as u64;
             }
             ArchiveRecord::HighWaterMark(_) => {}
+            ArchiveRecord::History(_) => self.history += 1,
             ArchiveRecord::User(_) => self.users += 1,
             ArchiveRecord::Token(_) => self.tokens += 1,
             ArchiveRecord::AuditRow(_) => self.rows += 1,
@@ -43,7 +49,8 @@ impl CopyReport {
     }
 }
 
-/// Copies all records of `source` to `target`, which must be empty.
+/// Copies all records of `source` to `target`, which must be empty. Earlier versions are left
+/// behind if the target keeps none.
 ///
 /// The source is opened by the caller: an unreadable source must not leave an incomplete target.
 /// After an error the target stays marked as incomplete.
@@ -53,10 +60,14 @@ pub async fn copy_archive(
     progress: TransferProgress<'_>,
 ) -> Result<CopyReport> {
     let writer = target.import().await?;
-    copy_records(source, writer, progress).await.map_err(|mut error| {
+    let mut report = copy_records(source, writer, progress).await.map_err(|mut error| {
         error.message.push_str("; the copy is incomplete, start again with an empty target");
         error
-    })
+    })?;
+    if !target.keeps_history() {
+        report.history_left_behind = std::mem::take(&mut report.history);
+    }
+    Ok(report)
 }
 
 async fn copy_records(
@@ -116,7 +127,9 @@ pub enum DifferenceKind {
     OtherTime,
     OtherPlace,
     OtherNumber,
-    /// Of a user, a token or an audit row.
+    /// Of a present version: its number or origin.
+    OtherHistory,
+    /// Of an earlier version, a user, a token or an audit row.
     Other,
 }
 
@@ -131,6 +144,7 @@ impl fmt::Display for TransferDifference {
                 DifferenceKind::OtherBytes => "different content",
                 DifferenceKind::OtherTime => "different time",
                 DifferenceKind::OtherPlace => "different path",
+                DifferenceKind::OtherHistory => "different history",
                 DifferenceKind::OtherNumber | DifferenceKind::Other => "different",
             })?;
         }
@@ -144,8 +158,10 @@ pub async fn verify_archives(
     second: &dyn Archive,
     progress: TransferProgress<'_>,
 ) -> Result<VerifyReport> {
-    let mut here = RecordCursor::new(first).await?;
-    let mut there = RecordCursor::new(second).await?;
+    // Only what both sides can keep is compared.
+    let with_history = first.keeps_history() && second.keeps_history();
+    let mut here = RecordCursor::new(first, with_history).await?;
+    let mut there = RecordCursor::new(second, with_history).await?;
     let mut report = VerifyReport::default();
     let (mut left, mut right) = (here.next().await?, there.next().await?);
     loop {
@@ -212,6 +228,9 @@ fn record_differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<Differ
             if here.path != there.path {
                 differences.push(DifferenceKind::OtherPlace);
             }
+            if here.entry != there.entry {
+                differences.push(DifferenceKind::OtherHistory);
+            }
             differences
         }
         _ if here == there => Vec::new(),
@@ -228,15 +247,30 @@ struct RecordCursor {
     batch: std::vec::IntoIter<ArchiveRecord>,
     documents: u64,
     last: Option<RecordKey>,
+    with_history: bool,
 }
 
 impl RecordCursor {
-    async fn new(archive: &dyn Archive) -> Result<Self> {
+    async fn new(archive: &dyn Archive, with_history: bool) -> Result<Self> {
         let (reader, batch) = (archive.export().await?, Vec::new().into_iter());
-        Ok(Self { reader, batch, documents: 0, last: None })
+        Ok(Self { reader, batch, documents: 0, last: None, with_history })
     }
 
     async fn next(&mut self) -> Result<Option<ArchiveRecord>> {
+        loop {
+            let mut record = self.next_record().await?;
+            if !self.with_history {
+                match &mut record {
+                    Some(ArchiveRecord::History(_)) => continue,
+                    Some(ArchiveRecord::Document(record)) => record.entry = PresentEntry::default(),
+                    _ => {}
+                }
+            }
+            return Ok(record);
+        }
+    }
+
+    async fn next_record(&mut self) -> Result<Option<ArchiveRecord>> {
         if self.batch.as_slice().is_empty() {
             let next = self.reader.next_batch().await;
             let records = next.map_err(|error| error_after(error, self.last.as_ref()))?;

@@ -13,7 +13,7 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_fs::FsStore;
-use reqlore_storage_memory::{MemoryIndex, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
 
@@ -49,6 +49,8 @@ pub(crate) fn application(
 ) -> Application {
     Application::new(ApplicationPorts {
         documents,
+        // No measured tool reads it.
+        history: Arc::new(MemoryStore::default()),
         root_files: None,
         projects: Arc::new(NamedProjects::default()),
         search: Arc::new(MemoryIndex::default()),

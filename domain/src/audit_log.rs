@@ -196,7 +196,8 @@ impl AuditEvent {
     }
 }
 
-fn redact_text(text: &mut String) {
+/// Removes secrets and truncates a long text.
+pub(crate) fn redact_text(text: &mut String) {
     if let Cow::Owned(redacted) = redact_secrets(text) {
         *text = redacted;
     }

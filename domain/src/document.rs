@@ -227,9 +227,13 @@ impl Version {
     pub const UNREADABLE: Self = Self(0);
 
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        let digest = Sha256::digest(bytes);
+        Self::of_hash(&Sha256::digest(bytes))
+    }
+
+    /// The version of the text with this SHA-256.
+    pub fn of_hash(hash: &[u8]) -> Self {
         // 64 bits suffice to detect changes; versions are not a security feature.
-        Self(digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        Self(hash.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     /// Parses the [`fmt::Display`] form: 16 lower-case hexadecimal digits.

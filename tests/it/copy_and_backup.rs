@@ -128,7 +128,7 @@ fn copy_impossible_request_names_the_fix() {
     run_ok(folder, "backup --storage fs:fs whole.jsonl");
     let dump = fs::read_to_string(folder.join("whole.jsonl")).unwrap();
     fs::write(folder.join("cut.jsonl"), &dump[..dump.len() - 10]).unwrap();
-    fs::write(folder.join("later.jsonl"), dump.replace("\"version\":1", "\"version\":2")).unwrap();
+    fs::write(folder.join("later.jsonl"), dump.replace("\"version\":2", "\"version\":3")).unwrap();
     for (command, expected, message) in [
         ("copy --from fs:fs --to fs:./fs", 1, "name two storages"),
         ("copy --from fs:fs --to redis:x", 2, "redis"),

@@ -105,7 +105,8 @@ fn application(root: &Path, cache: Option<PathBuf>) -> Application {
     let store = Arc::new(FsStore::new(&config));
     Application::new(ApplicationPorts {
         idempotency: store.clone(),
-        documents: store,
+        documents: store.clone(),
+        history: store,
         projects: Arc::new(FsProjects::new(&config)),
         ..memory_ports(Arc::new(LocalSearchIndex::new(SearchConfig::default())))
     })

@@ -55,8 +55,10 @@ fn application() -> Application {
             text,
         ));
     }
+    let store = Arc::new(store);
     Application::new(ApplicationPorts {
-        documents: Arc::new(store),
+        documents: store.clone(),
+        history: store,
         projects: Arc::new(NamedProjects::default()),
         ..crate::transcripts::memory_ports(Arc::new(MemoryIndex::default()))
     })

@@ -230,8 +230,10 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let files = fs_config(project.path());
     let folder = project.path().join("sled");
     let store = SledStore::open(&reqlore_storage_sled::SledConfig { folder }).unwrap();
+    let store = Arc::new(store);
     let ports = ApplicationPorts {
-        documents: Arc::new(store),
+        documents: store.clone(),
+        history: store,
         root_files: Some(Arc::new(FsStore::new(&files))),
         projects: Arc::new(ConfiguredProjects::new(&files)),
         ..memory_ports(search_index())
@@ -242,8 +244,10 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
 fn transcripts_in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let files = fs_config(project.path());
+    let store = Arc::new(FsStore::new(&files));
     let ports = ApplicationPorts {
-        documents: Arc::new(FsStore::new(&files)),
+        documents: store.clone(),
+        history: store,
         projects: Arc::new(FsProjects::new(&files)),
         ..memory_ports(search_index())
     };
@@ -267,14 +271,16 @@ pub(crate) fn fs_config(root: &Path) -> reqlore_storage_fs::Config {
 }
 
 pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
+    let store = Arc::new(MemoryStore::default());
     ApplicationPorts {
-        documents: Arc::new(MemoryStore::default()),
+        documents: store.clone(),
+        history: store.clone(),
         root_files: None,
         projects: Arc::new(NamedProjects::default()),
         search,
         clock: Arc::new(Timestamp::default()),
         ids: Arc::new(CountedIds::default()),
-        idempotency: Arc::new(MemoryStore::default()),
+        idempotency: store,
         audit: None,
         settings: ApplicationSettings::default(),
     }

@@ -44,6 +44,10 @@ impl Archive for DumpFile {
         let path = self.path.clone();
         Ok(Box::new(BlockingState(Some(run_blocking(move || DumpWriter::begin(path)).await?))))
     }
+
+    fn keeps_history(&self) -> bool {
+        true
+    }
 }
 
 /// A reader or writer that runs on blocking threads. `None` after an error or a panic.

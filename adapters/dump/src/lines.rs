@@ -1,6 +1,7 @@
 //! The lines of a dump file.
 //!
-//! Later versions must read old dumps: any change to these types needs a new [`VERSION`].
+//! Later versions must read old dumps: any change to these types needs a new [`VERSION`]. Format 2
+//! added earlier versions of documents, and the origin of the present ones.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +13,10 @@ use reqlore_domain::audit_log::{AuditRow, RowHash};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::{Access, Token, TokenDigest, TokenId, User, UserName, UserRole};
-use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark};
+use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord};
+use reqlore_domain::ports::history::{
+    ChangeOrigin, PastContent, PastEntry, PresentEntry, TextHash,
+};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde::de::Error as _;
@@ -21,7 +25,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 const FORMAT: &str = "reqlore-dump";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Maximum length of a line: JSON needs at most six bytes for a byte of text (`\u0000`). The rest
 /// is for the other keys.
@@ -60,11 +64,11 @@ impl DumpHeader<'_> {
                 "was written by a newer Reqlore (format {version}, supported: {VERSION}); \
                  update Reqlore"
             ))),
-            Some(VERSION) => match serde_json::from_value::<DumpHeader>(header) {
+            Some(1..=VERSION) => match serde_json::from_value::<DumpHeader>(header) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(HeaderError::Unreadable(error.to_string())),
             },
-            _ => Err(HeaderError::Unreadable(format!("the format version is not {VERSION}"))),
+            _ => Err(HeaderError::Unreadable(format!("the format is not 1 to {VERSION}"))),
         }
     }
 }
@@ -82,6 +86,9 @@ pub(crate) struct EndLine {
     /// Number of audit rows.
     #[serde(default)]
     audit: u64,
+    /// Number of earlier versions and deletions; 0 before format 2.
+    #[serde(default)]
+    history: u64,
     /// Hash of all lines before this one; empty while lines are counted.
     pub(crate) sha256: String,
 }
@@ -91,6 +98,7 @@ impl EndLine {
         match record {
             ArchiveRecord::Document(_) => self.records += 1,
             ArchiveRecord::HighWaterMark(_) => {}
+            ArchiveRecord::History(_) => self.history += 1,
             ArchiveRecord::User(_) => self.users += 1,
             ArchiveRecord::Token(_) => self.tokens += 1,
             ArchiveRecord::AuditRow(_) => self.audit += 1,
@@ -108,6 +116,7 @@ impl EndLine {
             ("users", self.users, actual.users),
             ("tokens", self.tokens, actual.tokens),
             ("audit rows", self.audit, actual.audit),
+            ("earlier versions", self.history, actual.history),
         ] {
             if stated != actual {
                 return Some(format!("there are {actual} {label}, not {stated}"));
@@ -136,6 +145,9 @@ fn parse_record(line: &[u8]) -> serde_json::Result<ArchiveRecord> {
     let json = &mut reader;
     let record = if line.starts_with(b"{\"mark\":") {
         ArchiveRecord::HighWaterMark(MarkLine::deserialize(json)?)
+    } else if line.starts_with(b"{\"history\":") {
+        let entry = HistoryLine::deserialize(json)?.decode();
+        ArchiveRecord::History(entry.map_err(serde_json::Error::custom)?)
     } else if line.starts_with(b"{\"user\":") {
         ArchiveRecord::User(UserLine::deserialize(json)?)
     } else if line.starts_with(b"{\"token\":") {
@@ -155,6 +167,7 @@ pub(crate) fn encode_line(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<
     let written = match record {
         ArchiveRecord::Document(record) => DocumentLine::new(record).serialize(json),
         ArchiveRecord::HighWaterMark(mark) => MarkLine::serialize(mark, json),
+        ArchiveRecord::History(record) => HistoryLine::new(record).serialize(json),
         ArchiveRecord::User(user) => UserLine::serialize(user, json),
         ArchiveRecord::Token(token) => TokenLine::serialize(token, json),
         ArchiveRecord::AuditRow(row) => RowLine::serialize(row, json),
@@ -174,6 +187,11 @@ struct DocumentLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<Arc<str>>,
     version: Version,
+    /// [`PresentEntry::number`]; omitted for the first version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<Cow<'a, ChangeOrigin>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,8 +200,8 @@ struct DocumentLine<'a> {
 
 impl<'a> DocumentLine<'a> {
     fn new(record: &'a DocumentRecord) -> Self {
-        let DocumentRecord { project, document, modified, path: place } = record;
-        let text = std::str::from_utf8(&document.body).ok();
+        let DocumentRecord { project, document, modified, path: place, entry } = record;
+        let (text, base64) = encode_body(&document.body);
         Self {
             project: project.clone(),
             kind: document.id.kind.name().into(),
@@ -191,28 +209,130 @@ impl<'a> DocumentLine<'a> {
             modified: *modified,
             place: place.clone(),
             version: document.version,
-            text: text.map(Cow::Borrowed),
-            base64: text.is_none().then(|| STANDARD.encode(&document.body)),
+            number: (entry.number != 1).then_some(entry.number),
+            by: encode_origin(&entry.origin),
+            text,
+            base64,
         }
     }
 
     fn decode(self) -> Result<DocumentRecord, String> {
-        let Some(kind) = DocumentKind::from_name(&self.kind) else {
-            return Err(format!("unknown kind {:?}", self.kind));
+        let id = decode_id(&self.kind, self.name)?;
+        let Some(body) = decode_body(self.text, self.base64)? else {
+            return Err("a record has either `text` or `base64`".to_owned());
         };
-        let body = match (self.text, self.base64) {
-            (Some(text), None) => text.into_owned().into_bytes(),
-            (None, Some(base64)) => STANDARD.decode(base64).map_err(|error| error.to_string())?,
-            _ => return Err("a record has either `text` or `base64`".to_owned()),
-        };
-        let id = DocumentId { kind, name: self.name.into_owned() };
+        let number = self.number.unwrap_or(1);
         Ok(DocumentRecord {
             project: self.project,
-            document: Document { id, body: Bytes::from(body), version: self.version },
+            document: Document { id, body, version: self.version },
             modified: self.modified,
             path: self.place,
+            entry: PresentEntry { number, origin: decode_origin(self.by) },
         })
     }
+}
+
+/// An earlier version of a document. It has either `text`, `base64`, `purged` (the hash of an
+/// erased text) or none of them, for a deletion.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryLine<'a> {
+    #[serde(rename = "history")]
+    number: u64,
+    project: ProjectKey,
+    kind: Cow<'a, str>,
+    name: Cow<'a, str>,
+    #[serde(with = "time_text")]
+    at: Timestamp,
+    /// Time of the next change.
+    #[serde(with = "time_text")]
+    ended: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<Cow<'a, ChangeOrigin>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purged: Option<TextHash>,
+}
+
+impl<'a> HistoryLine<'a> {
+    fn new(record: &'a HistoryRecord) -> Self {
+        let HistoryRecord { project, document, entry } = record;
+        let (mut text, mut base64, mut purged) = (None, None, None);
+        match &entry.content {
+            PastContent::Deleted => {}
+            PastContent::Text(body) => (text, base64) = encode_body(body),
+            PastContent::Purged(hash) => purged = Some(*hash),
+        }
+        Self {
+            number: entry.number,
+            project: project.clone(),
+            kind: document.kind.name().into(),
+            name: document.name.as_str().into(),
+            at: entry.at,
+            ended: entry.ended,
+            by: encode_origin(&entry.origin),
+            text,
+            base64,
+            purged,
+        }
+    }
+
+    fn decode(self) -> Result<HistoryRecord, String> {
+        let content = match (decode_body(self.text, self.base64)?, self.purged) {
+            (None, None) => PastContent::Deleted,
+            (Some(body), None) => PastContent::Text(body),
+            (None, Some(hash)) => PastContent::Purged(hash),
+            (Some(_), Some(_)) => return Err("a purged version has no text".to_owned()),
+        };
+        let Self { number, at, ended, .. } = self;
+        let origin = decode_origin(self.by);
+        Ok(HistoryRecord {
+            project: self.project,
+            document: decode_id(&self.kind, self.name)?,
+            entry: PastEntry { number, at, ended, origin, content },
+        })
+    }
+}
+
+fn decode_id(kind: &str, name: Cow<'_, str>) -> Result<DocumentId, String> {
+    match DocumentKind::from_name(kind) {
+        Some(kind) => Ok(DocumentId { kind, name: name.into_owned() }),
+        None => Err(format!("unknown kind {kind:?}")),
+    }
+}
+
+/// Returns the body as text, or as base64 if it is not UTF-8.
+fn encode_body(body: &[u8]) -> (Option<Cow<'_, str>>, Option<String>) {
+    match std::str::from_utf8(body) {
+        Ok(text) => (Some(text.into()), None),
+        Err(_) => (None, Some(STANDARD.encode(body))),
+    }
+}
+
+fn decode_body(
+    text: Option<Cow<'_, str>>,
+    base64: Option<String>,
+) -> Result<Option<Bytes>, String> {
+    match (text, base64) {
+        (None, None) => Ok(None),
+        (Some(text), None) => Ok(Some(text.into_owned().into())),
+        (None, Some(base64)) => match STANDARD.decode(base64) {
+            Ok(body) => Ok(Some(body.into())),
+            Err(error) => Err(error.to_string()),
+        },
+        (Some(_), Some(_)) => Err("a record has either `text` or `base64`".to_owned()),
+    }
+}
+
+fn encode_origin(origin: &ChangeOrigin) -> Option<Cow<'_, ChangeOrigin>> {
+    (*origin != ChangeOrigin::default()).then_some(Cow::Borrowed(origin))
+}
+
+fn decode_origin(origin: Option<Cow<'_, ChangeOrigin>>) -> ChangeOrigin {
+    origin.map(Cow::into_owned).unwrap_or_default()
 }
 
 #[derive(Serialize, Deserialize)]

@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::document::{Document, MAX_DOCUMENT_BYTES, Version};
+use reqlore_domain::document::{Document, DocumentId, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::TokenId;
-use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
+use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HistoryRecord, RecordKey};
+use reqlore_domain::ports::history::PastContent;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::lines::EndLine;
@@ -41,6 +42,7 @@ impl OrderCheck {
                 }
                 self.marks += 1;
             }
+            ArchiveRecord::History(record) => check_history(record)?,
             ArchiveRecord::User(_) => self.identities += 1,
             ArchiveRecord::Token(token) => {
                 for project in &token.projects {
@@ -83,11 +85,25 @@ fn check_document(record: &DocumentRecord) -> Result<(), String> {
     if let Some(place) = place {
         check_place(place)?;
     }
-    if body.len() > MAX_DOCUMENT_BYTES {
-        return Err(format!("{id} has {} bytes; the limit is {MAX_DOCUMENT_BYTES}", body.len()));
-    }
+    check_size(id, body)?;
     if Version::of_bytes(body) != *version {
         return Err(format!("{id} was changed: its bytes do not match version {version}"));
+    }
+    Ok(())
+}
+
+fn check_history(record: &HistoryRecord) -> Result<(), String> {
+    check_project(&record.project)?;
+    record.document.check()?;
+    match &record.entry.content {
+        PastContent::Text(body) => check_size(&record.document, body),
+        PastContent::Deleted | PastContent::Purged(_) => Ok(()),
+    }
+}
+
+fn check_size(id: &DocumentId, body: &[u8]) -> Result<(), String> {
+    if body.len() > MAX_DOCUMENT_BYTES {
+        return Err(format!("{id} has {} bytes; the limit is {MAX_DOCUMENT_BYTES}", body.len()));
     }
     Ok(())
 }

@@ -13,17 +13,31 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreResult,
 };
+use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::{DurationFamily, duration_family};
 
 /// Labels that exist from the start of the process.
-const OPERATIONS: [&str; 12] = [
-    "get", "versions", "find", "named", "linking", "commit", "changes", "epoch", "holder",
-    "record", "earlier", "keep",
+const OPERATIONS: [&str; 14] = [
+    "get",
+    "versions",
+    "find",
+    "named",
+    "linking",
+    "commit",
+    "changes",
+    "epoch",
+    "holder",
+    "record",
+    "earlier",
+    "keep",
+    "history",
+    "document_at",
 ];
 
 #[derive(Debug, Clone)]
@@ -106,6 +120,19 @@ measured_port! { DocumentRepository;
     "commit": commit(project: &ProjectKey, commit: CommitRequest) -> CommitResult;
     "changes": changes(project: &ProjectKey, kind: DocumentKind, since: Revision, refresh: Refresh)
         -> ChangeSet;
+}
+
+measured_port! { DocumentHistory;
+    "history": history(project: &ProjectKey, id: &DocumentId, query: &HistoryQuery) -> HistoryPage;
+    "document_at": document_at(project: &ProjectKey, id: &DocumentId, version: Version)
+        -> Option<Document>;
+    purge_history(
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Option<Version>,
+        context: WriteContext
+    ) -> u64;
+    prune_history(ended_before: Timestamp) -> u64;
 }
 
 // Operations that only administrators and maintenance use have no label.
@@ -195,8 +222,13 @@ mod tests {
             identities.identity_epoch().await.unwrap(),
             memory.identity_epoch().await.unwrap()
         );
-        let id = TokenId::parse("Ab3dEf6hIj9l").unwrap();
-        assert_eq!(identities.token_owner(&id).await.unwrap(), None);
+        let token = TokenId::parse("Ab3dEf6hIj9l").unwrap();
+        assert_eq!(identities.token_owner(&token).await.unwrap(), None);
+        let history = metrics.measured_store::<dyn DocumentHistory>(memory.clone());
+        let query = HistoryQuery { after: None, limit: 1 };
+        let page = history.history(&project, &id(), &query).await.unwrap();
+        let version = page.entries[0].version.unwrap();
+        assert!(history.document_at(&project, &id(), version).await.unwrap().is_some());
         let log = metrics.measured_store::<dyn AuditLog>(memory.clone());
         log.append_events(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());

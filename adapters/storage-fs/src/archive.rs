@@ -21,6 +21,7 @@ use reqlore_domain::ports::archive::{
     RecordWriter,
 };
 use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::as_file;
@@ -221,6 +222,10 @@ impl Archive for FsStore {
         self.run_blocking(prepare_import).await?;
         Ok(Box::new(ImportWriter { store: self.clone(), locks: Arc::new(locks) }))
     }
+
+    fn keeps_history(&self) -> bool {
+        false
+    }
 }
 
 struct ExportReader {
@@ -340,6 +345,7 @@ fn document_record(
         modified: FileStamp::from_metadata(&content.metadata).modified_at(),
         path: Some(location.display_path.into()),
         document: Document::new(id, content.bytes),
+        entry: PresentEntry::default(),
     })
 }
 
@@ -392,6 +398,8 @@ impl RecordWriter for ImportWriter {
             match record {
                 ArchiveRecord::Document(record) => documents.push(record),
                 ArchiveRecord::HighWaterMark(mark) => marks.push(mark),
+                // Files have the history of their Git repository.
+                ArchiveRecord::History(_) => {}
                 ArchiveRecord::User(user) => identities.users.push(user),
                 ArchiveRecord::Token(token) => identities.tokens.push(token),
                 ArchiveRecord::AuditRow(row) => rows.push(row),
@@ -448,7 +456,7 @@ impl StoreInner {
     }
 
     fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, path: place } = record;
+        let DocumentRecord { project, document, modified, path: place, .. } = record;
         let id = &document.id;
         self.check_configured(project, &id.to_string())?;
         if let Err(reason) = id.check() {

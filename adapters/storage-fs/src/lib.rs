@@ -9,6 +9,7 @@
 mod archive;
 mod commit;
 mod failpoint;
+mod history;
 #[cfg(target_os = "linux")]
 mod inotify;
 #[cfg(not(target_os = "linux"))]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
-    RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord, IdentityRecords,
+    RecordReader, RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
@@ -30,15 +30,27 @@ impl Archive for MemoryStore {
         let state = self.lock_state();
         state.check_complete()?;
         let StoreState { projects, team, .. } = &*state;
-        let (mut records, mut marks) = (Vec::new(), Vec::new());
+        let (mut records, mut marks, mut history) = (Vec::new(), Vec::new(), Vec::new());
         for (key, project) in projects {
-            for StoredDocument { document, modified, place } in project.documents.values() {
+            for stored in project.documents.values() {
                 records.push(ArchiveRecord::Document(DocumentRecord {
                     project: key.clone(),
-                    document: document.clone(),
-                    modified: *modified,
-                    path: place.clone(),
+                    document: stored.document.clone(),
+                    modified: stored.modified,
+                    path: stored.place.clone(),
+                    entry: stored.entry.clone(),
                 }));
+            }
+            for (id, entries) in &project.history {
+                for entry in entries.values() {
+                    let (project, document) = (key.clone(), id.clone());
+                    let entry = entry.clone();
+                    history.push(ArchiveRecord::History(HistoryRecord {
+                        project,
+                        document,
+                        entry,
+                    }));
+                }
             }
             for (kind, number) in &project.marks {
                 let (project, kind, number) = (key.clone(), *kind, *number);
@@ -47,6 +59,7 @@ impl Archive for MemoryStore {
         }
         let total = records.len();
         records.append(&mut marks);
+        records.append(&mut history);
         let users = team.users.values().cloned().collect();
         records.extend(IdentityRecords { users, tokens: team.tokens_by_age() }.into_records());
         records.extend(team.rows.iter().cloned().map(ArchiveRecord::AuditRow));
@@ -59,12 +72,17 @@ impl Archive for MemoryStore {
         let StoreState { projects, team, .. } = &*state;
         let has_documents = projects.values().any(|project| !project.documents.is_empty());
         let has_identities = !team.users.is_empty() || !team.tokens.is_empty();
-        if has_documents || has_identities || !team.rows.is_empty() {
+        let has_history = projects.values().any(|project| !project.history.is_empty());
+        if has_documents || has_history || has_identities || !team.rows.is_empty() {
             return Err(refusal("is not empty"));
         }
         // Reset by `finish`; an import that is dropped leaves the store incomplete.
         state.is_incomplete = true;
         Ok(Box::new(MemoryWriter(MemoryStore { state: Arc::clone(&self.state) })))
+    }
+
+    fn keeps_history(&self) -> bool {
+        true
     }
 }
 
@@ -93,17 +111,20 @@ impl RecordWriter for MemoryWriter {
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => {
-                    let DocumentRecord { project, document, modified, path: place } = record;
+                    let DocumentRecord { project, document, modified, path: place, entry } = record;
                     let project = projects.entry(project).or_default();
                     project.revision.0 += 1;
                     let (id, revision) = (document.id.clone(), project.revision);
                     project.raise_mark_to(&id);
                     project.changed.insert(id.clone(), revision);
-                    let stored = StoredDocument { document, modified, place };
+                    let stored = StoredDocument { document, modified, place, entry };
                     project.documents.insert(id, stored);
                 }
                 ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                     projects.entry(project).or_default().raise_high_water_mark(kind, number);
+                }
+                ArchiveRecord::History(HistoryRecord { project, document, entry }) => {
+                    projects.entry(project).or_default().insert_entry(document, entry);
                 }
                 ArchiveRecord::User(user) => {
                     team.users.insert(user.name.key(), user);

@@ -3,6 +3,7 @@
 //! Tests of tools use it, and other stores are compared with it. It passes the contract suite.
 
 mod archive;
+mod history;
 mod identity;
 mod search_index;
 
@@ -18,7 +19,9 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitDecision, CommitRequest, CommitResult, DocumentChange,
     DocumentFilter, DocumentRepository, MetadataPage, Refresh, Revision, Snapshot, StoreResult,
 };
+use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -47,6 +50,8 @@ struct StoredProject {
     changed: BTreeMap<DocumentId, Revision>,
     /// High-water marks.
     marks: BTreeMap<ItemKind, u32>,
+    /// Earlier versions by document and number.
+    history: BTreeMap<DocumentId, BTreeMap<u64, PastEntry>>,
 }
 
 #[derive(Debug)]
@@ -54,6 +59,7 @@ struct StoredDocument {
     document: Document,
     modified: Timestamp,
     place: Option<Arc<str>>,
+    entry: PresentEntry,
 }
 
 impl MemoryStore {
@@ -235,8 +241,10 @@ impl StoredProject {
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
-        let at = commit.context.at;
-        let versions = changes.into_iter().map(|change| self.apply_change(change, at)).collect();
+        for change in DocumentChange::last_of_each(&changes) {
+            self.apply_change(change.clone(), &commit.context);
+        }
+        let versions = changes.iter().map(DocumentChange::version).collect();
         Ok((CommitResult { revision: self.revision, versions }, decision))
     }
 
@@ -244,20 +252,45 @@ impl StoredProject {
         self.marks.get(&kind).copied().unwrap_or_default() + 1
     }
 
-    fn apply_change(&mut self, change: DocumentChange, at: Timestamp) -> Option<Version> {
+    fn apply_change(&mut self, change: DocumentChange, context: &WriteContext) {
         self.changed.insert(change.id().clone(), self.revision);
         self.raise_mark_to(change.id());
-        let version = change.version();
+        let at = context.at;
+        let old = self.documents.remove(change.id());
         match change {
             DocumentChange::Put { document } => {
                 let id = document.id.clone();
-                // A replaced document keeps its path.
-                let place = self.documents.remove(&id).and_then(|stored| stored.place);
-                self.documents.insert(id, StoredDocument { document, modified: at, place });
+                let mut stored = StoredDocument {
+                    document,
+                    modified: at,
+                    place: None,
+                    entry: PresentEntry { number: self.next_number(&id), origin: context.origin() },
+                };
+                match old {
+                    // The same text is no new version.
+                    Some(old) if old.document.version == stored.document.version => stored = old,
+                    Some(old) => {
+                        self.end_version(&old, at);
+                        // A replaced document keeps its path.
+                        (stored.entry.number, stored.place) = (old.entry.number + 1, old.place);
+                    }
+                    None => {}
+                }
+                self.documents.insert(id, stored);
             }
-            DocumentChange::Delete { id } => drop(self.documents.remove(&id)),
+            DocumentChange::Delete { id } => {
+                let Some(old) = old else { return };
+                self.end_version(&old, at);
+                let deletion = PastEntry {
+                    number: old.entry.number + 1,
+                    at,
+                    ended: at,
+                    origin: context.origin(),
+                    content: PastContent::Deleted,
+                };
+                self.insert_entry(id, deletion);
+            }
         }
-        version
     }
 
     fn changes_since(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
@@ -338,6 +371,9 @@ impl ProjectResolver for NamedProjects {
 #[cfg(test)]
 mod tests {
     reqlore_contract::suite!(async {
+        reqlore_contract::Storage::in_memory(crate::MemoryStore::default())
+    });
+    reqlore_contract::history_suite!(async {
         reqlore_contract::Storage::in_memory(crate::MemoryStore::default())
     });
 }

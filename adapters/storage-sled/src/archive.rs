@@ -14,6 +14,7 @@ use reqlore_domain::ports::archive::{
     RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use sled::IVec;
 use tokio::sync::OwnedRwLockReadGuard;
@@ -69,6 +70,10 @@ impl Archive for SledStore {
             Ok(SledWriter { database, _guard: guard })
         });
         Ok(Box::new(writer.await?))
+    }
+
+    fn keeps_history(&self) -> bool {
+        false
     }
 }
 
@@ -158,11 +163,12 @@ impl SledDatabase {
             document: Document { id, body, version: row.version },
             modified: row.modified,
             path: row.place,
+            entry: PresentEntry::default(),
         }))
     }
 
     fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, path: place } = record;
+        let DocumentRecord { project, document, modified, path: place, .. } = record;
         let mut row = self.project_row(&project)?;
         self.begin_revision(&project, &mut row)?;
         let old = self.old_document(row.id, &document.id)?;
@@ -188,6 +194,7 @@ impl SledDatabase {
             match record {
                 ArchiveRecord::Document(record) => self.import_document(record)?,
                 ArchiveRecord::HighWaterMark(mark) => self.import_mark(&mark)?,
+                ArchiveRecord::History(_) => {}
                 ArchiveRecord::User(user) => self.put_user(&mut batch, &user)?,
                 ArchiveRecord::Token(token) => self.put_token(&mut batch, &token)?,
                 // The commit group has not cached a newest row, because the database was empty.

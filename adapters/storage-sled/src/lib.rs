@@ -8,6 +8,7 @@ mod archive;
 mod database;
 mod error;
 mod files;
+mod history;
 mod open;
 mod read;
 mod records;

@@ -4,7 +4,7 @@
 //! could undo. sled cannot undo a transaction: a group whose sync failed was not acknowledged but
 //! may be stored, so writes are disabled until a restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -127,7 +127,7 @@ impl CommitGroup {
         }
         self.write_if_full()?;
         let mut batch = TreeBatch::default();
-        self.database.stage_changes(&mut batch, project, &mut row, changes, at)?;
+        self.database.stage_changes(&mut batch, project, &mut row, &changes, at)?;
         if let Some((key, record)) = &idempotency {
             self.database.put_record(&mut batch, key, record)?;
         }
@@ -202,22 +202,19 @@ impl SledDatabase {
         batch: &mut TreeBatch,
         project: &ProjectKey,
         row: &mut ProjectRow,
-        changes: Vec<DocumentChange>,
+        changes: &[DocumentChange],
         at: Timestamp,
     ) -> StoreResult<()> {
         self.begin_revision(project, row)?;
-        let mut last_changes = BTreeMap::new();
-        for change in changes {
-            last_changes.insert(change.id().clone(), change);
-        }
-        for (id, change) in last_changes {
-            let old = self.old_document(row.id, &id)?;
+        for change in DocumentChange::last_of_each(changes) {
+            let id = change.id();
+            let old = self.old_document(row.id, id)?;
             match change {
                 DocumentChange::Put { document } => {
                     let place = old.as_ref().and_then(|old| old.row.place.clone());
-                    put_document(batch, row, old, &document, at, place)?;
+                    put_document(batch, row, old, document, at, place)?;
                 }
-                DocumentChange::Delete { .. } => delete_document(batch, row, old, &id),
+                DocumentChange::Delete { .. } => delete_document(batch, row, old, id),
             }
         }
         self.forget_deletions(batch, row)?;

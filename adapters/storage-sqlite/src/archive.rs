@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
-    RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord, IdentityRecords,
+    RecordReader, RecordWriter,
 };
 use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_sqlite_team::connection::keep_log_on_close;
@@ -19,7 +20,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::error::{DATABASE_NAME, QueryError};
-use crate::{SqliteStore, read, write};
+use crate::{SqliteStore, history, read, write};
 
 /// Size of the log, in pages, at which an import checkpoints.
 const CHECKPOINT_PAGES: u32 = 8_000;
@@ -39,6 +40,10 @@ impl Archive for SqliteStore {
             connector: self.connector.clone(),
             connection: Some(connection),
         }))
+    }
+
+    fn keeps_history(&self) -> bool {
+        true
     }
 }
 
@@ -74,8 +79,9 @@ struct ArchiveSnapshot {
     remaining_lists: Vec<(i64, ProjectKey, DocumentKind)>,
     /// The next name in the current project and kind.
     next_name: String,
-    /// True after high-water marks, users and tokens were read.
-    is_past_tokens: bool,
+    phase: ExportPhase,
+    /// Name and number of the last history entry in the current project and kind.
+    last_entry: (String, u64),
     /// Number of the next audit row.
     next_row: u64,
 }
@@ -89,38 +95,42 @@ impl ArchiveSnapshot {
         read::check_complete(DATABASE_NAME, &connection)?;
         let count = "SELECT count(*) FROM documents";
         let total = connection.query_one(count, [], |row| row.get(0))?;
-        let mut parts = Vec::new();
-        let mut projects = connection.prepare("SELECT id, key FROM projects ORDER BY key DESC")?;
-        let mut rows = projects.query([])?;
-        while let Some(row) = rows.next()? {
-            let key = ProjectKey::new(row.get::<_, String>(1)?);
-            let id = row.get(0)?;
-            parts.extend(DocumentKind::ALL.into_iter().rev().map(|kind| (id, key.clone(), kind)));
-        }
-        drop(rows);
-        drop(projects);
         Ok(Self {
+            remaining_lists: project_kinds(&connection)?,
             connection,
             total,
-            remaining_lists: parts,
             next_name: String::new(),
-            is_past_tokens: false,
+            phase: ExportPhase::Documents,
+            last_entry: Default::default(),
             next_row: 1,
         })
     }
 
     fn next_records(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
-        let documents = self.next_documents()?;
-        if !documents.is_empty() {
-            return Ok(documents);
-        }
-        if !std::mem::replace(&mut self.is_past_tokens, true) {
-            let mut records = self.high_water_marks()?;
-            records.extend(identity::all_identities(&self.connection)?.into_records());
+        loop {
+            let (records, next_phase) = match self.phase {
+                ExportPhase::Documents => (self.next_documents()?, ExportPhase::Marks),
+                ExportPhase::Marks => {
+                    self.phase = ExportPhase::History;
+                    self.remaining_lists = project_kinds(&self.connection)?;
+                    (self.high_water_marks()?, ExportPhase::History)
+                }
+                ExportPhase::History => (self.next_entries()?, ExportPhase::Identities),
+                ExportPhase::Identities => {
+                    self.phase = ExportPhase::AuditRows;
+                    let identities = identity::all_identities(&self.connection)?;
+                    (identities.into_records().collect(), ExportPhase::AuditRows)
+                }
+                ExportPhase::AuditRows => return self.next_rows(),
+            };
             if !records.is_empty() {
                 return Ok(records);
             }
+            self.phase = next_phase;
         }
+    }
+
+    fn next_rows(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
         let rows =
             audit::rows(&self.connection, self.next_row, read::BATCH_RECORDS, read::BATCH_BYTES)?;
         self.next_row = rows.last().map_or(self.next_row, |row| row.number + 1);
@@ -129,7 +139,8 @@ impl ArchiveSnapshot {
 
     fn next_documents(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
         let mut select = self.connection.prepare_cached(
-            "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place \
+            "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place, d.number, d.user, \
+             d.tool, d.reason \
              FROM documents d JOIN bodies b ON b.document = d.id \
              WHERE d.project = ?1 AND d.kind = ?2 AND d.name >= ?3 \
              ORDER BY d.name",
@@ -147,6 +158,10 @@ impl ArchiveSnapshot {
                     document,
                     modified: Timestamp(row.get(4)?),
                     path: place.map(Into::into),
+                    entry: PresentEntry {
+                        number: row.get(6)?,
+                        origin: history::decode_origin(row, 7)?,
+                    },
                 }));
                 if records.len() >= read::BATCH_RECORDS || bytes > read::BATCH_BYTES {
                     return Ok(records);
@@ -157,6 +172,21 @@ impl ArchiveSnapshot {
             self.next_name.clear();
         }
         Ok(records)
+    }
+
+    fn next_entries(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
+        while let Some((id, project, kind)) = self.remaining_lists.last() {
+            let list = (*id, project);
+            let entries =
+                history::archive_entries(&self.connection, list, *kind, &self.last_entry)?;
+            if let Some(last) = entries.last() {
+                self.last_entry = (last.document.name.clone(), last.entry.number);
+                return Ok(entries.into_iter().map(ArchiveRecord::History).collect());
+            }
+            self.remaining_lists.pop();
+            self.last_entry = Default::default();
+        }
+        Ok(Vec::new())
     }
 
     fn high_water_marks(&self) -> Result<Vec<ArchiveRecord>, QueryError> {
@@ -177,6 +207,30 @@ impl ArchiveSnapshot {
     }
 }
 
+/// The records that an export reads next, in the order of an archive.
+#[derive(Debug, Clone, Copy)]
+enum ExportPhase {
+    Documents,
+    Marks,
+    History,
+    Identities,
+    AuditRows,
+}
+
+/// Returns the kinds of all projects in the order of an archive, the first one last.
+fn project_kinds(
+    connection: &Connection,
+) -> Result<Vec<(i64, ProjectKey, DocumentKind)>, QueryError> {
+    let mut lists = Vec::new();
+    let mut projects = connection.prepare("SELECT id, key FROM projects ORDER BY key DESC")?;
+    let mut rows = projects.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, key) = (row.get(0)?, ProjectKey::new(row.get::<_, String>(1)?));
+        lists.extend(DocumentKind::ALL.into_iter().rev().map(|kind| (id, key.clone(), kind)));
+    }
+    Ok(lists)
+}
+
 /// Durably marks an empty database as incomplete. Refuses a database with contents.
 fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
     connector.file.check_all_identities()?;
@@ -185,7 +239,8 @@ fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     read::check_complete(DATABASE_NAME, &transaction)?;
     let has_contents = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
-                 OR EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM audit)";
+                 OR EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM audit) \
+                 OR EXISTS (SELECT 1 FROM history)";
     if transaction.query_one(has_contents, [], |row| row.get(0))? {
         let reason = "is not empty; copy into a new one";
         return Err(refused(DATABASE_NAME, reason).into());
@@ -237,6 +292,7 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
                 document,
                 modified,
                 path: place,
+                entry,
             }) => {
                 // Records are ordered by project, so each batch has one revision per project.
                 let row = match &current {
@@ -245,11 +301,26 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
                 };
                 current = Some((project, row));
                 write::raise_mark_to(connection, row.0, &document.id)?;
-                write::put_document(connection, row, &document, modified, place.as_deref())?;
+                write::put_document(
+                    connection,
+                    row,
+                    &document,
+                    modified,
+                    place.as_deref(),
+                    &entry,
+                )?;
             }
             ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                 let (project, _) = write::next_revision(connection, &project)?;
                 write::raise_high_water_mark(connection, project, kind, number)?;
+            }
+            ArchiveRecord::History(HistoryRecord { project, document, entry }) => {
+                let row = match &current {
+                    Some((key, row)) if *key == project => *row,
+                    _ => write::next_revision(connection, &project)?,
+                };
+                current = Some((project, row));
+                history::insert_entry(connection, row.0, &document, &entry)?;
             }
             ArchiveRecord::User(user) => identities.users.push(user),
             ArchiveRecord::Token(token) => identities.tokens.push(token),
@@ -264,6 +335,7 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
 
 fn finish_import(connector: &Connector, connection: &Connection) -> Result<(), QueryError> {
     connector.file.check_all_identities()?;
+    history::check_numbers(connection)?;
     // With FULL the next commit syncs the log and all records in it.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute("UPDATE store SET state = 'complete'", [])?;

@@ -7,6 +7,7 @@ mod archive;
 mod connection;
 mod database_file;
 mod error;
+mod history;
 mod integrity_check;
 mod read;
 mod schema;

@@ -139,7 +139,7 @@ pub(crate) fn metadata_page(
 }
 
 /// Returns a `LIMIT` of `count + more` rows; -1 means no limit.
-fn sql_limit(count: usize, more: i64) -> i64 {
+pub(crate) fn sql_limit(count: usize, more: i64) -> i64 {
     i64::try_from(count).map_or(-1, |count| count.saturating_add(more))
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn decode_document(row: &Row<'_>) -> Result<Document, QueryError> {
     Ok(document)
 }
 
-fn decode_version(row: &Row<'_>, column: usize) -> Result<Version, QueryError> {
+pub(crate) fn decode_version(row: &Row<'_>, column: usize) -> Result<Version, QueryError> {
     let version = Version::parse(row.get_ref(column)?.as_str()?);
     version.ok_or_else(|| QueryError::damaged("a document's version"))
 }

@@ -25,8 +25,11 @@ use crate::{read, write};
 pub(crate) const APPLICATION_ID: i32 = 0x5271_6c72;
 
 /// Migrations in order: number N migrates schema N to N + 1. Published migrations never change.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+];
 
 /// Returns the schema version of the database, 0 if it is empty.
 pub(crate) fn schema_version(

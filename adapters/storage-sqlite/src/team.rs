@@ -15,7 +15,7 @@ use crate::SqliteStore;
 use crate::error::QueryError;
 
 impl SqliteStore {
-    async fn run_write<T: Send + 'static>(
+    pub(crate) async fn run_write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, QueryError> + Send + 'static,
     ) -> StoreResult<T> {

@@ -74,3 +74,4 @@ fn error_text(refused: StoreResult<impl Sized>) -> (StoreError, String) {
 }
 
 reqlore_contract::suite!(async { open_storage() });
+reqlore_contract::history_suite!(async { open_storage() });

@@ -12,6 +12,10 @@ use reqlore_domain::ports::documents::{
     CommitDecision, CommitRequest, CommitResult, DocumentChange, DocumentFilter, ReadSet, Revision,
     Snapshot, StoreError, StoreResult,
 };
+use reqlore_domain::ports::history::{
+    ChangeOrigin, PastContent, PastEntry, PresentEntry, TextHash,
+};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
@@ -21,6 +25,7 @@ use rusqlite::Connection;
 
 use crate::database_file::DatabaseFile;
 use crate::error::{DATABASE_NAME, QueryError, call_error};
+use crate::history::{self, OldVersion};
 use crate::read;
 
 #[derive(Debug)]
@@ -171,7 +176,7 @@ fn commit_changes(
         let revision = read::project_row(connection, project)?.unwrap_or_default().revision;
         return Ok(CommitResult { revision, versions: Vec::new() });
     }
-    let revision = write_changes(connection, project, &changes, commit.context.at)?;
+    let revision = write_changes(connection, project, &changes, &commit.context)?;
     audit::append_events(connection, audit)?;
     if let Some((key, record)) = record {
         idempotency::insert(connection, &key, &record)?;
@@ -202,19 +207,72 @@ fn write_changes(
     connection: &Connection,
     project: &ProjectKey,
     changes: &[DocumentChange],
-    at: Timestamp,
+    context: &WriteContext,
 ) -> Result<Revision, QueryError> {
     let (project, revision) = next_revision(connection, project)?;
-    for change in changes {
+    for change in DocumentChange::last_of_each(changes) {
         raise_mark_to(connection, project, change.id())?;
-        match change {
-            DocumentChange::Put { document } => {
-                put_document(connection, (project, revision), document, at, None)?;
+        let old = history::present_version(connection, project, change.id())?;
+        let row = (project, revision);
+        match (change, old) {
+            (DocumentChange::Put { document }, old) => {
+                replace_document(connection, row, document, old, context)?;
             }
-            DocumentChange::Delete { id } => delete_document(connection, project, revision, id)?,
+            (DocumentChange::Delete { id }, old) => {
+                if let Some(old) = old {
+                    record_deletion(connection, project, id, &old, context)?;
+                }
+                delete_document(connection, project, revision, id)?;
+            }
         }
     }
     Ok(revision)
+}
+
+/// Stores a new version of a document. The same text is no new version.
+fn replace_document(
+    connection: &Connection,
+    (project, revision): (i64, Revision),
+    document: &Document,
+    old: Option<OldVersion>,
+    context: &WriteContext,
+) -> Result<(), QueryError> {
+    let id = &document.id;
+    let number = match old {
+        Some(old) if old.hash == TextHash::of_bytes(&document.body) => {
+            let mut touch = connection.prepare_cached(
+                "UPDATE documents SET revision = ?4 \
+                 WHERE project = ?1 AND kind = ?2 AND name = ?3",
+            )?;
+            touch.execute((project, id.kind.name(), &id.name, revision.0))?;
+            return Ok(());
+        }
+        Some(old) => {
+            history::end_version(connection, project, id, &old, context.at)?;
+            old.number + 1
+        }
+        None => history::next_number(connection, project, id)?,
+    };
+    let entry = PresentEntry { number, origin: context.origin() };
+    put_document(connection, (project, revision), document, context.at, None, &entry)
+}
+
+fn record_deletion(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+    old: &OldVersion,
+    context: &WriteContext,
+) -> Result<(), QueryError> {
+    history::end_version(connection, project, id, old, context.at)?;
+    let deletion = PastEntry {
+        number: old.number + 1,
+        at: context.at,
+        ended: context.at,
+        origin: context.origin(),
+        content: PastContent::Deleted,
+    };
+    history::insert_entry(connection, project, id, &deletion)
 }
 
 /// Increments the project's revision. Inserts a row for a new project.
@@ -236,20 +294,28 @@ pub(crate) fn put_document(
     document: &Document,
     modified: Timestamp,
     place: Option<&str>,
+    entry: &PresentEntry,
 ) -> Result<(), QueryError> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let meta = DocumentMeta::from_document(document, modified);
     let mut upsert = connection.prepare_cached(
         "INSERT INTO documents \
-         (project, kind, name, version, revision, modified, place, reference, head) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+         (project, kind, name, version, revision, modified, place, reference, head, \
+         number, user, tool, reason) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
          ON CONFLICT (project, kind, name) DO UPDATE SET \
          version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
-         reference = excluded.reference, head = excluded.head RETURNING id",
+         reference = excluded.reference, head = excluded.head, number = excluded.number, \
+         user = excluded.user, tool = excluded.tool, reason = excluded.reason RETURNING id",
     )?;
     let (kind, reference, bytes) = (kind.name(), meta.reference(), encode_metadata(&meta)?);
-    let row = (project, kind, name, version, revision.0, modified.0, place, reference, bytes);
+    let PresentEntry { number, origin } = entry;
+    let ChangeOrigin { user, tool, reason } = origin;
+    let row = rusqlite::params![
+        project, kind, name, version, revision.0, modified.0, place, reference, bytes, number,
+        user, tool, reason
+    ];
     let id: i64 = upsert.query_one(row, |row| row.get(0))?;
     let mut body = connection.prepare_cached(
         "INSERT INTO bodies (document, body) VALUES (?1, ?2) \

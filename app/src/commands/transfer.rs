@@ -204,14 +204,22 @@ impl TransferReport {
 
     fn sentence(&self, verb: &str, verdict: &str) -> String {
         let Self { from, to, copied, verified } = self;
-        let CopyReport { documents, bytes, users, tokens, rows, .. } = *copied;
+        let CopyReport { documents, bytes, users, tokens, rows, history, history_left_behind } =
+            *copied;
         let mut text =
             format!("{verb} {} ({})", count_noun(documents, "document"), DecimalBytes(bytes));
+        if history > 0 {
+            text += &format!(", {}", count_noun(history, "earlier version"));
+        }
         if users + tokens + rows > 0 {
             let (users, tokens) = (count_noun(users, "user"), count_noun(tokens, "token"));
             text += &format!(", {users}, {tokens}, {} of the audit", count_noun(rows, "row"));
         }
         text += &format!(" from {from} to {to}");
+        if history_left_behind > 0 {
+            let versions = count_noun(history_left_behind, "earlier version");
+            text += &format!("; {versions} left behind, because files have the history of Git");
+        }
         let Some(VerifyReport { different, differences, .. }) = verified else {
             return text + ".\n";
         };

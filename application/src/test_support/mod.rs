@@ -12,6 +12,7 @@ use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, MockDocumentRepository, ReadSet, StoreError,
 };
+use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
@@ -31,6 +32,8 @@ use crate::{Application, ApplicationPorts, ApplicationSettings};
 #[derive(Clone)]
 pub(crate) struct TestApplication {
     pub(crate) store: Arc<dyn DocumentRepository>,
+    /// The same store as `store`, unless that is a mock.
+    pub(crate) history: Arc<dyn DocumentHistory>,
     pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
     pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) ids: Arc<dyn IdGenerator>,
@@ -76,8 +79,10 @@ pub(crate) fn unavailable() -> TestApplication {
 
 impl TestApplication {
     pub(crate) fn new() -> Self {
+        let store = Arc::new(MemoryStore::default());
         Self {
-            store: Arc::new(MemoryStore::default()),
+            store: store.clone(),
+            history: store,
             tree: None,
             search: Arc::new(MemoryIndex::default()),
             ids: Arc::new(CountedIds::default()),
@@ -96,6 +101,7 @@ impl TestApplication {
     pub(crate) fn ports(&self) -> ApplicationPorts {
         ApplicationPorts {
             documents: Arc::clone(&self.store),
+            history: Arc::clone(&self.history),
             root_files: self.tree.clone(),
             projects: Arc::new(NamedProjects(self.projects.clone())),
             search: Arc::clone(&self.search),

@@ -64,6 +64,7 @@ impl TestTeam {
         let clock = Arc::new(ManualClock::new());
         let application = Application::new(ApplicationPorts {
             documents: store.clone(),
+            history: store.clone(),
             projects: Arc::new(NamedProjects(vec![ProjectKey::new("web")])),
             clock: clock.clone(),
             idempotency: store.clone(),

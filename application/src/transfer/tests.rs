@@ -11,6 +11,7 @@ use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::identity::{Access, Token, User, UserRole};
 use reqlore_domain::ports::archive::{DocumentRecord, HighWaterMark, IdentityRecords};
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
@@ -26,6 +27,7 @@ fn record(name: &str, body: &'static str) -> DocumentRecord {
         document: Document::new(DocumentId::section(name), Bytes::from(body)),
         modified: Timestamp(1),
         path: Some(format!("docs/{name}.md").into()),
+        entry: PresentEntry::default(),
     }
 }
 
@@ -65,6 +67,10 @@ impl Archive for FailingArchive {
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
         Ok(Box::new(FailingWriter { writer: self.target.import().await?, left: self.fails_after }))
+    }
+
+    fn keeps_history(&self) -> bool {
+        self.target.keeps_history()
     }
 }
 

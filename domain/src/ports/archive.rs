@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::documents::StoreResult;
+use super::history::{PastEntry, PresentEntry};
 use crate::audit_log::AuditRow;
 use crate::backlog::ItemKind;
 use crate::document::{Document, DocumentId};
@@ -28,6 +29,10 @@ pub trait Archive: Send + Sync {
     /// (`import_rejects_a_store_with_documents`). Until [`RecordWriter::finish`], it is
     /// incomplete and rejects every other use (`unfinished_import_is_incomplete`).
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>>;
+
+    /// True if the archive keeps the origin of documents and their earlier versions. Others ignore
+    /// them in an import and export none.
+    fn keeps_history(&self) -> bool;
 }
 
 /// Exports the records of an archive.
@@ -38,7 +43,8 @@ pub trait RecordReader: Send {
 
     /// The next batch of a few megabytes at most, in ascending order of [`ArchiveRecord::key`];
     /// empty at the end (`records_have_one_order`). High-water marks
-    /// (`marks_survive_a_round_trip`), users and tokens
+    /// (`marks_survive_a_round_trip`), earlier versions
+    /// (`history_survives_a_round_trip`), users and tokens
     /// (`identities_survive_a_round_trip`) and audit rows
     /// (`audit_rows_survive_a_round_trip`) are exported unchanged.
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
@@ -62,17 +68,20 @@ pub trait RecordWriter: Send {
 pub enum ArchiveRecord {
     Document(DocumentRecord),
     HighWaterMark(HighWaterMark),
+    History(HistoryRecord),
     User(User),
     Token(Token),
     AuditRow(AuditRow),
 }
 
 /// The sort key of a record. Archives contain documents by project, kind and name; then high-water
-/// marks by project and kind; users by name; tokens by age; and audit rows by number.
+/// marks by project and kind; earlier versions by document and number; users by name; tokens by
+/// age; and audit rows by number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKey {
     Document(ProjectKey, DocumentId),
     HighWaterMark(ProjectKey, ItemKind),
+    History(ProjectKey, DocumentId, u64),
     User(String),
     Token(Timestamp, TokenId),
     AuditRow(u64),
@@ -85,6 +94,9 @@ impl ArchiveRecord {
                 RecordKey::Document(project.clone(), document.id.clone())
             }
             Self::HighWaterMark(mark) => RecordKey::HighWaterMark(mark.project.clone(), mark.kind),
+            Self::History(HistoryRecord { project, document, entry }) => {
+                RecordKey::History(project.clone(), document.clone(), entry.number)
+            }
             Self::User(user) => RecordKey::User(user.name.key()),
             Self::Token(token) => RecordKey::Token(token.created_at, token.id.clone()),
             Self::AuditRow(row) => RecordKey::AuditRow(row.number),
@@ -102,6 +114,10 @@ impl fmt::Display for RecordKey {
             }
             Self::HighWaterMark(project, kind) => {
                 write!(f, "next number of {}", kind.name())?;
+                project
+            }
+            Self::History(project, id, number) => {
+                write!(f, "version {number} of {id}")?;
                 project
             }
             Self::User(name) => return write!(f, "user {name}"),
@@ -145,4 +161,13 @@ pub struct DocumentRecord {
     /// The path of the document's file, relative to the project's folder; `None` if it never was a
     /// file. Every storage keeps the path, so that a later copy into files restores it.
     pub path: Option<Arc<str>>,
+    pub entry: PresentEntry,
+}
+
+/// An earlier version or a deletion of a document, which may not exist any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryRecord {
+    pub project: ProjectKey,
+    pub document: DocumentId,
+    pub entry: PastEntry,
 }

@@ -7,6 +7,7 @@
 //! A name in parentheses is the case of the contract suite that checks the rule. A test of the
 //! repository checks that the case exists.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -326,6 +327,16 @@ impl DocumentChange {
             Self::Put { document } => &document.id,
             Self::Delete { id } => id,
         }
+    }
+
+    /// Returns the last change of each document, sorted by id. Only that one takes effect and
+    /// becomes an entry of the history (`last_change_of_a_document_wins`).
+    pub fn last_of_each(changes: &[Self]) -> Vec<&Self> {
+        let mut last = BTreeMap::new();
+        for change in changes {
+            last.insert(change.id(), change);
+        }
+        last.into_values().collect()
     }
 }
 

@@ -10,6 +10,7 @@ pub mod authenticator;
 pub mod clock;
 pub mod documents;
 pub mod embedder;
+pub mod history;
 pub mod id_generator;
 pub mod idempotency;
 pub mod identity;
@@ -23,16 +24,16 @@ pub mod write_context;
 use archive::Archive;
 use audit::AuditLog;
 use documents::DocumentRepository;
+use history::DocumentHistory;
 use idempotency::IdempotencyStore;
 use identity::IdentityRepository;
 
 /// All ports of a storage, so that one value can be passed around.
-pub trait Store:
-    DocumentRepository + IdentityRepository + AuditLog + IdempotencyStore + Archive
-{
-}
+pub trait Store: DocumentRepository + DocumentHistory + TeamStore + Archive {}
 
-impl<T: DocumentRepository + IdentityRepository + AuditLog + IdempotencyStore + Archive> Store
-    for T
-{
-}
+impl<T: DocumentRepository + DocumentHistory + TeamStore + Archive> Store for T {}
+
+/// The ports of a storage for everything besides documents.
+pub trait TeamStore: IdentityRepository + AuditLog + IdempotencyStore {}
+
+impl<T: IdentityRepository + AuditLog + IdempotencyStore> TeamStore for T {}

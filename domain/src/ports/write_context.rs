@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clock::Clock;
+use super::history::ChangeOrigin;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::store_error::{StoreError, StoreResult};
-use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK};
+use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK, redact_text};
 use crate::identity::Caller;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
@@ -47,6 +48,17 @@ impl WriteContext {
             correlation_id: self.correlation_id.clone(),
             reason: self.reason.clone(),
         })
+    }
+
+    /// The origin of the changes, for the history of the documents. Secrets are removed.
+    pub fn origin(&self) -> ChangeOrigin {
+        let mut reason = self.reason.clone();
+        redact_text(&mut reason);
+        ChangeOrigin {
+            user: Some(self.caller.name.to_string()),
+            tool: Some(self.tool.to_owned()),
+            reason: (!reason.is_empty()).then_some(reason),
+        }
     }
 
     /// Rejects a key that is in use. A storage calls this before the decision.

@@ -5,6 +5,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, RecordReader};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -16,6 +17,7 @@ fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Do
         document: Document::new(id, Bytes::from_static(body)),
         modified: Timestamp(modified),
         path: Some(place.into()),
+        entry: PresentEntry::default(),
     }
 }
 

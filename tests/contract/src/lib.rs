@@ -17,6 +17,7 @@ pub mod archive;
 pub mod audit;
 pub mod commit;
 pub mod documents;
+pub mod history;
 pub mod identity;
 pub mod items;
 pub mod model;
@@ -43,6 +44,9 @@ use reqlore_domain::timestamp::Timestamp;
 pub type ReopenStore = Box<
     dyn Fn() -> Pin<Box<dyn Future<Output = StoreResult<Arc<dyn Store>>> + Send>> + Send + Sync,
 >;
+
+/// A future that opens a fresh store.
+pub type OpenStorage = Pin<Box<dyn Future<Output = Storage>>>;
 
 /// A fresh store with two projects. `guard` keeps its files and must outlive the store.
 pub struct Storage {
@@ -173,6 +177,26 @@ macro_rules! suite {
                 import_rejects_a_store_with_audit_rows audit_rows_survive_a_round_trip
                 keys_are_used_once idempotency_key_needs_a_change response_is_stored
                 old_idempotency_keys_expire;
+        }
+    };
+}
+
+/// Generates a test of every case about history, for a database: `history_suite!(open())`.
+#[macro_export]
+macro_rules! history_suite {
+    ($open:expr) => {
+        #[test]
+        fn history_replayed_equals_the_documents() {
+            $crate::history::check_replay(|| Box::pin($open));
+        }
+
+        $crate::cases! { $open;
+            history: history_lists_versions_newest_first earlier_text_is_read_by_version
+                put_of_the_same_text_adds_no_entry last_change_of_a_document_wins
+                deleted_document_keeps_its_history history_pages_survive_new_changes
+                history_is_isolated_by_project purge_erases_the_text_and_keeps_the_entry
+                present_text_is_never_purged pruning_removes_ended_entries
+                history_survives_a_round_trip import_rejects_a_store_with_history;
         }
     };
 }

@@ -4,8 +4,6 @@
 //! shrunk to the shortest one that still differs.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use proptest::option;
@@ -23,7 +21,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 
 use crate::archive::read_records;
-use crate::{Storage, Store, test_context};
+use crate::{OpenStorage, Store, test_context};
 
 /// Maximum length of a history.
 const MAX_OPERATIONS: usize = 40;
@@ -125,7 +123,7 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
 }
 
 /// Runs histories on fresh stores until enough operations were compared.
-pub fn check_histories(open: impl Fn() -> Pin<Box<dyn Future<Output = Storage>>>) {
+pub fn check_histories(open: impl Fn() -> OpenStorage) {
     let wanted = operation_count();
     let compared = std::cell::Cell::new(0);
     let cases = u32::try_from(wanted / (MAX_OPERATIONS / 2) + 1).unwrap();
@@ -158,10 +156,7 @@ struct ModelSide {
     latest: HashMap<DocumentKind, Revision>,
 }
 
-async fn run_history(
-    open: Pin<Box<dyn Future<Output = Storage>>>,
-    history: &[StoreOperation],
-) -> Result<(), String> {
+async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<(), String> {
     let storage = open.await;
     let projects = [storage.project.clone(), storage.other.clone()];
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::default());

@@ -114,9 +114,9 @@ async fn bytes_after_the_end_line_are_refused() {
 /// Texts of the dump, their replacements, and a part of the error.
 const EDITS: &[(&str, &str, &str)] = &[
     ("reqlore-dump", "other", "line 1: this is not a Reqlore dump"),
-    ("\"version\":1", "\"version\":0", "line 1: the format version is not 1"),
-    ("\"version\":1", "\"version\":2,\"more\":1", "written by a newer Reqlore (format 2,"),
-    ("\"version\":1", "\"version\":1,\"more\":1", "line 1: unknown field `more`"),
+    ("\"version\":2", "\"version\":0", "line 1: the format is not 1 to 2"),
+    ("\"version\":2", "\"version\":3,\"more\":1", "written by a newer Reqlore (format 3,"),
+    ("\"version\":2", "\"version\":2,\"more\":1", "line 1: unknown field `more`"),
     ("\"name\":\"empty\"", "\"name\":\"empty\",\"more\":1", "line 4: unknown field `more`"),
     ("\"name\":\"empty\"", "\"name\":\"a\",\"name\":\"b\"", "line 4: duplicate field `name`"),
     ("\"name\":\"empty\"", "\"name\":\"empt\"", "the checksum does not match"),

@@ -11,6 +11,7 @@ use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords,
 };
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::DumpFile;
@@ -45,7 +46,8 @@ impl DumpFolder {
 pub(crate) fn document(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> DocumentRecord {
     let place = Some(format!("docs/{}.md", id.name).into());
     let (document, modified) = (Document::new(id, body.into()), Timestamp(modified));
-    DocumentRecord { project: ProjectKey::default(), document, modified, path: place }
+    let (project, entry) = (ProjectKey::default(), PresentEntry::default());
+    DocumentRecord { project, document, modified, path: place, entry }
 }
 
 pub(crate) fn record(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> ArchiveRecord {

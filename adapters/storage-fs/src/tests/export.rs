@@ -10,6 +10,7 @@ use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_DOCUMENT_BYTES};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -124,6 +125,7 @@ async fn import_rejects_name_outside_its_folder() {
             document: Document::new(id.clone(), Bytes::from_static(b"x")),
             modified: Timestamp(0),
             path: None,
+            entry: PresentEntry::default(),
         };
         let refused = writer.write_batch(vec![ArchiveRecord::Document(record)]).await.err();
         let refused = refused.unwrap_or_else(|| panic!("{id} was written")).to_string();

@@ -14,6 +14,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, DocumentRepository, Refresh,
     Revision, StoreError,
 };
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use tempfile::{TempDir, tempdir};
@@ -101,6 +102,7 @@ fn record(project: &ProjectKey, name: &str, text: &str, place: &str) -> ArchiveR
         document,
         modified: Timestamp(1),
         path: place,
+        entry: PresentEntry::default(),
     })
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use reqlore_contract::audit::audited_context;
 use reqlore_contract::identity::{put_identities_as, user};
-use reqlore_contract::{Storage, run};
+use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{
@@ -115,8 +115,8 @@ fn older_schema_is_backed_up_and_migrated() {
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = SqliteConfig { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    assert_refused_unchanged(&file, &["newer reqlore (schema 3, supported: 2)"]);
-    let copy = folder.path().join("reqlore.db.schema-2.backup");
+    assert_refused_unchanged(&file, &["newer reqlore (schema 4, supported: 3)"]);
+    let copy = folder.path().join("reqlore.db.schema-3.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
         let kept = storage(&copy).read_body(&DocumentId::section("kept")).await;
@@ -129,10 +129,18 @@ fn first_schema_is_migrated_with_its_documents() {
     let (folder, file) = database_path();
     let config = SqliteConfig { file: file.clone() };
     let id = DocumentId::section("kept");
-    run(async {
-        let old = SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap();
-        Storage::in_memory(old).put(&id, "kept").await;
-    });
+    drop(SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap());
+    let version = Version::of_bytes(b"kept");
+    run_sql(
+        &file,
+        &format!(
+            "INSERT INTO projects (id, key, revision) VALUES (1, 'default', 7); \
+             INSERT INTO documents (id, project, kind, name, version, revision, modified, head) \
+             VALUES (1, 1, 'section', 'kept', '{version}', 7, 9000000000, x''); \
+             INSERT INTO bodies (document, body) VALUES (1, CAST('kept' AS BLOB)); \
+             UPDATE store SET heads = 0"
+        ),
+    );
     run(async {
         let s = storage(&file);
         assert_eq!(s.read_body(&id).await.as_deref(), Some(&b"kept"[..]));

@@ -13,6 +13,7 @@ use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{
     ChangeSet, DocumentChange, DocumentFilter, Refresh, Revision, StoreError,
 };
+use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
@@ -90,7 +91,8 @@ fn put_keeps_the_path_and_updates_the_time() {
         let document = Document::new(id.clone(), "old".into());
         let project = s.project.clone();
         let modified = Timestamp::default();
-        let record = DocumentRecord { project, document, modified, path: place.clone() };
+        let (path, entry) = (place.clone(), PresentEntry::default());
+        let record = DocumentRecord { project, document, modified, path, entry };
         writer.write_batch(vec![ArchiveRecord::Document(record)]).await.unwrap();
         writer.finish().await.unwrap();
         s.put(&id, "new").await;

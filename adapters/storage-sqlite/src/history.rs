@@ -1,0 +1,386 @@
+//! Earlier versions of documents.
+//!
+//! The present version is stored with its document only. A change that replaces or deletes it moves
+//! it to `history` and its text to `history_texts`, in the same transaction.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqlore_domain::audit_log::AuditTarget;
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::archive::HistoryRecord;
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::history::{
+    ChangeOrigin, DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry,
+    TextHash, check_purge,
+};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_sqlite_team::audit;
+use reqlore_sqlite_team::error::{refused, unavailable};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
+
+use crate::connection::{ConnectionUse, Connector, run_blocking};
+use crate::error::{DATABASE_NAME, QueryError};
+use crate::{SqliteStore, read};
+
+/// Maximum number of entries that one step of a pruning removes.
+const PRUNE_LIMIT: usize = 1_000;
+
+/// Project, kind, name, number and hash of an entry.
+type EntryKey = (i64, String, String, u64, Option<[u8; 32]>);
+
+/// The present version of a document before a change.
+pub(crate) struct OldVersion {
+    pub(crate) number: u64,
+    pub(crate) hash: TextHash,
+}
+
+pub(crate) fn present_version(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+) -> Result<Option<OldVersion>, QueryError> {
+    let mut select = connection.prepare_cached(
+        "SELECT d.number, b.body FROM documents d JOIN bodies b ON b.document = d.id \
+         WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
+    )?;
+    let mut rows = select.query((project, id.kind.name(), &id.name))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let hash = TextHash::of_bytes(row.get_ref(1)?.as_blob()?);
+    Ok(Some(OldVersion { number: row.get(0)?, hash }))
+}
+
+/// Returns the number of the first version of a new document. A document with the same name may
+/// have been deleted.
+pub(crate) fn next_number(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+) -> Result<u64, QueryError> {
+    let mut select = connection.prepare_cached(
+        "SELECT coalesce(max(number), 0) + 1 FROM history \
+         WHERE project = ?1 AND kind = ?2 AND name = ?3",
+    )?;
+    Ok(select.query_one((project, id.kind.name(), &id.name), |row| row.get(0))?)
+}
+
+/// Moves the present version of a document to the history. Called before it changes.
+pub(crate) fn end_version(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+    old: &OldVersion,
+    ended: Timestamp,
+) -> Result<(), QueryError> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO history (project, kind, name, number, hash, at, ended, user, tool, reason) \
+         SELECT project, kind, name, number, ?4, modified, ?5, user, tool, reason FROM documents \
+         WHERE project = ?1 AND kind = ?2 AND name = ?3",
+    )?;
+    insert.execute((project, id.kind.name(), &id.name, old.hash.0, ended.0))?;
+    let mut copy = connection.prepare_cached(
+        "INSERT OR IGNORE INTO history_texts (project, kind, name, hash, body) \
+         SELECT d.project, d.kind, d.name, ?4, b.body \
+         FROM documents d JOIN bodies b ON b.document = d.id \
+         WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
+    )?;
+    copy.execute((project, id.kind.name(), &id.name, old.hash.0))?;
+    Ok(())
+}
+
+/// Inserts an entry and its text.
+pub(crate) fn insert_entry(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+    entry: &PastEntry,
+) -> Result<(), QueryError> {
+    let (kind, name) = (id.kind.name(), &id.name);
+    let (hash, purged) = match &entry.content {
+        PastContent::Deleted => (None, false),
+        PastContent::Text(body) => (Some(TextHash::of_bytes(body)), false),
+        PastContent::Purged(hash) => (Some(*hash), true),
+    };
+    if let (PastContent::Text(body), Some(hash)) = (&entry.content, hash) {
+        let mut insert = connection.prepare_cached(
+            "INSERT OR IGNORE INTO history_texts (project, kind, name, hash, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        insert.execute((project, kind, name, hash.0, &body[..]))?;
+    }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO history \
+         (project, kind, name, number, hash, at, ended, user, tool, reason, purged) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?;
+    let PastEntry { number, at, ended, origin, .. } = entry;
+    let ChangeOrigin { user, tool, reason } = origin;
+    let hash = hash.map(|hash| hash.0);
+    insert.execute(rusqlite::params![
+        project, kind, name, number, hash, at.0, ended.0, user, tool, reason, purged
+    ])?;
+    Ok(())
+}
+
+/// Reads user, tool and reason from three columns.
+pub(crate) fn decode_origin(row: &Row<'_>, first: usize) -> rusqlite::Result<ChangeOrigin> {
+    Ok(ChangeOrigin {
+        user: row.get(first)?,
+        tool: row.get(first + 1)?,
+        reason: row.get(first + 2)?,
+    })
+}
+
+fn page(
+    connection: &Connection,
+    project: &ProjectKey,
+    id: &DocumentId,
+    before: u64,
+    limit: usize,
+) -> Result<HistoryPage, QueryError> {
+    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    let (project, kind, name) = (project.as_str(), id.kind.name(), &id.name);
+    let mut entries = Vec::new();
+    let mut present = connection.prepare_cached(
+        "SELECT number, modified, version, user, tool, reason FROM documents \
+         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3 \
+         AND number < ?4",
+    )?;
+    let mut rows = present.query((project, kind, name, before))?;
+    if let Some(row) = rows.next()? {
+        let (at, origin) = (Timestamp(row.get(1)?), decode_origin(row, 3)?);
+        let version = Some(read::decode_version(row, 2)?);
+        entries.push((row.get(0)?, HistoryEntry { version, at, origin, is_purged: false }));
+    }
+    let mut past = connection.prepare_cached(
+        "SELECT number, at, hash, user, tool, reason, purged FROM history \
+         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3 \
+         AND number < ?4 ORDER BY number DESC LIMIT ?5",
+    )?;
+    // One entry beyond the limit shows whether there is another page.
+    let mut rows = past.query((project, kind, name, before, read::sql_limit(limit, 1)))?;
+    while let Some(row) = rows.next()? {
+        let (at, origin) = (Timestamp(row.get(1)?), decode_origin(row, 3)?);
+        let version = row.get::<_, Option<[u8; 32]>>(2)?.map(|hash| TextHash(hash).version());
+        entries.push((row.get(0)?, HistoryEntry { version, at, origin, is_purged: row.get(6)? }));
+    }
+    Ok(HistoryPage::from_numbered(entries, limit))
+}
+
+fn document_at(
+    connection: &Connection,
+    project: &ProjectKey,
+    id: &DocumentId,
+    version: Version,
+) -> Result<Option<Document>, QueryError> {
+    let present = read::documents(connection, project, std::slice::from_ref(id))?.pop().flatten();
+    if present.as_ref().is_some_and(|document| document.version == version) {
+        return Ok(present);
+    }
+    // The newest entry wins if two texts share the version.
+    let mut select = connection.prepare_cached(
+        "SELECT t.hash, t.body FROM history h JOIN history_texts t ON t.project = h.project \
+         AND t.kind = h.kind AND t.name = h.name AND t.hash = h.hash \
+         WHERE h.project = (SELECT id FROM projects WHERE key = ?1) AND h.kind = ?2 \
+         AND h.name = ?3 AND lower(hex(substr(h.hash, 1, 8))) = ?4 \
+         ORDER BY h.number DESC LIMIT 1",
+    )?;
+    let row = (project.as_str(), id.kind.name(), &id.name, version.to_string());
+    let mut rows = select.query(row)?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Document::new(id.clone(), decode_text(id, row, 0)?)))
+}
+
+/// Reads a text and checks it against its hash in the column before it.
+fn decode_text(id: &DocumentId, row: &Row<'_>, first: usize) -> Result<Bytes, QueryError> {
+    let body = Bytes::copy_from_slice(row.get_ref(first + 1)?.as_blob()?);
+    if row.get::<_, [u8; 32]>(first)? != TextHash::of_bytes(&body).0 {
+        return Err(QueryError::damaged(&format!("an earlier version of {id}")));
+    }
+    Ok(body)
+}
+
+/// The entries of a kind in the order of an archive, after this name and number.
+pub(crate) fn archive_entries(
+    connection: &Connection,
+    (project, key): (i64, &ProjectKey),
+    kind: DocumentKind,
+    after: &(String, u64),
+) -> Result<Vec<HistoryRecord>, QueryError> {
+    let mut select = connection.prepare_cached(
+        "SELECT h.number, h.at, h.ended, h.user, h.tool, h.reason, h.hash, t.body, h.purged, \
+         h.name \
+         FROM history h LEFT JOIN history_texts t ON t.project = h.project AND t.kind = h.kind \
+         AND t.name = h.name AND t.hash = h.hash AND NOT h.purged \
+         WHERE h.project = ?1 AND h.kind = ?2 AND (h.name, h.number) > (?3, ?4) \
+         ORDER BY h.name, h.number",
+    )?;
+    let mut rows = select.query((project, kind.name(), &after.0, after.1))?;
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let document = DocumentId { kind, name: row.get(9)? };
+        let content = match row.get::<_, Option<[u8; 32]>>(6)? {
+            None => PastContent::Deleted,
+            Some(hash) if row.get(8)? => PastContent::Purged(TextHash(hash)),
+            Some(_) => PastContent::Text(decode_text(&document, row, 6)?),
+        };
+        if let PastContent::Text(body) = &content {
+            bytes += body.len();
+        }
+        let entry = PastEntry {
+            number: row.get(0)?,
+            at: Timestamp(row.get(1)?),
+            ended: Timestamp(row.get(2)?),
+            origin: decode_origin(row, 3)?,
+            content,
+        };
+        records.push(HistoryRecord { project: key.clone(), document, entry });
+        if records.len() >= read::BATCH_RECORDS || bytes > read::BATCH_BYTES {
+            break;
+        }
+    }
+    Ok(records)
+}
+
+/// Fails if an imported document has an earlier version with a later number.
+pub(crate) fn check_numbers(connection: &Connection) -> Result<(), QueryError> {
+    let select = "SELECT d.kind || ' ' || d.name FROM documents d WHERE d.number <= \
+                  (SELECT max(number) FROM history h \
+                  WHERE h.project = d.project AND h.kind = d.kind AND h.name = d.name) LIMIT 1";
+    let wrong: Option<String> = connection.query_one(select, [], |row| row.get(0)).optional()?;
+    match wrong {
+        None => Ok(()),
+        Some(document) => {
+            let reason = format!("has earlier versions of {document} with later numbers");
+            Err(refused("the source", reason).into())
+        }
+    }
+}
+
+/// Erases texts in one transaction. Returns the number of entries without a text.
+fn purge(
+    connector: &Connector,
+    project: &ProjectKey,
+    id: &DocumentId,
+    version: Option<Version>,
+    context: &WriteContext,
+) -> Result<u64, QueryError> {
+    connector.file.check_all_identities()?;
+    let mut connection = connector.open(ConnectionUse::Write)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    read::check_complete(DATABASE_NAME, &transaction)?;
+    let present = read::versions(&transaction, project, std::slice::from_ref(id))?.pop().flatten();
+    check_purge(id, present, version)?;
+    let mut count = 0;
+    // The present text stays readable, also where it is an earlier text.
+    for statement in ["DELETE FROM history_texts", "UPDATE history SET purged = 1"] {
+        let statement = format!(
+            "{statement} WHERE project = (SELECT id FROM projects WHERE key = ?1) \
+             AND kind = ?2 AND name = ?3 AND hash IS NOT NULL \
+             AND lower(hex(substr(hash, 1, 8))) IS NOT ?4 \
+             AND (?5 IS NULL OR lower(hex(substr(hash, 1, 8))) = ?5)"
+        );
+        let (present, version) = (
+            present.map(|version| version.to_string()),
+            version.map(|version| version.to_string()),
+        );
+        let row = (project.as_str(), id.kind.name(), &id.name, present, version);
+        count = transaction.execute(&statement, row)?;
+    }
+    if count == 0 {
+        return Ok(0);
+    }
+    let target = AuditTarget { name: id.to_string(), before: version, after: version };
+    audit::append_events(&transaction, context.audit_event(Some(project), vec![target]))?;
+    transaction.commit()?;
+    overwrite_free_space(&connection)?;
+    Ok(count as u64)
+}
+
+/// Rewrites the whole file, because deleted bytes and earlier copies stay in free pages and in the
+/// log.
+fn overwrite_free_space(connection: &Connection) -> Result<(), QueryError> {
+    // The rewritten copy may be larger than the memory.
+    connection.pragma_update(None, "temp_store", "FILE")?;
+    let vacuumed = connection.execute_batch("VACUUM");
+    let is_blocked = match &vacuumed {
+        Ok(()) => connection.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?,
+        Err(_) => true,
+    };
+    if !is_blocked {
+        return Ok(());
+    }
+    let reason = "the text is erased from the history, but its bytes may remain in the file; stop \
+                  other processes, free space on the disk, and purge again";
+    Err(unavailable(DATABASE_NAME, reason).into())
+}
+
+/// Removes the entries that ended first. Returns their number.
+fn prune(connection: &Connection, ended_before: Timestamp) -> Result<u64, QueryError> {
+    let mut select = connection.prepare_cached(
+        "SELECT project, kind, name, number, hash FROM history WHERE ended < ?1 \
+         ORDER BY ended LIMIT ?2",
+    )?;
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM history WHERE project = ?1 AND kind = ?2 AND name = ?3 AND number = ?4",
+    )?;
+    // Another entry may have the same text.
+    let mut delete_text = connection.prepare_cached(
+        "DELETE FROM history_texts \
+         WHERE project = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4 AND NOT EXISTS \
+         (SELECT 1 FROM history h WHERE h.project = ?1 AND h.kind = ?2 AND h.name = ?3 \
+         AND h.hash = ?4 AND NOT h.purged)",
+    )?;
+    let keys = select.query_map((ended_before.0, PRUNE_LIMIT), |row| EntryKey::try_from(row))?;
+    let keys = keys.collect::<Result<Vec<EntryKey>, _>>()?;
+    for (project, kind, name, number, hash) in &keys {
+        delete.execute((project, kind, name, number))?;
+        delete_text.execute((project, kind, name, hash))?;
+    }
+    Ok(keys.len() as u64)
+}
+
+#[async_trait]
+impl DocumentHistory for SqliteStore {
+    async fn history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        query: &HistoryQuery,
+    ) -> StoreResult<HistoryPage> {
+        let before = query.before_number()?;
+        let (project, id, limit) = (project.clone(), id.clone(), query.limit);
+        self.pool
+            .read_blocking(move |connection| page(connection, &project, &id, before, limit))
+            .await
+    }
+
+    async fn document_at(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Version,
+    ) -> StoreResult<Option<Document>> {
+        let (project, id) = (project.clone(), id.clone());
+        self.pool
+            .read_blocking(move |connection| document_at(connection, &project, &id, version))
+            .await
+    }
+
+    /// Runs on a connection of its own, because a rewrite of the file is no part of a group.
+    async fn purge_history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Option<Version>,
+        context: WriteContext,
+    ) -> StoreResult<u64> {
+        let (connector, project, id) = (self.connector.clone(), project.clone(), id.clone());
+        run_blocking(move || purge(&connector, &project, &id, version, &context)).await
+    }
+
+    async fn prune_history(&self, ended_before: Timestamp) -> StoreResult<u64> {
+        self.run_write(move |connection| prune(connection, ended_before)).await
+    }
+}

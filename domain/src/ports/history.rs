@@ -1,0 +1,281 @@
+//! Port of a storage for the earlier versions of documents.
+//!
+//! Databases keep them in their own tables, written in the transaction of the change. Files have
+//! the history of their Git repository.
+//!
+//! A name in parentheses is the case of the contract suite that checks the rule for databases.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::store_error::{StoreError, StoreResult};
+use super::write_context::WriteContext;
+use crate::document::{Document, DocumentId, Version};
+use crate::error::{Error, ErrorKind};
+use crate::project_key::ProjectKey;
+use crate::timestamp::Timestamp;
+
+/// Reads and erases earlier versions. No project can access another project's history
+/// (`history_is_isolated_by_project`).
+#[async_trait]
+pub trait DocumentHistory: Send + Sync {
+    /// Returns a page of a document's history, newest first
+    /// (`history_lists_versions_newest_first`), starting with the present version if the document
+    /// exists. A deletion is an entry of its own (`deleted_document_keeps_its_history`). A put of
+    /// the same bytes adds no entry (`put_of_the_same_text_adds_no_entry`). A document that never
+    /// existed has no entries.
+    ///
+    /// Pages neither skip nor repeat entries when changes happen in between
+    /// (`history_pages_survive_new_changes`).
+    async fn history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        query: &HistoryQuery,
+    ) -> StoreResult<HistoryPage>;
+
+    /// Returns the text of a present or earlier version (`earlier_text_is_read_by_version`); `None`
+    /// if there is no such version or its text was purged. Of several entries with this version,
+    /// all have the same text.
+    async fn document_at(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Version,
+    ) -> StoreResult<Option<Document>>;
+
+    /// Erases the texts of earlier versions: of one, or of all without `version`. Returns the
+    /// number of entries that have no text afterwards, 0 if there is no such version
+    /// (`purge_erases_the_text_and_keeps_the_entry`).
+    ///
+    /// The entries stay, and the audit row is appended in the same transaction. The present text
+    /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). Files
+    /// refuse: their history belongs to Git.
+    async fn purge_history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Option<Version>,
+        context: WriteContext,
+    ) -> StoreResult<u64>;
+
+    /// Removes entries of all projects that a later change ended before this time, with their texts
+    /// (`pruning_removes_ended_entries`). The present version always stays. Returns the number of
+    /// removed entries; a storage may limit it, so call this until it returns 0.
+    async fn prune_history(&self, ended_before: Timestamp) -> StoreResult<u64>;
+}
+
+/// The selection of [`DocumentHistory::history`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryQuery {
+    /// The [`HistoryPage::next`] of the previous page.
+    pub after: Option<String>,
+    /// Maximum number of entries, at least 1.
+    pub limit: usize,
+}
+
+impl HistoryQuery {
+    /// The [`HistoryPage::next`] of a database: entries follow that have smaller numbers.
+    pub fn before_number(&self) -> StoreResult<u64> {
+        let Some(after) = &self.after else { return Ok(u64::MAX) };
+        after.parse().map_err(|_| invalid_history_cursor())
+    }
+}
+
+/// The error for a cursor that no page of this document's history returned.
+pub fn invalid_history_cursor() -> StoreError {
+    let message = "cursor: not a cursor of this history; start again without it";
+    let error = Error::new(ErrorKind::InvalidArgument, message).field("cursor");
+    StoreError::Decided(error)
+}
+
+/// A page of a history, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HistoryPage {
+    pub entries: Vec<HistoryEntry>,
+    /// An opaque cursor to the next page; `None` on the last page.
+    pub next: Option<String>,
+    /// Why the history may be incomplete or differ. Empty for databases.
+    pub notes: Vec<HistoryNote>,
+}
+
+impl HistoryPage {
+    /// Builds a page of a database from entries with their numbers, newest first. One entry more
+    /// than the limit shows that there is another page.
+    pub fn from_numbered(mut entries: Vec<(u64, HistoryEntry)>, limit: usize) -> Self {
+        let mut next = None;
+        if entries.len() > limit {
+            entries.truncate(limit);
+            next = entries.last().map(|(number, _)| number.to_string());
+        }
+        let entries = entries.into_iter().map(|(_, entry)| entry).collect();
+        Self { entries, next, notes: Vec::new() }
+    }
+}
+
+/// One version or deletion of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// `None` if the document was deleted.
+    pub version: Option<Version>,
+    /// The time of the change.
+    pub at: Timestamp,
+    pub origin: ChangeOrigin,
+    /// The text was erased by [`DocumentHistory::purge_history`].
+    pub is_purged: bool,
+}
+
+/// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
+/// migrated data lack them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeOrigin {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The tool or command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The caller's `operation_description`, or the subject of a Git commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A limit of a history on files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HistoryNote {
+    /// The project is not in a Git repository.
+    NoRepository,
+    /// The clone lacks older commits.
+    ShallowClone,
+    /// The repository belongs to another user, so Git refuses to read it.
+    ForeignOwner,
+    /// Git converts line ends or filters the file, so versions in Git differ from the file's.
+    FiltersChangeBytes,
+    /// The first entry is not committed yet.
+    Uncommitted,
+    /// Git needed too long or returned too much, so older entries are missing.
+    Truncated,
+}
+
+/// The number and origin of the present version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresentEntry {
+    /// The [`PastEntry::number`] that the version will have.
+    pub number: u64,
+    pub origin: ChangeOrigin,
+}
+
+/// The first version of a document, from an unknown origin: the state after an import of files.
+impl Default for PresentEntry {
+    fn default() -> Self {
+        Self { number: 1, origin: ChangeOrigin::default() }
+    }
+}
+
+/// A version that a later change replaced or deleted, or a deletion, as databases and dumps keep
+/// it. The present version is no entry: its document holds the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastEntry {
+    /// Position in the document's history, ascending. The first version has 1.
+    pub number: u64,
+    /// The time of the change.
+    pub at: Timestamp,
+    /// The time of the next change; for a deletion the same as `at`.
+    pub ended: Timestamp,
+    pub origin: ChangeOrigin,
+    pub content: PastContent,
+}
+
+/// The document after the change of a [`PastEntry`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PastContent {
+    Deleted,
+    Text(Bytes),
+    /// The hash of the text that was erased.
+    Purged(TextHash),
+}
+
+impl PastEntry {
+    /// Builds the entry of a page.
+    pub fn to_history_entry(&self) -> HistoryEntry {
+        HistoryEntry {
+            version: self.content.version(),
+            at: self.at,
+            origin: self.origin.clone(),
+            is_purged: matches!(self.content, PastContent::Purged(_)),
+        }
+    }
+}
+
+impl PastContent {
+    /// The version of the text; `None` for a deletion.
+    pub fn version(&self) -> Option<Version> {
+        match self {
+            Self::Deleted => None,
+            Self::Text(body) => Some(Version::of_bytes(body)),
+            Self::Purged(hash) => Some(hash.version()),
+        }
+    }
+}
+
+/// The full SHA-256 of a text, under which databases store earlier texts. A [`Version`] is its
+/// beginning, which is too short to be a storage key: two texts could share it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TextHash(pub [u8; 32]);
+
+impl TextHash {
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    pub fn version(&self) -> Version {
+        Version::of_hash(&self.0)
+    }
+}
+
+impl fmt::Display for TextHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for TextHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl TryFrom<String> for TextHash {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let mut hash = [0; 32];
+        match hex::decode_to_slice(&text, &mut hash) {
+            Ok(()) => Ok(Self(hash)),
+            Err(_) => Err("a hash is 64 hexadecimal digits"),
+        }
+    }
+}
+
+impl From<TextHash> for String {
+    fn from(hash: TextHash) -> Self {
+        hash.to_string()
+    }
+}
+
+/// Rejects a purge of the present text.
+pub fn check_purge(
+    id: &DocumentId,
+    present: Option<Version>,
+    version: Option<Version>,
+) -> StoreResult<()> {
+    let Some(version) = version.filter(|version| Some(*version) == present) else { return Ok(()) };
+    let message = format!(
+        "version: {version} is the present text of {id}; change the text first, then purge"
+    );
+    Err(StoreError::Decided(Error::new(ErrorKind::Refused, message).field("version")))
+}
