@@ -2,6 +2,8 @@
 //!
 //! [`Application`] implements the service port. It depends on no protocol and on no storage.
 
+mod address;
+mod addressed_text;
 mod audit_recorder;
 pub mod backlog;
 mod change;
@@ -10,6 +12,7 @@ pub mod docsets;
 mod idempotency;
 pub mod identity;
 mod knowledge;
+mod links;
 mod maintenance;
 mod pagination;
 mod project_index;

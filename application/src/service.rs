@@ -17,7 +17,8 @@ use tracing::Instrument;
 
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
-use crate::{Application, ToolContext, idempotency, tool};
+use crate::tool::Tool;
+use crate::{Application, ToolContext, address, idempotency, tool};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -56,7 +57,7 @@ impl Application {
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
-            let mut reply = handler.call(context, spec, call).instrument(span).await?;
+            let mut reply = run_tool(context, spec, &**handler, call).instrument(span).await?;
             tool::add_notes(&mut reply, notes);
             return Ok(reply);
         };
@@ -72,7 +73,7 @@ impl Application {
         }
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
-        let outcome = handler.call(context, spec, call).instrument(span).await;
+        let outcome = run_tool(context, spec, &**handler, call).instrument(span).await;
         match &outcome {
             Ok(reply) => idempotency::save_response(store, &key, reply).await,
             // Another process may have done the same write first.
@@ -135,6 +136,19 @@ impl Application {
         let audit = if is_poll { None } else { recorder.begin_call() };
         let outcome = work.await;
         recorder.end_call(audit.as_ref(), access, outcome).await
+    }
+}
+
+async fn run_tool(
+    context: &ToolContext,
+    spec: &ToolSpec,
+    tool: &dyn Tool,
+    call: ToolCall,
+) -> Result<ToolReply> {
+    let caller = Arc::clone(&call.caller);
+    match tool.call(context, spec, call).await {
+        Err(error) => Err(address::name_right_tool(context, &caller, spec, error).await),
+        reply => reply,
     }
 }
 

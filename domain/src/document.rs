@@ -10,11 +10,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::backlog::{ItemKind, ItemMeta, Reference};
+use crate::backlog::{ItemKind, ItemMeta, MENTIONS, Reference};
 use crate::bounded_types::{deserialize_text, inline_schema, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::Entity;
 use crate::sections;
+use crate::sections::mentions::{MentionSource, find_mention_sources};
 use crate::sections::requirement_index::SectionKey;
 use crate::timestamp::Timestamp;
 
@@ -337,6 +338,8 @@ pub struct DocumentMeta {
     pub entity: Option<Arc<Entity>>,
     /// Present for backlog items and tombstones.
     pub item: Option<Arc<ItemMeta>>,
+    /// The mentions in a section; empty for other kinds.
+    pub mentions: Vec<MentionSource>,
     /// A problem of the content, which does not prevent listing the document.
     pub diagnostic: Option<Diagnostic>,
 }
@@ -356,7 +359,7 @@ impl DocumentMeta {
     }
 
     /// Relations and targets of the document's links. References are normalized: `REQ-7` becomes
-    /// `REQ-007`.
+    /// `REQ-007`. Several requirements of a section may mention the same target.
     pub fn links(&self) -> Vec<(&str, Cow<'_, str>)> {
         let mut links = Vec::new();
         if let Some(entity) = &self.entity {
@@ -370,6 +373,11 @@ impl DocumentMeta {
         } else if let Some(item) = &self.item {
             for (relation, target) in item.links() {
                 links.push((relation, Cow::Owned(target)));
+            }
+        }
+        for source in &self.mentions {
+            for target in &source.targets {
+                links.push((MENTIONS, Cow::Borrowed(target.as_str())));
             }
         }
         links
@@ -401,8 +409,12 @@ impl DocumentMeta {
                 }
             }
             DocumentKind::Docsets => {}
-            DocumentKind::Instructions | DocumentKind::Section => {
+            DocumentKind::Instructions => {
                 meta.title = sections::first_heading(text).map(str::to_owned);
+            }
+            DocumentKind::Section => {
+                meta.title = sections::first_heading(text).map(str::to_owned);
+                meta.mentions = find_mention_sources(text);
             }
         }
         meta
@@ -427,7 +439,15 @@ impl DocumentMeta {
     }
 
     fn empty(id: DocumentId, version: Version) -> Self {
-        Self { id, title: None, version, entity: None, item: None, diagnostic: None }
+        Self {
+            id,
+            title: None,
+            version,
+            entity: None,
+            item: None,
+            mentions: Vec::new(),
+            diagnostic: None,
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Looks up and reads the items of one project's backlog.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
@@ -88,32 +87,6 @@ impl<'a> BacklogReader<'a> {
             error.hint = Some(format!("{} {}", file.path, file.reason));
         }
         Ok(error)
-    }
-
-    /// The documents with these ids, with one lookup for each kind. Leaves out an id that no
-    /// document or several documents have.
-    pub(crate) async fn find_by_ids(
-        self,
-        ids: impl Iterator<Item = String>,
-    ) -> Result<HashMap<String, Arc<DocumentMeta>>> {
-        let mut ids_by_kind: HashMap<DocumentKind, Vec<String>> = HashMap::new();
-        for id in ids {
-            let kind = match Reference::parse(&id) {
-                Some(reference) => DocumentKind::Item(reference.kind),
-                None => DocumentKind::Entity,
-            };
-            ids_by_kind.entry(kind).or_default().push(id);
-        }
-        let mut metas_by_id = HashMap::new();
-        for (kind, ids) in ids_by_kind {
-            let matches = self.ports.documents.lookup(self.project, kind, &ids).await?;
-            for (id, metas) in ids.into_iter().zip(matches) {
-                if let [meta] = &metas[..] {
-                    metas_by_id.insert(id, Arc::clone(meta));
-                }
-            }
-        }
-        Ok(metas_by_id)
     }
 
     pub(crate) async fn read_document(self, meta: &DocumentMeta) -> Result<Document> {

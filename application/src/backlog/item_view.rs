@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{
-    ItemKind, ItemMeta, MENTIONS, Priority, Reference, RelationshipType, RequirementType, Status,
+    ItemKind, ItemMeta, MENTIONS, Priority, RelationshipType, RequirementType, Status,
 };
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
@@ -15,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
+use crate::links::{IncomingLink, LinkList, LinkReader};
 
 const UNKNOWN_CREATOR: &str = "unknown";
 
@@ -198,7 +198,7 @@ pub(crate) struct ItemRelations {
     /// All kinds together, sorted like all lists.
     pub(crate) children: Vec<Arc<DocumentMeta>>,
     pub(crate) relationships: ItemRelationships,
-    pub(crate) links: ItemLinks,
+    pub(crate) links: LinkList,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -228,39 +228,41 @@ impl RelatedItem {
     }
 }
 
-/// Mentions, and links of knowledge entities.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct ItemLinks {
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) outgoing: Vec<ItemLink>,
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) incoming: Vec<ItemLink>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ItemLink {
-    /// `mentions`, or the relation of the knowledge entity.
-    relation: String,
-    /// A reference or an entity ID.
-    id: String,
-    /// `requirement`, `decision`, …
-    kind: String,
-    /// Absent if the target is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-}
-
 impl ItemRelations {
-    pub(crate) async fn read(
-        backlog: BacklogReader<'_>,
-        reference: Reference,
-        meta: &DocumentMeta,
-    ) -> Result<Self> {
+    pub(crate) async fn read(backlog: BacklogReader<'_>, meta: &DocumentMeta) -> Result<Self> {
+        let links = LinkReader { ports: backlog.ports, project: backlog.project };
         let mut relations = Self::default();
-        relations.add_incoming(backlog, reference).await?;
-        if let Some(item) = item_lookup::item_meta(meta) {
-            relations.add_outgoing(backlog, item).await?;
+        let mut incoming = Vec::new();
+        let reference = item_lookup::item_meta(meta).and_then(|item| item.reference);
+        // Links cannot name a file without a reference.
+        let names = reference.iter().map(ToString::to_string).collect();
+        let parent_relation = reference.map_or("", |reference| reference.kind.name());
+        for link in links.incoming(names).await? {
+            let IncomingLink { relation, source } = &link;
+            let item = source.meta.item.as_deref();
+            // A child links to its parent under the name of the parent's kind.
+            if item.is_some() && relation == parent_relation {
+                relations.children.push(Arc::clone(&source.meta));
+            } else if let Some(item) = item
+                && let Some(kind) = relationship_type(relation)
+            {
+                let source = RelatedItem::new(kind, source.id(), Some(item));
+                relations.relationships.incoming.push(source);
+            } else {
+                incoming.push(link.entry());
+            }
         }
+        item_lookup::sort_items(&mut relations.children);
+        let mut outgoing = Vec::new();
+        for link in links.outgoing(meta, None).await? {
+            if let Some(kind) = relationship_type(&link.relation) {
+                let target = link.target.as_ref().and_then(|target| target.meta.item.as_deref());
+                relations.relationships.outgoing.push(RelatedItem::new(kind, link.id, target));
+            } else if link.relation == MENTIONS {
+                outgoing.push(link.entry());
+            }
+        }
+        relations.links = LinkList::new(outgoing, incoming);
         Ok(relations)
     }
 
@@ -269,74 +271,8 @@ impl ItemRelations {
         children.retain(|meta| meta.id.kind == DocumentKind::Item(kind));
         children
     }
+}
 
-    async fn add_incoming(
-        &mut self,
-        backlog: BacklogReader<'_>,
-        reference: Reference,
-    ) -> Result<()> {
-        let own_id = reference.to_string();
-        let mut kinds = DocumentKind::ITEMS.to_vec();
-        kinds.push(DocumentKind::Entity);
-        let query = BacklinkQuery { kinds, targets: vec![own_id.clone()] };
-        let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
-        for meta in backlinks.into_iter().flatten() {
-            for (relation, target) in meta.links() {
-                if target == own_id {
-                    self.add_backlink(reference, &meta, relation);
-                }
-            }
-        }
-        item_lookup::sort_items(&mut self.children);
-        Ok(())
-    }
-
-    fn add_backlink(&mut self, target: Reference, meta: &Arc<DocumentMeta>, relation: &str) {
-        let (id, kind, title) = if let Some(item) = item_lookup::item_meta(meta) {
-            // A child links to its parent under the name of the parent's kind.
-            if relation == target.kind.name() {
-                self.children.push(Arc::clone(meta));
-                return;
-            }
-            let id = item.display_name(&meta.id.name).into_owned();
-            let relationship_types = RelationshipType::ALL.map(RelationshipType::name);
-            if let Some(kind) = relationship_types.into_iter().find(|name| *name == relation) {
-                self.relationships.incoming.push(RelatedItem::new(kind, id, Some(item)));
-                return;
-            }
-            (id, item.kind.name().to_owned(), item.title.clone())
-        } else if let Some(entity) = &meta.entity {
-            (entity.id.clone(), entity.kind.clone(), entity.title.clone())
-        } else {
-            return;
-        };
-        let relation = relation.to_owned();
-        self.links.incoming.push(ItemLink { relation, id, kind, title: Some(title) });
-    }
-
-    async fn add_outgoing(&mut self, backlog: BacklogReader<'_>, item: &ItemMeta) -> Result<()> {
-        let related = item.relationships.iter().map(|link| link.target.to_string());
-        let metas_by_id = backlog.find_by_ids(related.chain(item.mentions.iter().cloned())).await?;
-        for link in &item.relationships {
-            let id = link.target.to_string();
-            let target = metas_by_id.get(&id).and_then(|meta| item_lookup::item_meta(meta));
-            self.relationships.outgoing.push(RelatedItem::new(link.kind.name(), id, target));
-        }
-        for mention in &item.mentions {
-            let meta = metas_by_id.get(mention);
-            let entity = meta.and_then(|meta| meta.entity.as_ref());
-            let (kind, title) = if let Some(reference) = Reference::parse(mention) {
-                let target = meta.and_then(|meta| item_lookup::item_meta(meta));
-                (reference.kind.name().to_owned(), target.map(|target| target.title.clone()))
-            } else if let Some(entity) = entity {
-                (entity.kind.clone(), Some(entity.title.clone()))
-            } else {
-                // The text only resembles an entity ID.
-                continue;
-            };
-            let (relation, id) = (MENTIONS.to_owned(), mention.clone());
-            self.links.outgoing.push(ItemLink { relation, id, kind, title });
-        }
-        Ok(())
-    }
+fn relationship_type(relation: &str) -> Option<&'static str> {
+    RelationshipType::ALL.map(RelationshipType::name).into_iter().find(|name| *name == relation)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::docsets::{Docset, DocsetConfig};
+use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
@@ -61,11 +62,11 @@ impl Tool for ListDocsets {
 }
 
 /// Renders the answer of `list_docsets`, which is the same for every call.
-pub(super) fn render_list(configuration: DocsetConfig) -> Result<LoadedConfig> {
+pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
     let answer = DocsetList { docsets: configuration.docsets.iter().map(docset_item).collect() };
     let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(serialization_error)?;
     let list_data = Arc::new(serde_json::to_value(&answer).map_err(serialization_error)?);
-    Ok(LoadedConfig { configuration, list_text, list_data })
+    Ok(LoadedConfig { configuration, version, list_text, list_data })
 }
 
 fn serialization_error(error: serde_json::Error) -> Error {

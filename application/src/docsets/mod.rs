@@ -43,6 +43,7 @@ type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
     pub(crate) configuration: DocsetConfig,
+    pub(crate) version: Version,
     list_text: String,
     list_data: Arc<Value>,
 }
@@ -97,7 +98,9 @@ impl ConfigCache {
                     let lines = first_diagnostics(&diagnostics);
                     Err(format!("{lines}\nFix the file; {RELOAD_HINT}.").into())
                 }
-                Ok(configuration) => render_list(configuration).map(Arc::new).map(Ok)?,
+                Ok(configuration) => {
+                    render_list(configuration, document.version).map(Arc::new).map(Ok)?
+                }
             },
         };
         let mut cache = self.lock_cache();

@@ -1,18 +1,19 @@
 //! `ixchel_context`.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
-use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::{self, EntityNode};
+use reqlore_domain::front_matter;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::sections::Section;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Truncation;
-use super::entity_view::{EntityArguments, EntityRequest, LinkedEntities};
+use super::entity_request::{EntityArguments, EntityRequest};
 use crate::ToolContext;
+use crate::addressed_text::AddressedText;
+use crate::links::{LinkNode, OutgoingLink};
 use crate::tool::{Tool, read_tool};
 use crate::transaction::get_one;
 
@@ -21,25 +22,25 @@ pub(crate) struct ContextTool;
 const MAX_ITEMS: usize = 1_000;
 
 #[derive(Serialize, JsonSchema)]
-struct EntityContext<'a> {
-    id: &'a str,
-    /// The entity, linked entities, then linked items.
-    items: Vec<ContextItem<'a>>,
+struct EntityContext {
+    id: String,
+    /// The entity, linked entities, then other linked texts.
+    items: Vec<ContextItem>,
     #[serde(flatten)]
     cut: Truncation,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct ContextItem<'a> {
-    id: Cow<'a, str>,
-    title: &'a str,
+struct ContextItem {
+    id: String,
+    title: String,
     body: String,
 }
 
 #[async_trait]
 impl Tool for ContextTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<EntityArguments, EntityContext<'_>>(
+        read_tool::<EntityArguments, EntityContext>(
             "ixchel_context",
             "Gather an entity's context",
             "Returns an entity with the entities and backlog items it links to, and their \
@@ -53,65 +54,61 @@ impl Tool for ContextTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let EntityRequest { project, node, mut budget } =
+        let EntityRequest { address, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
-        let linked = LinkedEntities::read_targets(context, &project, &node).await?;
-        let mut sources = context_sources(&node, &linked);
-        if sources.len() > MAX_ITEMS {
-            budget.add_note(format!("items: the first {MAX_ITEMS} of {}", sources.len()));
-            sources.truncate(MAX_ITEMS);
+        let links = address.read_outgoing(context).await?;
+        let id = address.target.id().into_owned();
+        let mut nodes = linked_nodes(&id, &links);
+        if nodes.len() >= MAX_ITEMS {
+            budget.add_note(format!("items: the first {MAX_ITEMS} of {}", nodes.len() + 1));
+            nodes.truncate(MAX_ITEMS - 1);
         }
-        let all = sources.len();
+        let all = nodes.len() + 1;
         let mut items = Vec::with_capacity(all);
-        for (position, source) in sources.into_iter().enumerate() {
-            let ContextSource { document: id, label, title } = source;
-            if budget.is_spent() {
-                budget.add_note(format!("items: the first {position} of {all}"));
-                break;
+        match address.read_text(context).await {
+            Ok(AddressedText { id, title, body, .. }) => {
+                let body = budget.cut_text(&id, &body).to_owned();
+                items.push(ContextItem { id, title, body });
             }
             // One unreadable document must not fail the call.
-            let document = get_one(&*context.ports.documents, &project, &id).await;
-            let Ok(Some(document)) = document else {
-                budget.add_note(format!("{id}: cannot be read"));
-                continue;
-            };
-            let Ok(text) = document.text() else {
-                budget.add_note(format!("{id}: cannot be read"));
-                continue;
-            };
-            let body = budget.cut_text(&label, knowledge::body(text)).to_owned();
-            items.push(ContextItem { id: label, title, body });
+            Err(_) => budget.add_note(format!("{}: cannot be read", address.target.document_id())),
         }
-        super::json_reply(&EntityContext {
-            id: &node.entity.id,
-            items,
-            cut: budget.into_truncation(),
-        })
+        for (position, node) in nodes.into_iter().enumerate() {
+            if budget.is_spent() {
+                budget.add_note(format!("items: the first {} of {all}", position + 1));
+                break;
+            }
+            match read_body(context, &address.project, node).await {
+                Some(body) => {
+                    let (id, title) = (node.id(), node.title().to_owned());
+                    let body = budget.cut_text(&id, &body).to_owned();
+                    items.push(ContextItem { id, title, body });
+                }
+                None => budget.add_note(format!("{}: cannot be read", node.meta.id)),
+            }
+        }
+        super::json_reply(&EntityContext { id, items, cut: budget.into_truncation() })
     }
 }
 
-struct ContextSource<'a> {
-    document: DocumentId,
-    label: Cow<'a, str>,
-    title: &'a str,
-}
-
-/// The entity, then the linked entities, then the linked items, each once.
-fn context_sources<'a>(node: &'a EntityNode, linked: &'a LinkedEntities) -> Vec<ContextSource<'a>> {
-    let outgoing = linked.outgoing(node);
-    let mut sources = Vec::new();
-    for node in knowledge::one_hop(node, &outgoing) {
-        sources.push(ContextSource {
-            document: DocumentId::entity(&*node.name),
-            label: Cow::Borrowed(&node.entity.id),
-            title: &node.entity.title,
-        });
-    }
-    for meta in linked.linked_items(&outgoing) {
-        if let Some(item) = &meta.item {
-            let (document, label) = (meta.id.clone(), item.display_name(&meta.id.name));
-            sources.push(ContextSource { document, label, title: &item.title });
+/// The targets of a document's links, each once and without itself: entities, items, sections.
+fn linked_nodes<'a>(own_id: &str, links: &'a [OutgoingLink]) -> Vec<&'a LinkNode> {
+    let mut nodes: Vec<&LinkNode> = Vec::new();
+    for node in links.iter().filter_map(|link| link.target.as_ref()) {
+        let id = node.id();
+        if id != own_id && nodes.iter().all(|known| known.id() != id) {
+            nodes.push(node);
         }
     }
-    sources
+    nodes.sort_by_key(|node| (node.meta.entity.is_none(), node.meta.item.is_none()));
+    nodes
+}
+
+/// The text of a document without front matter; `None` if it cannot be read.
+async fn read_body(context: &ToolContext, project: &ProjectKey, node: &LinkNode) -> Option<String> {
+    let document = get_one(&*context.ports.documents, project, &node.meta.id).await.ok()??;
+    let text = document.text().ok()?;
+    let Some(part) = &node.part else { return Some(front_matter::body(text).to_owned()) };
+    let section = Section::parse(text);
+    section.find(&part.index).map(|requirement| section.text(requirement))
 }

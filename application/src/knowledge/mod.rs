@@ -1,7 +1,7 @@
 //! The knowledge graph: six tools on the entities of `.ixchel/**/*.md`.
 
 pub(crate) mod context;
-mod entity_view;
+mod entity_request;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod show_graph;
@@ -9,10 +9,8 @@ pub(crate) mod sync;
 pub(crate) mod tags;
 
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
-use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::EntityNode;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
@@ -31,19 +29,6 @@ async fn resolve_project(
     repo: Option<&Repo>,
 ) -> Result<ProjectKey> {
     context.ports.projects.resolve(caller, repo.map(Repo::as_str), Toolset::Knowledge).await
-}
-
-/// Returns the entities that have each word as id or file name, in the order of the words.
-async fn lookup_entities(
-    context: &ToolContext,
-    project: &ProjectKey,
-    words: &[String],
-) -> Result<Vec<Vec<EntityNode>>> {
-    let mut nodes = Vec::with_capacity(words.len());
-    for matches in context.ports.documents.lookup(project, DocumentKind::Entity, words).await? {
-        nodes.push(matches.iter().filter_map(|meta| EntityNode::from_metadata(meta)).collect());
-    }
-    Ok(nodes)
 }
 
 /// A reply with the same JSON as text and as data.

@@ -6,58 +6,59 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Truncation;
-use super::entity_view::{EntityArguments, EntityBacklinks, EntityRequest, LinkedEntities};
+use super::entity_request::{EntityArguments, EntityRequest};
+use super::{TokenBudget, Truncation};
 use crate::ToolContext;
+use crate::links::{IncomingLink, LinkEntry, OutgoingLink};
 use crate::tool::{Tool, read_tool};
 
 pub(crate) struct GraphTool;
 
 #[derive(Serialize, JsonSchema)]
-struct EntityLinks<'a> {
-    id: &'a str,
-    title: &'a str,
+struct EntityLinks {
+    id: String,
+    title: String,
     /// Links, by relation.
-    outgoing: Vec<OutgoingLinks<'a>>,
-    /// Backlinks from the knowledge graph and the backlog, by relation.
-    incoming: Vec<IncomingLinks<'a>>,
+    outgoing: Vec<OutgoingLinks>,
+    /// Backlinks from all toolsets, by relation.
+    incoming: Vec<IncomingLinks>,
+    incoming_total: usize,
     #[serde(flatten)]
     cut: Truncation,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct OutgoingLinks<'a> {
+struct OutgoingLinks {
     /// Front matter key, or type of a map-style link.
-    rel: &'a str,
-    targets: Vec<LinkTarget<'a>>,
+    rel: String,
+    targets: Vec<LinkTarget>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct LinkTarget<'a> {
-    id: &'a str,
+struct LinkTarget {
+    id: String,
     /// Null if the target is missing.
     #[schemars(required, extend("type" = ["string", "null"]))]
-    title: Option<&'a str>,
+    title: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct IncomingLinks<'a> {
+struct IncomingLinks {
     /// As in outgoing, or "mentions" for mentions in texts.
-    rel: &'a str,
-    sources: Vec<LinkSource<'a>>,
+    rel: String,
+    sources: Vec<LinkSource>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct LinkSource<'a> {
-    /// Entity ID or item reference.
+struct LinkSource {
     id: String,
-    title: &'a str,
+    title: String,
 }
 
 #[async_trait]
 impl Tool for GraphTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<EntityArguments, EntityLinks<'_>>(
+        read_tool::<EntityArguments, EntityLinks>(
             "ixchel_graph",
             "Follow an entity's links",
             "Returns the links and backlinks of an entity, by relation.",
@@ -70,36 +71,66 @@ impl Tool for GraphTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
-        let EntityRequest { project, node, mut budget } =
+        let EntityRequest { address, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
-        let linked = LinkedEntities::read_targets(context, &project, &node).await?;
-        let mut outgoing = Vec::new();
-        for links in linked.outgoing(&node) {
-            let mut targets = Vec::with_capacity(links.targets.len());
-            for edge in &links.targets {
-                targets.push(LinkTarget { id: edge.id, title: linked.target_title(edge) });
-            }
-            budget.keep_fitting(links.relation, &mut targets);
-            outgoing.push(OutgoingLinks { rel: links.relation, targets });
-        }
-        let backlinks = EntityBacklinks::read_sources(context, &project, &node).await?;
-        let mut incoming = Vec::new();
-        for (rel, entries) in backlinks.by_relation(&node) {
-            let mut sources = Vec::with_capacity(entries.len());
-            for (id, title) in entries {
-                sources.push(LinkSource { id, title });
-            }
-            budget.keep_fitting(&format!("incoming {rel}"), &mut sources);
-            incoming.push(IncomingLinks { rel, sources });
-        }
+        let links = address.read_outgoing(context).await?;
+        let outgoing = group_by_relation(links.iter().map(OutgoingLink::entry));
+        let links = address.read_incoming(context).await?;
+        let incoming_total = links.len();
+        let incoming = group_by_relation(links.iter().map(IncomingLink::entry));
         super::json_reply(&EntityLinks {
-            id: &node.entity.id,
-            title: &node.entity.title,
-            outgoing,
-            incoming,
+            id: address.target.id().into_owned(),
+            title: address.target.title(),
+            outgoing: fit_outgoing(outgoing, &mut budget),
+            incoming: fit_incoming(incoming, &mut budget),
+            incoming_total,
             cut: budget.into_truncation(),
         })
     }
+}
+
+/// Groups links by relation, in the order of the first link of each.
+fn group_by_relation(links: impl Iterator<Item = LinkEntry>) -> Vec<(String, Vec<LinkEntry>)> {
+    let mut groups: Vec<(String, Vec<LinkEntry>)> = Vec::new();
+    for link in links {
+        match groups.iter_mut().find(|(relation, _)| *relation == link.relation) {
+            Some((_, group)) => group.push(link),
+            None => groups.push((link.relation.clone(), vec![link])),
+        }
+    }
+    groups
+}
+
+fn fit_outgoing(
+    groups: Vec<(String, Vec<LinkEntry>)>,
+    budget: &mut TokenBudget,
+) -> Vec<OutgoingLinks> {
+    let mut outgoing = Vec::with_capacity(groups.len());
+    for (rel, links) in groups {
+        let mut targets = Vec::with_capacity(links.len());
+        for LinkEntry { id, title, .. } in links {
+            targets.push(LinkTarget { id, title });
+        }
+        budget.keep_fitting(&rel, &mut targets);
+        outgoing.push(OutgoingLinks { rel, targets });
+    }
+    outgoing
+}
+
+fn fit_incoming(
+    groups: Vec<(String, Vec<LinkEntry>)>,
+    budget: &mut TokenBudget,
+) -> Vec<IncomingLinks> {
+    let mut incoming = Vec::with_capacity(groups.len());
+    for (rel, links) in groups {
+        let mut sources = Vec::with_capacity(links.len());
+        for LinkEntry { id, title, .. } in links {
+            sources.push(LinkSource { id, title: title.unwrap_or_default() });
+        }
+        budget.keep_fitting(&format!("incoming {rel}"), &mut sources);
+        incoming.push(IncomingLinks { rel, sources });
+    }
+    incoming
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
@@ -97,16 +97,17 @@ async fn untagged_reply(
     project: &ProjectKey,
     names: &[String],
 ) -> Result<ToolReply> {
-    let matches = super::lookup_entities(context, project, names).await?;
+    let matches = context.ports.documents.lookup(project, DocumentKind::Entity, names).await?;
     let mut items = Vec::with_capacity(names.len());
-    for (name, nodes) in names.iter().zip(&matches) {
+    for (name, metas) in names.iter().zip(&matches) {
         // The name may also be the id of another entity.
-        let Some(node) = nodes.iter().find(|node| node.name == *name) else { continue };
+        let Some(meta) = metas.iter().find(|meta| meta.id.name == *name) else { continue };
+        let Some(entity) = &meta.entity else { continue };
         items.push(UntaggedItem {
-            id: &node.entity.id,
-            kind: &node.entity.kind,
-            title: &node.entity.title,
-            path: DocumentId::entity(&*node.name).to_string(),
+            id: &entity.id,
+            kind: &entity.kind,
+            title: &entity.title,
+            path: meta.id.to_string(),
         });
     }
     super::json_reply(&TagReport { total: items.len(), tags: None, items: Some(items) })

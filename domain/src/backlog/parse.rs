@@ -278,7 +278,7 @@ fn invalid_reference(key: &str, text: &str, kind: ItemKind) -> String {
     format!("{key} {text} is not a reference; write one like {prefix}-012")
 }
 
-fn truncate_title(text: &str) -> String {
+pub(crate) fn truncate_title(text: &str) -> String {
     match text.char_indices().nth(MAX_DERIVED_TITLE_CHARS) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
         None => text.to_owned(),
@@ -288,19 +288,10 @@ fn truncate_title(text: &str) -> String {
 /// Finds references and entity ids in a text, without duplicates and without the item's own
 /// reference. References are normalized: `REQ-7` becomes `REQ-007`.
 pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
+    let own = own.map(|reference| reference.to_string());
     let mut mentions: Vec<String> = Vec::new();
-    for word in text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_') {
-        // References and entity ids contain a hyphen, most words do not.
-        if !word.contains('-') {
-            continue;
-        }
-        let mention = match Reference::parse(word) {
-            Some(reference) if Some(reference) == own => continue,
-            Some(reference) => reference.to_string(),
-            None if is_entity_id(word) => word.to_owned(),
-            None => continue,
-        };
-        if !mentions.contains(&mention) {
+    for (_, mention) in scan_mentions(text) {
+        if Some(&mention) != own.as_ref() && !mentions.contains(&mention) {
             mentions.push(mention);
         }
         // Bounds the metadata of documents with generated lists.
@@ -309,6 +300,33 @@ pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
         }
     }
     mentions
+}
+
+/// Each reference and entity id in a text, with its position. References are normalized.
+pub(crate) fn scan_mentions(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut scanned = 0;
+    // Every mention has a hyphen and most words have none, so the hyphens are searched.
+    text.match_indices('-').filter_map(move |(hyphen, _)| {
+        if hyphen < scanned {
+            return None;
+        }
+        let mut before = text[scanned..hyphen].char_indices().rev();
+        let delimiter = before.find(|(_, c)| !is_word_char(*c));
+        let start = delimiter.map_or(scanned, |(at, c)| scanned + at + c.len_utf8());
+        let after = text[hyphen..].find(|c| !is_word_char(c));
+        scanned = after.map_or(text.len(), |at| hyphen + at);
+        let word = &text[start..scanned];
+        let mention = match Reference::parse(word) {
+            Some(reference) => reference.to_string(),
+            None if is_entity_id(word) => word.to_owned(),
+            None => return None,
+        };
+        Some((start, mention))
+    })
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '-' || c == '_'
 }
 
 /// Reports keys that have the name of a tool argument, such as `assignee` instead of

@@ -44,22 +44,6 @@ pub enum EntityLookup<'a> {
     Nothing,
 }
 
-impl<'a> EntityLookup<'a> {
-    /// Looks up an id or document name among nodes that have this id or name. An id of several
-    /// nodes is ambiguous, unless it is also the name of one of them.
-    pub fn find_among(word: &str, nodes: &'a [EntityNode]) -> Self {
-        let mut with_id = nodes.iter().filter(|node| node.entity.id == word);
-        if let (Some(node), None) = (with_id.next(), with_id.next()) {
-            return Self::One(node);
-        }
-        match nodes.iter().find(|node| node.name == word) {
-            Some(node) => Self::One(node),
-            None if nodes.is_empty() => Self::Nothing,
-            None => Self::Several(nodes.iter().map(|node| node.name.as_str()).collect()),
-        }
-    }
-}
-
 /// The targets of one relation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OutgoingLinks<'a> {
@@ -73,44 +57,6 @@ pub struct LinkEnd<'a> {
     pub id: &'a str,
     /// `None` if the id is missing or ambiguous.
     pub node: Option<&'a EntityNode>,
-}
-
-/// The targets of an entity's links, grouped by relation. A link to a missing target is included
-/// only if it is certain to be a link.
-pub fn outgoing_links<'a>(
-    entity: &'a Entity,
-    find: impl Fn(&'a str) -> EntityLookup<'a>,
-) -> Vec<OutgoingLinks<'a>> {
-    let mut outgoing: Vec<OutgoingLinks<'a>> = Vec::new();
-    for link in &entity.links {
-        let node = match find(&link.target) {
-            EntityLookup::One(node) => Some(node),
-            EntityLookup::Nothing if !link.is_certain => continue,
-            EntityLookup::Several(_) | EntityLookup::Nothing => None,
-        };
-        let target = LinkEnd { id: &link.target, node };
-        // Links are sorted by relation.
-        match outgoing.last_mut() {
-            Some(last) if last.relation == link.relation => last.targets.push(target),
-            _ => {
-                outgoing.push(OutgoingLinks { relation: &link.relation, targets: vec![target] });
-            }
-        }
-    }
-    outgoing
-}
-
-/// An entity followed by its link targets, without duplicates.
-pub fn one_hop<'a>(node: &'a EntityNode, outgoing: &[OutgoingLinks<'a>]) -> Vec<&'a EntityNode> {
-    let mut nodes = vec![node];
-    for links in outgoing {
-        for target in links.targets.iter().filter_map(|target| target.node) {
-            if nodes.iter().all(|node| node.name != target.name) {
-                nodes.push(target);
-            }
-        }
-    }
-    nodes
 }
 
 impl EntityGraph {
@@ -140,8 +86,27 @@ impl EntityGraph {
         similar_ids(id, self.names_by_id.keys().map(String::as_str))
     }
 
+    /// The targets of an entity's links, grouped by relation. A link to a missing target is
+    /// included only if it is certain to be a link.
     pub fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
-        outgoing_links(&node.entity, |target| self.find(target))
+        let mut outgoing: Vec<OutgoingLinks<'a>> = Vec::new();
+        for link in &node.entity.links {
+            let node = match self.find(&link.target) {
+                EntityLookup::One(node) => Some(node),
+                EntityLookup::Nothing if !link.is_certain => continue,
+                EntityLookup::Several(_) | EntityLookup::Nothing => None,
+            };
+            let target = LinkEnd { id: &link.target, node };
+            // Links are sorted by relation.
+            match outgoing.last_mut() {
+                Some(last) if last.relation == link.relation => last.targets.push(target),
+                _ => {
+                    let relation = &link.relation;
+                    outgoing.push(OutgoingLinks { relation, targets: vec![target] });
+                }
+            }
+        }
+        outgoing
     }
 
     /// All entities, sorted by document name.
@@ -283,6 +248,18 @@ impl EntityIndex {
     /// At most three ids that contain the last part of the given id.
     pub fn similar_ids(&self, id: &str) -> Vec<&str> {
         similar_ids(id, self.ids().map(|(id, _)| id))
+    }
+
+    /// The names of the documents that have this id or name, regardless of case.
+    pub fn find_any_case(&self, id: &str) -> Vec<String> {
+        let id = id.to_lowercase();
+        let mut names = Vec::new();
+        for (other, name) in self.ids() {
+            if other.to_lowercase() == id || name.to_lowercase() == id {
+                names.push(name.to_owned());
+            }
+        }
+        names
     }
 
     /// All ids with the names of their documents.

@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::front_matter::body;
 pub use entity_graph::{
-    EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount, one_hop,
-    outgoing_links,
+    EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount,
 };
 
 use crate::backlog::ItemKind;

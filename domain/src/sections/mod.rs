@@ -5,6 +5,7 @@
 
 pub mod instructions;
 mod markdown;
+pub mod mentions;
 pub mod requirement_index;
 pub mod text;
 pub mod upsert;
@@ -83,6 +84,13 @@ impl<'a> Section<'a> {
     /// The first requirement with this index. Indices are compared by value: `01` equals `1`.
     pub fn find(&self, index: &str) -> Option<&Requirement<'a>> {
         Some(&self.requirements[self.position_of(index)?])
+    }
+
+    /// The requirement that contains a byte of the file.
+    pub(crate) fn requirement_at(&self, position: usize) -> Option<&Requirement<'a>> {
+        let after = self.requirements.partition_point(|found| found.block.start <= position);
+        let requirement = self.requirements.get(after.checked_sub(1)?)?;
+        (position < requirement.block.end).then_some(requirement)
     }
 
     fn position_of(&self, index: &str) -> Option<usize> {

@@ -12,10 +12,9 @@ use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
 use crate::backlog::item_lookup::{self, BacklogReader};
-use crate::backlog::item_view::{
-    self, ItemLinks, ItemRecord, ItemRelations, ItemRelationships, ItemSummary,
-};
+use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
 use crate::backlog::resources::uri::{ItemView, item_uri};
+use crate::links::LinkList;
 
 const MAX_LIST_ITEMS: usize = 50;
 /// All descriptions of a list together.
@@ -51,7 +50,7 @@ pub(super) struct PromptContext {
     sibling_requirements: Option<ContextList<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     relationships: Option<ItemRelationships>,
-    links: ItemLinks,
+    links: LinkList,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -81,7 +80,7 @@ impl PromptContext {
         let mut content = Self { version: record.version.clone(), ..Self::default() };
         content.notes.extend(item_lookup::diagnostic_with_place(&meta));
         content.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
-        let relations = ItemRelations::read(backlog, reference, &meta).await?;
+        let relations = ItemRelations::read(backlog, &meta).await?;
         let parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
@@ -115,7 +114,8 @@ impl PromptContext {
                 });
             }
         }
-        content.links = ItemLinks {
+        content.links = LinkList {
+            incoming_total: relations.links.incoming_total,
             outgoing: content.truncate_list("links.outgoing", relations.links.outgoing),
             incoming: content.truncate_list("links.incoming", relations.links.incoming),
         };

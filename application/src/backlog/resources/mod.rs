@@ -215,7 +215,7 @@ async fn item_content(
             item_label(reference, view, title, &summary).into_content(&records)
         }
         ItemView::Relationships => {
-            let relationships = ItemRelations::read(backlog, reference, &meta).await?.relationships;
+            let relationships = ItemRelations::read(backlog, &meta).await?.relationships;
             let count = relationships.outgoing.len() + relationships.incoming.len();
             let body = json!({ "count": count, "relationships": relationships });
             item_label(reference, view, title, "its relationships to other requirements")
@@ -231,7 +231,7 @@ async fn item_with_relations(
     meta: &DocumentMeta,
     record: ItemRecord,
 ) -> Result<ItemResource> {
-    let relations = ItemRelations::read(backlog, reference, meta).await?;
+    let relations = ItemRelations::read(backlog, meta).await?;
     let mut fields = Map::new();
     for kind in ItemKind::ALL {
         if kind.parent() == Some(reference.kind) {

@@ -1,0 +1,434 @@
+//! Links between documents of all toolsets, in both directions.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use reqlore_domain::backlog::{MENTIONS, Reference};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::error::Result;
+use reqlore_domain::knowledge::EntityLink;
+use reqlore_domain::ports::documents::BacklinkQuery;
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::sections::Section;
+use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::ApplicationPorts;
+use crate::address::SECTION_PREFIX;
+use crate::transaction::get_one;
+
+/// Incoming links of one answer.
+const MAX_INCOMING: usize = 50;
+
+/// Relations as read from their targets.
+const INVERSE_RELATIONS: [(&str, &str); 24] = [
+    ("addresses", "addressed by"),
+    ("affects", "affected by"),
+    ("based_on", "basis of"),
+    ("blocked_by", "blocks"),
+    ("blocks", "blocked by"),
+    ("caused_by", "causes"),
+    ("causes", "caused by"),
+    ("cites", "cited by"),
+    ("conflicts_with", "conflicts with"),
+    ("contradicts", "contradicted by"),
+    ("depends_on", "needed by"),
+    ("derives_from", "source of"),
+    ("duplicates", "duplicated by"),
+    ("epic", "epic of"),
+    ("implements", "implemented by"),
+    ("mentions", "mentioned by"),
+    ("references", "referenced by"),
+    ("related", "related to"),
+    ("relates_to", "related to"),
+    ("resolves", "resolved by"),
+    ("superseded_by", "supersedes"),
+    ("supersedes", "superseded by"),
+    ("supports", "supported by"),
+    ("user_story", "user story of"),
+];
+
+/// A link of a document, as seen from it.
+#[derive(Debug, Serialize)]
+pub(crate) struct LinkEntry {
+    /// `mentions`, a relationship type, or a key of an entity's front matter.
+    pub(crate) relation: String,
+    /// The other end: a reference, an entity ID, a section, or a requirement of one.
+    pub(crate) id: String,
+    /// `requirement`, `decision`, …; empty if the target is missing.
+    pub(crate) kind: String,
+    /// Absent if the target is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+}
+
+// The links of a document. (A doc comment would become part of the schema.)
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct LinkList {
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub(crate) outgoing: Vec<LinkEntry>,
+    /// At most 50, by relation.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub(crate) incoming: Vec<LinkEntry>,
+    pub(crate) incoming_total: usize,
+}
+
+impl LinkList {
+    pub(crate) fn new(outgoing: Vec<LinkEntry>, mut incoming: Vec<LinkEntry>) -> Self {
+        let incoming_total = incoming.len();
+        incoming.truncate(MAX_INCOMING);
+        Self { outgoing, incoming, incoming_total }
+    }
+
+    /// The lines of a text answer.
+    pub(crate) fn text_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for link in &self.outgoing {
+            lines.push(format!("- {} {}", link.relation, link.target_text()));
+        }
+        for link in &self.incoming {
+            lines.push(link.incoming_text());
+        }
+        if self.incoming.len() < self.incoming_total {
+            let (shown, total) = (self.incoming.len(), self.incoming_total);
+            lines.push(format!("({shown} of {total} incoming links)"));
+        }
+        lines
+    }
+}
+
+impl LinkEntry {
+    fn target_text(&self) -> String {
+        format!("{}: {}", self.id, self.title.as_deref().unwrap_or("(missing)"))
+    }
+
+    fn incoming_text(&self) -> String {
+        format!("- {} {}", inverse_relation(&self.relation), self.target_text())
+    }
+}
+
+/// A relation in words, read from its target: `affects` becomes `affected by`.
+pub(crate) fn inverse_relation(relation: &str) -> Cow<'static, str> {
+    let known = INVERSE_RELATIONS.iter().find(|(name, _)| *name == relation);
+    match known {
+        Some((_, inverse)) => Cow::Borrowed(inverse),
+        None => Cow::Owned(format!("{relation} ←")),
+    }
+}
+
+/// The end of a link.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkNode {
+    pub(crate) meta: Arc<DocumentMeta>,
+    /// Set for a requirement of a section.
+    pub(crate) part: Option<LinkPart>,
+}
+
+/// A requirement of a section.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkPart {
+    pub(crate) index: String,
+    pub(crate) title: String,
+}
+
+impl LinkNode {
+    fn of_mention(meta: &Arc<DocumentMeta>, source: &MentionSource) -> Self {
+        let title = source.title.clone();
+        let part = source.index.clone().map(|index| LinkPart { index, title });
+        Self { meta: Arc::clone(meta), part }
+    }
+
+    pub(crate) fn id(&self) -> String {
+        let meta = &self.meta;
+        match (&self.part, meta.reference()) {
+            (Some(part), _) => format!("{}:{}", meta.id.name, part.index),
+            (None, Some(reference)) => reference.into_owned(),
+            (None, None) => meta.id.name.clone(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        let meta = &self.meta;
+        if self.part.is_some() {
+            return "section_requirement";
+        }
+        match (&meta.item, &meta.entity) {
+            (Some(item), _) => item.kind.name(),
+            (None, Some(entity)) => &entity.kind,
+            (None, None) => meta.id.kind.name(),
+        }
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        let meta = &self.meta;
+        match (&self.part, &meta.item, &meta.entity) {
+            (Some(part), ..) => &part.title,
+            (None, Some(item), _) => &item.title,
+            (None, None, Some(entity)) => &entity.title,
+            (None, None, None) => meta.title.as_deref().unwrap_or(&meta.id.name),
+        }
+    }
+
+    pub(crate) fn entry(&self, relation: &str) -> LinkEntry {
+        LinkEntry {
+            relation: relation.to_owned(),
+            id: self.id(),
+            kind: self.kind().to_owned(),
+            title: Some(self.title().to_owned()),
+        }
+    }
+}
+
+/// A link to a document.
+#[derive(Debug)]
+pub(crate) struct IncomingLink {
+    pub(crate) relation: String,
+    pub(crate) source: LinkNode,
+}
+
+impl IncomingLink {
+    pub(crate) fn entry(&self) -> LinkEntry {
+        self.source.entry(&self.relation)
+    }
+}
+
+/// A link from a document.
+#[derive(Debug)]
+pub(crate) struct OutgoingLink {
+    pub(crate) relation: String,
+    /// As spelled in the document.
+    pub(crate) id: String,
+    /// `None` if the target is missing, or if several documents have the ID.
+    pub(crate) target: Option<LinkNode>,
+}
+
+impl OutgoingLink {
+    pub(crate) fn entry(&self) -> LinkEntry {
+        if let Some(target) = &self.target {
+            return LinkEntry { id: self.id.clone(), ..target.entry(&self.relation) };
+        }
+        let kind = Reference::parse(&self.id).map_or("", |reference| reference.kind.name());
+        let (relation, id) = (self.relation.clone(), self.id.clone());
+        LinkEntry { relation, id, kind: kind.to_owned(), title: None }
+    }
+}
+
+/// Reads the links of one project.
+#[derive(Clone, Copy)]
+pub(crate) struct LinkReader<'a> {
+    pub(crate) ports: &'a ApplicationPorts,
+    pub(crate) project: &'a ProjectKey,
+}
+
+impl LinkReader<'_> {
+    /// Returns the links of all enabled toolsets to a document that has these names, by relation.
+    pub(crate) async fn incoming(self, names: Vec<String>) -> Result<Vec<IncomingLink>> {
+        let query = BacklinkQuery { kinds: self.kinds(), targets: names };
+        let found = self.ports.documents.backlinks(self.project, &query).await?;
+        let mut links: Vec<IncomingLink> = Vec::new();
+        let mut added: HashSet<&DocumentId> = HashSet::new();
+        for meta in found.iter().flatten() {
+            // A document that links by id and by path is in two lists.
+            if added.insert(&meta.id) {
+                add_incoming(meta, &query.targets, &mut links);
+            }
+        }
+        links.sort_by_cached_key(|link| {
+            (link.relation == MENTIONS, link.relation.clone(), link.source.id())
+        });
+        Ok(links)
+    }
+
+    /// Returns the links of a document in its own order. `index` selects one requirement of a
+    /// section. A target that is only perhaps an ID is left out if it does not exist.
+    pub(crate) async fn outgoing(
+        self,
+        meta: &DocumentMeta,
+        index: Option<&str>,
+    ) -> Result<Vec<OutgoingLink>> {
+        let links = stored_links(meta, index);
+        let targets = self.targets(links.iter().map(|link| link.target.clone())).await?;
+        let mut outgoing = Vec::with_capacity(links.len());
+        for StoredLink { relation, target: id, is_certain } in links {
+            let target = targets.get(&id).cloned();
+            if target.is_some() || is_certain {
+                outgoing.push(OutgoingLink { relation, id, target });
+            }
+        }
+        Ok(outgoing)
+    }
+
+    /// The documents with these ids, with one lookup for each kind. Leaves out an id that no
+    /// document or several documents have.
+    async fn targets(self, ids: impl Iterator<Item = String>) -> Result<HashMap<String, LinkNode>> {
+        let mut ids_by_kind: HashMap<DocumentKind, Vec<String>> = HashMap::new();
+        for id in ids {
+            let reference = Reference::parse(&id);
+            let kind = reference.map_or(DocumentKind::Entity, |it| DocumentKind::Item(it.kind));
+            ids_by_kind.entry(kind).or_default().push(id);
+        }
+        let mut entity_ids = ids_by_kind.remove(&DocumentKind::Entity).unwrap_or_default();
+        let mut targets = HashMap::new();
+        for (kind, ids) in ids_by_kind {
+            // An entity may be named like a reference, so it is the second choice.
+            entity_ids.extend(self.add_targets(kind, ids, &mut targets).await?);
+        }
+        let others = self.add_targets(DocumentKind::Entity, entity_ids, &mut targets).await?;
+        for id in others {
+            if let Some(node) = self.section_target(&id).await? {
+                targets.insert(id, node);
+            }
+        }
+        Ok(targets)
+    }
+
+    /// Looks up documents of one kind. Returns the ids that no document has.
+    async fn add_targets(
+        self,
+        kind: DocumentKind,
+        ids: Vec<String>,
+        targets: &mut HashMap<String, LinkNode>,
+    ) -> Result<Vec<String>> {
+        let is_enabled = self.kinds().contains(&kind);
+        if ids.is_empty() || !is_enabled {
+            return Ok(ids);
+        }
+        let mut words = Vec::with_capacity(ids.len());
+        for id in &ids {
+            let reference = Reference::parse(id).filter(|_| kind != DocumentKind::Entity);
+            words.push(reference.map_or_else(|| id.clone(), |reference| reference.to_string()));
+        }
+        let found = self.ports.documents.lookup(self.project, kind, &words).await?;
+        let mut missing = Vec::new();
+        for ((id, word), metas) in ids.into_iter().zip(words).zip(found) {
+            if let Some(meta) = unambiguous(&word, &metas) {
+                targets.insert(id, LinkNode { meta: Arc::clone(meta), part: None });
+            } else if metas.is_empty() {
+                missing.push(id);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Finds `section:KEY`, `KEY:INDEX` and `section:KEY:INDEX`.
+    async fn section_target(self, id: &str) -> Result<Option<LinkNode>> {
+        // Other texts of a front matter are not section keys, even if a section has this name.
+        if !id.contains(':') || !self.kinds().contains(&DocumentKind::Section) {
+            return Ok(None);
+        }
+        let exact = id.strip_prefix(SECTION_PREFIX);
+        let (key, index) = exact.unwrap_or(id).rsplit_once(':').unwrap_or_default();
+        let words = [exact.unwrap_or_default(), key].map(str::to_owned);
+        let mut found =
+            self.ports.documents.lookup(self.project, DocumentKind::Section, &words).await?;
+        let with_key = found.pop().and_then(|mut metas| metas.pop());
+        if let Some(meta) = found.pop().and_then(|mut metas| metas.pop()) {
+            return Ok(Some(LinkNode { meta, part: None }));
+        }
+        let Some(meta) = with_key else { return Ok(None) };
+        let document = get_one(&*self.ports.documents, self.project, &meta.id).await?;
+        let Some(text) = document.as_ref().and_then(|document| document.text().ok()) else {
+            return Ok(None);
+        };
+        let section = Section::parse(text);
+        let Some(requirement) = section.find(index) else { return Ok(None) };
+        let title = requirement_title(&section.text(requirement));
+        let part = Some(LinkPart { index: requirement.index.to_owned(), title });
+        Ok(Some(LinkNode { meta, part }))
+    }
+
+    /// The kinds of the enabled toolsets that have links.
+    fn kinds(self) -> Vec<DocumentKind> {
+        let mut kinds = Vec::new();
+        for toolset in &self.ports.settings.toolsets {
+            match toolset {
+                Toolset::Sections => kinds.push(DocumentKind::Section),
+                Toolset::Backlog => kinds.extend(DocumentKind::ITEMS),
+                Toolset::Knowledge => kinds.push(DocumentKind::Entity),
+                Toolset::Docsets => {}
+            }
+        }
+        kinds
+    }
+}
+
+/// Adds the links of one document to a document that has these names.
+fn add_incoming(meta: &Arc<DocumentMeta>, names: &[String], links: &mut Vec<IncomingLink>) {
+    for source in &meta.mentions {
+        if source.targets.iter().any(|target| names.contains(target)) {
+            let source = LinkNode::of_mention(meta, source);
+            links.push(IncomingLink { relation: MENTIONS.to_owned(), source });
+        }
+    }
+    // The mentions of a section are added above, with their requirements.
+    if !meta.mentions.is_empty() {
+        return;
+    }
+    let first = links.len();
+    for (relation, target) in meta.links() {
+        let is_new = links[first..].iter().all(|link| link.relation != relation);
+        // One source may link by id and by path.
+        if is_new && names.iter().any(|name| *name == target) {
+            let source = LinkNode { meta: Arc::clone(meta), part: None };
+            links.push(IncomingLink { relation: relation.to_owned(), source });
+        }
+    }
+}
+
+/// A link as its document stores it.
+struct StoredLink {
+    relation: String,
+    target: String,
+    /// False for a text that is a link only if its target exists.
+    is_certain: bool,
+}
+
+fn stored_links(meta: &DocumentMeta, index: Option<&str>) -> Vec<StoredLink> {
+    let mut links = Vec::new();
+    if let Some(entity) = &meta.entity {
+        for EntityLink { relation, target, is_certain } in &entity.links {
+            let (relation, target) = (relation.clone(), target.clone());
+            links.push(StoredLink { relation, target, is_certain: *is_certain });
+        }
+        return links;
+    }
+    let mut add_link = |relation: &str, target: String| {
+        // A word of a text may only resemble an entity's ID.
+        let is_certain = Reference::parse(&target).is_some();
+        links.push(StoredLink { relation: relation.to_owned(), target, is_certain });
+    };
+    if let Some(item) = &meta.item {
+        for (relation, target) in item.links() {
+            add_link(relation, target);
+        }
+    }
+    let mut mentioned: Vec<&String> = Vec::new();
+    for source in &meta.mentions {
+        if index.is_some() && source.index.as_deref() != index {
+            continue;
+        }
+        for target in &source.targets {
+            if !mentioned.contains(&target) {
+                mentioned.push(target);
+                add_link(MENTIONS, target.clone());
+            }
+        }
+    }
+    links
+}
+
+/// The document that a word names: the only one with this id, or else the one with this name.
+pub(crate) fn unambiguous<'a>(
+    word: &str,
+    metas: &'a [Arc<DocumentMeta>],
+) -> Option<&'a Arc<DocumentMeta>> {
+    let mut with_id = metas.iter().filter(|meta| meta.reference().as_deref() == Some(word));
+    if let (Some(meta), None) = (with_id.next(), with_id.next()) {
+        return Some(meta);
+    }
+    metas.iter().find(|meta| meta.id.name == word)
+}
