@@ -27,6 +27,7 @@ mod json_rpc;
 mod knowledge;
 mod language;
 mod model;
+mod pagination;
 mod readme;
 mod rights;
 mod schemas;
