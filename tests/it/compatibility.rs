@@ -69,12 +69,27 @@ fn run(root: &Path, storage: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// True if the answer has all keys and values of the expected one. New versions may add keys.
+fn contains(answer: &Value, expected: &Value) -> bool {
+    match (answer, expected) {
+        (Value::Object(answer), Value::Object(expected)) => expected
+            .iter()
+            .all(|(key, value)| answer.get(key).is_some_and(|found| contains(found, value))),
+        (Value::Array(answer), Value::Array(expected)) => {
+            answer.len() == expected.len()
+                && answer.iter().zip(expected).all(|(found, value)| contains(found, value))
+        }
+        _ => answer == expected,
+    }
+}
+
 fn check_answers(root: &Path, storage: &str, expected: &Value) {
     let mut server = Server::start_with(root, &["--storage", storage]);
     for read in expected["reads"].as_array().unwrap() {
         let tool = read["tool"].as_str().unwrap();
         let answer = server.call(tool, read["arguments"].clone());
-        assert_eq!(answer["result"]["structuredContent"], read["data"], "{storage}: {tool}");
+        let data = &answer["result"]["structuredContent"];
+        assert!(contains(data, &read["data"]), "{storage}: {tool}: {data}, not {}", read["data"]);
     }
     assert!(server.end().1.success());
     assert_eq!(run(root, storage, &["user", "list"]), expected["users"], "{storage}");
