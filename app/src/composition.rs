@@ -210,6 +210,7 @@ fn files_config(config: &AppConfig, documents: &Path) -> reqlore_storage_fs::Con
         roots: config.roots.clone(),
         home: config.home.clone(),
         cache: config.cache.as_ref().map(|cache| cache.join("heads")),
+        git: git::git_environment(),
     }
 }
 

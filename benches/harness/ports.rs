@@ -12,6 +12,7 @@ use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::FsStore;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use reqlore_storage_sled::SledStore;
@@ -37,6 +38,7 @@ pub(crate) fn open_store(folder: &Path, storage: &str) -> Result<Arc<dyn Store>>
             roots: Vec::new(),
             home: None,
             cache: None,
+            git: GitEnvironment::default(),
         })?),
     })
 }

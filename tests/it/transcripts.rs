@@ -267,6 +267,7 @@ pub(crate) fn fs_config(root: &Path) -> reqlore_storage_fs::Config {
         roots: Vec::new(),
         home: None,
         cache: None,
+        git: reqlore_git_runner::GitEnvironment::default(),
     }
 }
 

@@ -41,6 +41,7 @@ use reqlore_domain::ports::documents::{
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_git_runner::GitEnvironment;
 use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 
@@ -71,6 +72,8 @@ pub struct Config {
     pub home: Option<PathBuf>,
     /// The cache folder. Without one each process reads all documents when it starts.
     pub cache: Option<PathBuf>,
+    /// Git, for the history of documents. Without a program there is none.
+    pub git: GitEnvironment,
 }
 
 impl Config {
@@ -124,6 +127,7 @@ impl FsStore {
             stale_temp_files: StaleTempFiles::default(),
             indexes: MetadataIndexes::default(),
             cache: MetadataCache { parent_dir: config.cache.clone() },
+            git: config.git.clone(),
             team,
         };
         Self { inner: Arc::new(inner) }

@@ -327,6 +327,11 @@ pub(crate) fn stat_file(folder: impl AsFd, file: &str) -> Option<FileStamp> {
     Some(FileStamp::from_stat(&stat))
 }
 
+/// Returns a folder's stamp, which changes when an entry is added or removed.
+pub(crate) fn stat_folder(folder: impl AsFd) -> Option<FileStamp> {
+    Some(FileStamp::from_stat(&rustix::fs::fstat(folder).ok()?))
+}
+
 fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }

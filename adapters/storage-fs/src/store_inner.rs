@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_git_runner::GitEnvironment;
 
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::lock::LockQueue;
@@ -32,6 +33,7 @@ pub(crate) struct StoreInner {
     pub(crate) indexes: MetadataIndexes,
     pub(crate) cache: MetadataCache,
     pub(crate) team: TeamHandle,
+    pub(crate) git: GitEnvironment,
 }
 
 impl StoreInner {

@@ -6,6 +6,7 @@ mod crash;
 mod disk_edits;
 mod export;
 mod freshness;
+mod history;
 mod journal;
 mod migration;
 mod pending_audit;
@@ -46,6 +47,7 @@ fn config(root: &Path) -> Config {
         roots: Vec::new(),
         home: None,
         cache: None,
+        git: reqlore_git_runner::GitEnvironment::default(),
     }
 }
 

@@ -148,7 +148,9 @@ pub struct ChangeOrigin {
 pub enum HistoryNote {
     /// The project is not in a Git repository.
     NoRepository,
-    /// The clone lacks older commits.
+    /// Git is not installed.
+    NoGit,
+    /// The clone lacks older commits or texts.
     ShallowClone,
     /// The repository belongs to another user, so Git refuses to read it.
     ForeignOwner,
@@ -158,6 +160,8 @@ pub enum HistoryNote {
     Uncommitted,
     /// Git needed too long or returned too much, so older entries are missing.
     Truncated,
+    /// Git failed otherwise; the log has the reason.
+    Unreadable,
 }
 
 /// The number and origin of the present version.
