@@ -11,15 +11,16 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::ToolContext;
 use crate::tool::Tool;
 use crate::transaction::{commit_decision, write_context};
-use crate::{ApplicationPorts, ToolContext};
 
 /// A tool that changes items or entities.
 pub(crate) trait WriteTool: Send + Sync {
@@ -72,6 +73,11 @@ pub(crate) trait Change: Send + Sync {
     /// The reason in the log and the audit log if the change is committed alone.
     fn reason(&self) -> String;
 
+    /// The project to change. All changes of a commit belong to one.
+    async fn project(&self, _: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
+        Ok(caller.project.clone())
+    }
+
     /// Looks up the documents that the decision needs. Called again if a decision finds the plan
     /// outdated.
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>>;
@@ -80,7 +86,7 @@ pub(crate) trait Change: Send + Sync {
 /// The state that changes are planned with.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanContext<'a> {
-    pub(crate) ports: &'a ApplicationPorts,
+    pub(crate) tools: &'a ToolContext,
     pub(crate) project: &'a ProjectKey,
     /// Caller and time of the commit.
     pub(crate) write: &'a WriteContext,
@@ -142,7 +148,7 @@ pub(crate) struct ChangeBatch {
 const MAX_ATTEMPTS: usize = 5;
 
 impl ChangeBatch {
-    /// Commits the changes in the caller's project. Returns the outcomes in order.
+    /// Commits the changes. Returns the outcomes in order.
     pub(crate) async fn commit(
         &self,
         context: &ToolContext,
@@ -151,13 +157,14 @@ impl ChangeBatch {
     ) -> Result<Vec<ChangeOutcome>> {
         let Self { reason, changes, is_dry_run, label_error } = self;
         let (is_dry_run, label_error) = (*is_dry_run, *label_error);
-        let (ports, project) = (&context.ports, &call.caller.project);
+        let (ports, project) = (&context.ports, &self.project(context, &call.caller).await?);
         let write = write_context(context, call, spec, reason.clone());
         for _ in 0..MAX_ATTEMPTS {
             let mut plans = Vec::with_capacity(changes.len());
             let mut reads = MergedReads::default();
             for (entry, change) in changes.iter().enumerate() {
-                let planned = change.plan(PlanContext { ports, project, write: &write }).await;
+                let plan_context = PlanContext { tools: context, project, write: &write };
+                let planned = change.plan(plan_context).await;
                 let plan = planned.map_err(|error| label_error(entry, error))?;
                 reads.add(plan.read_set());
                 plans.push(plan);
@@ -181,6 +188,21 @@ impl ChangeBatch {
             "{reason}: other calls keep adding links to these items; nothing was written, try again"
         );
         Err(Error::new(ErrorKind::Busy, message))
+    }
+
+    async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
+        let mut project = None;
+        for (entry, change) in self.changes.iter().enumerate() {
+            let own = change.project(context, caller).await;
+            let own = own.map_err(|error| (self.label_error)(entry, error))?;
+            if *project.get_or_insert_with(|| own.clone()) != own {
+                let message = "the entry belongs to another project than the ones before it; send \
+                               it in a call of its own";
+                let error = Error::new(ErrorKind::Refused, message);
+                return Err((self.label_error)(entry, error));
+            }
+        }
+        Ok(project.unwrap_or_else(|| caller.project.clone()))
     }
 }
 

@@ -174,8 +174,30 @@ fn toolset_tools(toolset: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool
             Box::new(knowledge::show_graph::GraphTool),
             Box::new(knowledge::context::ContextTool),
             Box::new(knowledge::tags::TagsTool),
+            Box::new(knowledge::create::CreateEntity),
+            Box::new(knowledge::update::UpdateEntity),
         ],
     }
+}
+
+/// The error of an update without a field to change.
+pub(crate) fn nothing_to_change_error(spec: &ToolSpec) -> Error {
+    // These choose the document and its version, and change nothing.
+    const CONDITIONS: [&str; 2] = ["if_version", "repo"];
+    let mut optional_fields = Vec::new();
+    if let Some(Value::Object(properties)) = spec.input_schema.get("properties") {
+        let required = spec.input_schema.get("required").and_then(Value::as_array);
+        for name in properties.keys() {
+            let is_required = required.is_some_and(|names| names.iter().any(|key| key == name));
+            if !is_required && !CONDITIONS.contains(&name.as_str()) {
+                optional_fields.push(name.as_str());
+            }
+        }
+    }
+    let names = optional_fields.join(", ");
+    let message = format!("No field to change was given; pass at least one of {names}");
+    Error::new(ErrorKind::InvalidArgument, message)
+        .field(optional_fields.first().copied().unwrap_or_default())
 }
 
 /// Maximum characters of one reason; longer ones repeat the caller's input.

@@ -1,8 +1,9 @@
 //! Transactions on documents: `edit` commits changes that a pure function decides.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreResult,
@@ -11,6 +12,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
+use crate::backlog::item_lookup::document_text;
 use crate::{ApplicationPorts, ToolContext};
 
 /// Reads one document; `None` if it does not exist.
@@ -79,6 +81,26 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
         tracing::info!(caller = &*caller.name, %project, changed, reason, "committed");
     }
     Ok((result, committed))
+}
+
+/// Returns a conflict with the current text if the document is not at the expected version.
+pub(crate) fn check_version(
+    expected: Option<VersionPrefix>,
+    document: &Document,
+    reference: impl Display,
+) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    if expected.matches(document.version) {
+        return Ok(());
+    }
+    let message = format!(
+        "Conflict: {reference} changed since version {expected}; it is now at version {}. Nothing \
+         was changed. Current text:\n{}",
+        document.version,
+        document_text(document)?
+    );
+    let error = Error::new(ErrorKind::Conflict, message).field("if_version");
+    Err(error.reference(reference.to_string()))
 }
 
 /// Names the first changed documents for the log.

@@ -85,6 +85,8 @@ fn tool_arguments(tool: &str, project: &str) -> Value {
         "ixchel_show" | "ixchel_graph" | "ixchel_context" => {
             json!({ "id": "EP-001", "repo": project })
         }
+        "ixchel_create" => json!({ "kind": "idea", "title": MARKER_WORD, "repo": project }),
+        "ixchel_update" => json!({ "id": "idea-aaaaaa", "title": "changed", "repo": project }),
         "ixchel_sync" | "ixchel_tags" => json!({ "repo": project }),
         "list_docsets" | "list_epics" => json!({}),
         "search_docs" => json!({ "docset": "d", "keywords": ["k"], "generalized_keywords": [] }),

@@ -6,8 +6,9 @@
 //! - `{"call": tool, "with": arguments}` or `{"send": message}`, followed by `{"expect": answer}`;
 //! - `{"http": answer}`, an answer that differs over HTTP (`transcripts_http.rs`).
 //!
-//! `{root}` is the project's folder. In backlog transcripts `{uid}`, `{time}`, `{version}` and
-//! `{mark}` replace values that differ in each run. `UPDATE_EXPECT=1` writes the current answers.
+//! `{root}` is the project's folder, `{entity1}` the id of the first entity that a tool created. In
+//! transcripts of changes `{uid}`, `{time}`, `{version}` and `{mark}` replace values that differ in
+//! each run. `UPDATE_EXPECT=1` writes the current answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,7 +74,7 @@ macro_rules! transcripts {
 
 transcripts! {
     protocol instructions get set set_policies set_order delete arguments conflicts
-    docsets docsets_errors knowledge
+    docsets docsets_errors knowledge knowledge_changes
     backlog backlog_changes backlog_errors backlog_lenient backlog_resources backlog_prompts backlog_search
 }
 
@@ -124,17 +125,18 @@ fn check(name: &str, play: fn(&[Step]) -> Vec<Value>) {
     for line in inputs {
         recorded.push(line.to_string());
         if let Some(Step::Send(_)) = Step::parse(line) {
-            let answer = answers.next().unwrap();
-            let answer =
-                if name.starts_with("backlog") { mask_variable_parts(&answer) } else { answer };
+            let answer = mask_variable_parts(name, answers.next().unwrap());
             recorded.push(json!({ "expect": answer }).to_string());
         }
     }
     expect_test::expect_file![path].assert_eq(&(recorded.join("\n") + "\n"));
 }
 
-/// Replaces values that differ in each run.
-pub(crate) fn mask_variable_parts(answer: &Value) -> Value {
+/// Replaces values that differ in each run, in transcripts that change items or entities.
+pub(crate) fn mask_variable_parts(name: &str, answer: Value) -> Value {
+    if !name.starts_with("backlog") && !name.ends_with("changes") {
+        return answer;
+    }
     serde_json::from_str(&mask_text(&answer.to_string())).unwrap()
 }
 
@@ -210,14 +212,14 @@ fn transcripts_over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
 
 fn play_over_pipes(storage: &str, steps: &[Step], write: impl Fn(&Path, &str, &str)) -> Vec<Value> {
     let project = crate::client::project();
-    let root = project.path().to_str().unwrap();
+    let mut placeholders = Placeholders::new(project.path());
     let mut server = Server::start_with(project.path(), &["--storage", storage]);
     let mut answers = Vec::new();
     for step in steps {
         match step {
             Step::Send(request) => {
-                let answer = request_answer(&mut server, &insert_root(request, root));
-                answers.push(mask_root(&answer, root));
+                let answer = request_answer(&mut server, &placeholders.insert(request));
+                answers.push(placeholders.mask(&answer));
             }
             Step::Write { path, text } => write(project.path(), path, text),
         }
@@ -357,7 +359,7 @@ fn play_in_process(
     folder: &Path,
     writer: EditTarget,
 ) -> Vec<Value> {
-    let root = folder.to_str().unwrap();
+    let mut placeholders = Placeholders::new(folder);
     let store = Arc::clone(&ports.documents);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -382,14 +384,14 @@ fn play_in_process(
                     continue;
                 }
             };
-            let line = format!("{}\n", insert_root(request, root));
+            let line = format!("{}\n", placeholders.insert(request));
             write.write_all(line.as_bytes()).await.unwrap();
             let mut answer = Value::Null;
             while answer.get("id").is_none() {
                 let line = lines.next_line().await.unwrap().unwrap();
                 answer = serde_json::from_str(&line).unwrap();
             }
-            answers.push(mask_root(&answer, root));
+            answers.push(placeholders.mask(&answer));
         }
         write.shutdown().await.unwrap();
         serving.await.unwrap().unwrap();
@@ -397,10 +399,38 @@ fn play_in_process(
     })
 }
 
-pub(crate) fn insert_root(request: &Value, root: &str) -> Value {
-    serde_json::from_str(&request.to_string().replace("{root}", root)).unwrap()
+/// The values of one run that a transcript names with placeholders.
+pub(crate) struct Placeholders {
+    root: String,
+    /// Ids of created entities, in order.
+    entities: Vec<String>,
 }
 
-pub(crate) fn mask_root(answer: &Value, root: &str) -> Value {
-    serde_json::from_str(&answer.to_string().replace(root, "{root}")).unwrap()
+impl Placeholders {
+    pub(crate) fn new(root: &Path) -> Self {
+        Self { root: root.to_str().unwrap().to_owned(), entities: Vec::new() }
+    }
+
+    pub(crate) fn insert(&self, request: &Value) -> Value {
+        let mut text = request.to_string().replace("{root}", &self.root);
+        for (index, id) in self.entities.iter().enumerate() {
+            text = text.replace(&format!("{{entity{}}}", index + 1), id);
+        }
+        serde_json::from_str(&text).unwrap()
+    }
+
+    pub(crate) fn mask(&mut self, answer: &Value) -> Value {
+        let result = &answer["result"];
+        let sentence = result["content"][0]["text"].as_str().unwrap_or_default();
+        if let Some(id) = result["structuredContent"]["id"].as_str()
+            && sentence.starts_with("Created ")
+        {
+            self.entities.push(id.to_owned());
+        }
+        let mut text = answer.to_string().replace(&self.root, "{root}");
+        for (index, id) in self.entities.iter().enumerate() {
+            text = text.replace(id, &format!("{{entity{}}}", index + 1));
+        }
+        serde_json::from_str(&text).unwrap()
+    }
 }

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::http::{Client, Server, TestTeam};
 use crate::transcripts::{
-    NAMES, Step, commit_document, insert_root, mask_root, mask_variable_parts, transcripts_folder,
-    write_file,
+    NAMES, Placeholders, Step, commit_document, mask_variable_parts, transcripts_folder, write_file,
 };
 
 // S5: 2.5, 7.3, 7.4
@@ -44,8 +43,7 @@ fn differences(name: &str, storage: &'static str) -> String {
         let parsed_step = if line.get("expect").is_none() { Step::parse(line) } else { None };
         let Some(step) = parsed_step else { continue };
         let Some(answer) = player.play(&step) else { continue };
-        let answer =
-            if name.starts_with("backlog") { mask_variable_parts(&answer) } else { answer };
+        let answer = mask_variable_parts(name, answer);
         let http = lines.get(index + 2).and_then(|line| line.get("http"));
         let expected = http.unwrap_or(&lines[index + 1]["expect"]);
         if answer != *expected {
@@ -65,6 +63,7 @@ struct HttpPlayer {
     team: TestTeam,
     token: String,
     server: Option<Server>,
+    placeholders: Placeholders,
 }
 
 impl HttpPlayer {
@@ -73,21 +72,20 @@ impl HttpPlayer {
         team.user("tester", "user");
         let token = team.token("tester", "");
         let server = Some(team.serve());
-        Self { team, token, server }
+        let placeholders = Placeholders::new(&team.root());
+        Self { team, token, server, placeholders }
     }
 
     fn play(&mut self, step: &Step) -> Option<Value> {
-        let root = self.team.root();
         match step {
             Step::Write { path, text } => {
                 self.write(path, text);
                 None
             }
             Step::Send(request) => {
-                let root = root.to_str().unwrap();
-                let request = insert_root(request, root);
+                let request = self.placeholders.insert(request);
                 let mut client = client_for(self.server.as_ref().unwrap(), &self.token, &request);
-                Some(mask_root(&client.post(&request).json(), root))
+                Some(self.placeholders.mask(&client.post(&request).json()))
             }
         }
     }

@@ -19,11 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::ItemRef;
 use super::item_lookup::{self, BacklogReader, backlink_query};
-use super::write_item::{apply_edit, check_version};
+use super::write_item::apply_edit;
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
 use crate::tool::{decode_arguments, reply, write_tool};
+use crate::transaction::check_version;
 
 pub(crate) struct DeleteItem;
 

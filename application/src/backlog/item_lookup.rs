@@ -28,7 +28,7 @@ impl<'a> BacklogReader<'a> {
     }
 
     pub(crate) fn for_plan(context: PlanContext<'a>) -> Self {
-        Self { ports: context.ports, project: context.project }
+        Self { ports: &context.tools.ports, project: context.project }
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {

@@ -14,7 +14,6 @@ use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
-use serde_json::Value;
 
 use super::arguments::ItemTarget;
 use super::item_lookup::{self, BacklogReader};
@@ -23,7 +22,8 @@ use super::relationship::RelationshipSpec;
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
 };
-use crate::tool::{reply, write_tool};
+use crate::tool::{nothing_to_change_error, reply, write_tool};
+use crate::transaction::check_version;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
 // in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)
@@ -133,7 +133,7 @@ impl Change for ItemCreation {
             parent,
             fields: self.fields.clone(),
             // The uid orders two items of the same second.
-            uid: context.ports.ids.new_uid(write.at),
+            uid: context.tools.ports.ids.new_uid(write.at),
             creator: write.caller.name.to_string(),
             project: context.project.clone(),
             at: write.at.whole_seconds(),
@@ -246,23 +246,6 @@ impl ItemUpdate {
         let (item, effect) = (ItemTarget::Stored(item), ItemEffect::SetFields(fields, parent));
         Ok(Box::new(Self { item, effect, if_version }))
     }
-}
-
-fn nothing_to_change_error(spec: &ToolSpec) -> Error {
-    let mut optional_fields = Vec::new();
-    if let Some(Value::Object(properties)) = spec.input_schema.get("properties") {
-        let required = spec.input_schema.get("required").and_then(Value::as_array);
-        for name in properties.keys() {
-            let is_required = required.is_some_and(|names| names.iter().any(|key| key == name));
-            if !is_required && name != "if_version" {
-                optional_fields.push(name.as_str());
-            }
-        }
-    }
-    let names = optional_fields.join(", ");
-    let message = format!("No field to change was given; pass at least one of {names}");
-    Error::new(ErrorKind::InvalidArgument, message)
-        .field(optional_fields.first().copied().unwrap_or_default())
 }
 
 #[async_trait]
@@ -393,24 +376,4 @@ pub(super) fn apply_edit(
             Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
         })?;
     Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
-}
-
-/// Returns a conflict with the current text if the document is not at the expected version.
-pub(super) fn check_version(
-    expected: Option<VersionPrefix>,
-    document: &Document,
-    reference: Reference,
-) -> Result<()> {
-    let Some(expected) = expected else { return Ok(()) };
-    if expected.matches(document.version) {
-        return Ok(());
-    }
-    let message = format!(
-        "Conflict: {reference} changed since version {expected}; it is now at version {}. Nothing \
-         was changed. Current text:\n{}",
-        document.version,
-        item_lookup::document_text(document)?
-    );
-    let error = Error::new(ErrorKind::Conflict, message).field("if_version");
-    Err(error.reference(reference.to_string()))
 }

@@ -1,12 +1,15 @@
-//! The knowledge graph: six tools on the entities of `.ixchel/**/*.md`.
+//! The knowledge graph: eight tools on the entities of `.ixchel/**/*.md`.
 
 pub(crate) mod context;
+pub(crate) mod create;
 mod entity_request;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod show_graph;
 pub(crate) mod sync;
 pub(crate) mod tags;
+pub(crate) mod update;
+mod write_entity;
 
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::error::{Error, ErrorKind, Result};

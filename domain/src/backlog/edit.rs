@@ -12,6 +12,7 @@ use super::{
 };
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
+use crate::knowledge::{tag_edits, unique_tags};
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode};
 
@@ -257,17 +258,6 @@ fn priority_value(priority: Priority) -> FieldValue {
     FieldValue::Number(priority.number().into())
 }
 
-fn unique_tags(tags: &[String]) -> Vec<String> {
-    let mut unique: Vec<String> = Vec::new();
-    for tag in tags {
-        let tag = tag.trim();
-        if !tag.is_empty() && !unique.iter().any(|other| other == tag) {
-            unique.push(tag.to_owned());
-        }
-    }
-    unique
-}
-
 #[derive(Default)]
 struct KeyEdits(Vec<KeyEdit<'static>>);
 
@@ -339,7 +329,7 @@ impl ItemFile {
         if let Some(tags) = &edit.tags {
             let tags = unique_tags(tags);
             if tags != item.tags {
-                self.edit_tags(tags, &mut edits);
+                edits.0.extend(tag_edits(&self.0, tags));
             }
         }
         edits
@@ -400,16 +390,5 @@ impl ItemFile {
             }
         }
         texts
-    }
-
-    /// Edits `tags`, or `labels` in a file that has only `labels`. Parsing merges the two keys, so
-    /// a file with both keeps only `tags`.
-    fn edit_tags(&self, tags: Vec<String>, edits: &mut KeyEdits) {
-        let has_labels = self.find_key("labels").is_some();
-        let has_tags = self.find_key("tags").is_some();
-        if has_labels && has_tags {
-            edits.0.push(KeyEdit { key: "labels", value: None });
-        }
-        edits.set_list(if has_labels && !has_tags { "labels" } else { "tags" }, tags);
     }
 }

@@ -5,20 +5,23 @@
 //! comes from the front matter and the document name is the path, so two files may have the same
 //! id.
 
+mod edit;
 mod entity_graph;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::front_matter::body;
+pub use edit::{EntityEdit, ID_DIGITS, NewEntity, RelationTargets, check_relation, edit_entity};
 pub use entity_graph::{
     EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount,
 };
 
 use crate::backlog::ItemKind;
 use crate::backlog::reference::{ParsedReference, Reference};
-use crate::bounded_types::one_line;
+use crate::bounded_types::{named_enum, one_line};
 use crate::diagnostic::Diagnostic;
-use crate::front_matter::{self, DocumentParts};
+use crate::document::DocumentId;
+use crate::front_matter::{self, DocumentParts, FieldValue, KeyEdit};
 use crate::sections;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
 
@@ -46,6 +49,53 @@ const FOLDERS: [(&str, &str); 8] = [
     ("agents", "agent"),
     ("sessions", "session"),
 ];
+
+named_enum! {
+    /// A kind of entity that tools create. A file may have any other kind.
+    EntityKind {
+        Decision = "decision",
+        Issue = "issue",
+        Idea = "idea",
+        Report = "report",
+        Source = "source",
+        Citation = "citation",
+        Agent = "agent",
+        Session = "session",
+    }
+}
+
+impl EntityKind {
+    /// Parses a name, a plural or the prefix of an id, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        let word = text.trim().to_lowercase();
+        let name =
+            find_value(&FOLDERS, &word).or_else(|| find_value(&PREFIXES, &word)).unwrap_or(&word);
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The id with these hexadecimal digits, such as `dec-1d2c8f`.
+    pub fn id(self, digits: &str) -> String {
+        format!("{}-{digits}", self.prefix())
+    }
+
+    /// The document of a new entity, such as `decisions/dec-1d2c8f`.
+    pub fn document_id(self, digits: &str) -> DocumentId {
+        DocumentId::entity(format!("{}/{}", self.folder(), self.id(digits)))
+    }
+
+    fn prefix(self) -> &'static str {
+        find_word(&PREFIXES, self.name())
+    }
+
+    fn folder(self) -> &'static str {
+        find_word(&FOLDERS, self.name())
+    }
+}
+
+/// The first word with this kind.
+fn find_word(pairs: &[(&'static str, &str)], kind: &'static str) -> &'static str {
+    pairs.iter().find(|(_, other)| *other == kind).map_or(kind, |(word, _)| word)
+}
 
 /// The kind of an entity if neither front matter, id nor folder determines one.
 const DEFAULT_KIND: &str = "note";
@@ -220,6 +270,32 @@ pub(crate) fn parse_tags(entries: &[YamlEntry]) -> Vec<String> {
         }
     }
     tags
+}
+
+/// Removes blanks, empty tags and duplicates.
+pub(crate) fn unique_tags(tags: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for tag in tags {
+        let tag = tag.trim();
+        if !tag.is_empty() && !unique.iter().any(|other| other == tag) {
+            unique.push(tag.to_owned());
+        }
+    }
+    unique
+}
+
+/// Edits `tags`, or `labels` in a file that has only `labels`. Parsing merges the two keys, so a
+/// file with both keeps only `tags`.
+pub(crate) fn tag_edits(entries: &[YamlEntry], tags: Vec<String>) -> Vec<KeyEdit<'static>> {
+    let has_labels = yaml::find_key(entries, "labels").is_some();
+    let has_tags = yaml::find_key(entries, "tags").is_some();
+    let mut edits = Vec::new();
+    if has_labels && has_tags {
+        edits.push(KeyEdit { key: "labels", value: None });
+    }
+    let value = if tags.is_empty() { None } else { Some(FieldValue::List(tags)) };
+    edits.push(KeyEdit { key: if has_labels && !has_tags { "labels" } else { "tags" }, value });
+    edits
 }
 
 fn looks_like_front_matter(text: &str) -> bool {

@@ -40,6 +40,7 @@ const ARGUMENTS = {
   get_item: ['reference'],
   get_user_story_requirements: ['user_story'],
   ixchel_context: ONE,
+  ixchel_create: ['kind', 'title', 'body', 'status', 'tags', 'links', 'repo'],
   ixchel_graph: ONE,
   ixchel_search: [
     'query', 'limit', 'offset', 'kind', 'sections', 'words_only', 'repo', 'max_tokens',
@@ -47,6 +48,7 @@ const ARGUMENTS = {
   ixchel_show: ONE,
   ixchel_sync: ['repo'],
   ixchel_tags: ['repo', 'kind', 'untagged'],
+  ixchel_update: ['id', 'title', 'body', 'status', 'tags', 'links', 'if_version', 'repo'],
   list_docsets: [],
   list_epics: [...PAGE, 'status'],
   reqlix_delete_requirements: [...READING, 'section', 'index', 'if_version'],

@@ -1,0 +1,90 @@
+//! `ixchel_create`: creates an entity with a new id.
+
+use std::borrow::Cow;
+
+use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
+use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::error::Result;
+use reqlore_domain::knowledge::{EntityEdit, EntityKind};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use super::Repo;
+use super::write_entity::{EntityCreation, EntityOutcome, LinkArguments};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, write_tool};
+
+pub(crate) struct CreateEntity;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    kind: KindArgument,
+    title: Title,
+    /// Markdown.
+    body: Option<Description>,
+    status: Option<Tag>,
+    tags: Option<Tags>,
+    /// Such as `{"affects": ["REQ-048"]}`.
+    links: Option<LinkArguments>,
+    /// Path in the repository.
+    repo: Option<Repo>,
+}
+
+/// A kind by its name, its plural or the prefix of its ids.
+struct KindArgument(EntityKind);
+
+impl<'de> Deserialize<'de> for KindArgument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        EntityKind::parse(&name).map(Self).ok_or_else(|| {
+            let shown = truncate_echo(&name);
+            let names = EntityKind::ALL.map(EntityKind::name).join(", ");
+            serde::de::Error::custom(format!("{shown:?} is not one of {names}"))
+        })
+    }
+}
+
+impl JsonSchema for KindArgument {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "KindArgument".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": EntityKind::ALL.map(EntityKind::name) })
+    }
+}
+
+impl WriteTool for CreateEntity {
+    fn spec(&self) -> ToolSpec {
+        write_tool::<Arguments, EntityOutcome>(
+            "ixchel_create",
+            "Create an entity",
+            "Records a decision or other knowledge. Returns its ID.",
+        )
+    }
+
+    fn decode(
+        &self,
+        call: &mut ToolCall,
+        spec: &ToolSpec,
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
+        let fields = EntityEdit {
+            title: Some(arguments.title.into_string()),
+            body: arguments.body.map(Description::into_string),
+            status: arguments.status.map(Tag::into_string),
+            tags: arguments.tags.map(Tags::into_vec),
+            links: Vec::new(),
+        };
+        let links = arguments.links.unwrap_or_default().decode(names)?;
+        let (kind, repo) = (arguments.kind.0, arguments.repo);
+        Ok(Box::new(EntityCreation { kind, fields, links, repo }))
+    }
+}

@@ -1,0 +1,76 @@
+//! `ixchel_update`: changes the given fields of an entity.
+
+use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::document::VersionPrefix;
+use reqlore_domain::error::Result;
+use reqlore_domain::knowledge::EntityEdit;
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Repo;
+use super::write_entity::{EntityOutcome, EntityUpdate, LinkArguments};
+use crate::change::{Change, LocalNames, WriteTool};
+use crate::tool::{decode_arguments, nothing_to_change_error, write_tool};
+
+pub(crate) struct UpdateEntity;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    id: BoundedString<1_000>,
+    title: Option<Title>,
+    /// Markdown.
+    body: Option<Description>,
+    status: Option<Tag>,
+    /// Replaces all tags.
+    tags: Option<Tags>,
+    /// Replaces the given relations.
+    links: Option<LinkArguments>,
+    /// Expected current version.
+    if_version: Option<VersionPrefix>,
+    /// Path in the repository.
+    repo: Option<Repo>,
+}
+
+impl WriteTool for UpdateEntity {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            is_idempotent: true,
+            ..write_tool::<Arguments, EntityOutcome>(
+                "ixchel_update",
+                "Update an entity",
+                "Updates the given fields of a knowledge entity.",
+            )
+        }
+    }
+
+    fn decode(
+        &self,
+        call: &mut ToolCall,
+        spec: &ToolSpec,
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = decode_arguments(call, spec)?;
+        let fields = EntityEdit {
+            title: arguments.title.map(Title::into_string),
+            body: arguments.body.map(Description::into_string),
+            status: arguments.status.map(Tag::into_string),
+            tags: arguments.tags.map(Tags::into_vec),
+            links: Vec::new(),
+        };
+        let links = arguments.links.unwrap_or_default().decode(names)?;
+        if fields == EntityEdit::default() && links.is_empty() {
+            return Err(nothing_to_change_error(spec));
+        }
+        let Arguments { if_version, repo, .. } = arguments;
+        Ok(Box::new(EntityUpdate {
+            id: arguments.id.into_string(),
+            fields,
+            links,
+            if_version,
+            repo,
+        }))
+    }
+}

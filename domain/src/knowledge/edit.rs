@@ -1,0 +1,222 @@
+//! Renders entities as files: new entities, edits, and links that lose their target.
+//!
+//! An edit changes only the given keys and `updated_at`. Kind and times that a file does not state
+//! follow from its id and its history, so a new file has neither `type` nor `updated_at`.
+
+use super::{Entity, EntityKind, METADATA_KEYS, tag_edits, unique_tags};
+use crate::backlog::Reference;
+use crate::bounded_types::one_line;
+use crate::front_matter::{self, FieldValue, KeyEdit};
+use crate::timestamp::Timestamp;
+use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
+
+/// Keys at the end of the front matter. A new key of any other name is inserted before them.
+const LAST_KEYS: [&str; 3] = ["created_at", "created_by", "updated_at"];
+
+/// Number of hexadecimal digits of a new id.
+pub const ID_DIGITS: usize = 6;
+
+/// The targets of one relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationTargets {
+    /// The key in the front matter.
+    pub relation: String,
+    /// Ids or references.
+    pub targets: Vec<String>,
+}
+
+/// Rejects a relation that is not the name of a link: a metadata key, or not a plain word.
+pub fn check_relation(relation: &str) -> Result<(), String> {
+    const MAX_BYTES: usize = 64;
+    let is_word = relation.starts_with(|c: char| c.is_ascii_alphabetic())
+        && relation.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if !is_word || relation.len() > MAX_BYTES {
+        return Err(format!(
+            "is not a relation; use at most {MAX_BYTES} letters, digits, _ and -, such as affects"
+        ));
+    }
+    if METADATA_KEYS.contains(&relation) {
+        return Err("is a metadata key; use another word, such as affects".to_owned());
+    }
+    Ok(())
+}
+
+/// A new entity.
+#[derive(Debug, Clone)]
+pub struct NewEntity<'a> {
+    pub kind: EntityKind,
+    /// The id's hexadecimal digits.
+    pub digits: &'a str,
+    pub title: &'a str,
+    pub body: &'a str,
+    pub status: Option<&'a str>,
+    pub tags: &'a [String],
+    pub links: &'a [RelationTargets],
+    pub creator: &'a str,
+    pub created_at: Timestamp,
+}
+
+impl NewEntity<'_> {
+    /// Renders the entity's file. Empty optional keys are left out.
+    pub fn text(&self) -> Result<String, String> {
+        let (id, title) = (self.kind.id(self.digits), one_line(self.title));
+        let mut edits = vec![set("id", &id), set("title", &title)];
+        edits.extend(self.status.map(|status| set("status", status)));
+        let tags = unique_tags(self.tags);
+        if !tags.is_empty() {
+            edits.push(KeyEdit { key: "tags", value: Some(FieldValue::List(tags)) });
+        }
+        for RelationTargets { relation, targets } in self.links {
+            if !targets.is_empty() {
+                let value = Some(FieldValue::List(targets.clone()));
+                edits.push(KeyEdit { key: relation, value });
+            }
+        }
+        let created_at = Some(FieldValue::Time(self.created_at));
+        edits.push(KeyEdit { key: "created_at", value: created_at });
+        edits.push(set("created_by", self.creator));
+        let front_matter = front_matter::edit("", &edits, &LAST_KEYS)?;
+        Ok(front_matter::with_body(&front_matter, self.body))
+    }
+}
+
+fn set<'a>(key: &'a str, value: &str) -> KeyEdit<'a> {
+    KeyEdit { key, value: Some(value.into()) }
+}
+
+/// New values of an entity; `None` keeps the current value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntityEdit {
+    pub title: Option<String>,
+    pub body: Option<String>,
+    pub status: Option<String>,
+    pub tags: Option<Vec<String>>,
+    /// Replaces the targets of these relations. No targets removes the relation.
+    pub links: Vec<RelationTargets>,
+}
+
+/// Applies an edit to an entity's file and sets `updated_at`. `None` if nothing changes.
+pub fn edit_entity(
+    entity: &Entity,
+    text: &str,
+    edit: &EntityEdit,
+    at: Timestamp,
+) -> Result<Option<String>, String> {
+    let entries = parse_entries(text);
+    let mut edits = Vec::new();
+    let title = edit.title.as_deref().map(one_line).filter(|title| *title != entity.title);
+    edits.extend(title.as_deref().map(|title| set("title", title)));
+    let status = edit.status.as_deref().filter(|status| entity.status.as_deref() != Some(*status));
+    edits.extend(status.map(|status| set("status", status)));
+    if let Some(tags) = &edit.tags {
+        let tags = unique_tags(tags);
+        if tags != entity.tags {
+            edits.extend(tag_edits(&entries, tags));
+        }
+    }
+    for RelationTargets { relation, targets } in &edit.links {
+        edits.extend(relation_edit(&entries, relation, targets)?);
+    }
+    let mut body = edit.body.as_deref().map(|body| body.trim_matches(['\r', '\n']));
+    if body == Some(front_matter::body(text)) {
+        body = None;
+    }
+    if edits.is_empty() && body.is_none() {
+        return Ok(None);
+    }
+    // Last, because the time alone is not a change.
+    edits.push(KeyEdit { key: "updated_at", value: Some(FieldValue::Time(at)) });
+    let edited = front_matter::edit(text, &edits, &LAST_KEYS)?;
+    match body {
+        Some(body) => Ok(Some(front_matter::with_body(&edited, body))),
+        None => Ok(Some(edited)),
+    }
+}
+
+/// Invalid front matter has no entries; [`front_matter::edit`] will reject its edit.
+fn parse_entries(text: &str) -> Vec<YamlEntry> {
+    let front_matter = front_matter::parse(front_matter::split(text));
+    front_matter.map(|front_matter| front_matter.entries).unwrap_or_default()
+}
+
+/// The edit that gives a relation these targets; `None` if it has them. Fails if this would change
+/// an item such as `{id: bd-cccccc, type: blocks}`, or a value that is not a link.
+fn relation_edit<'a>(
+    entries: &[YamlEntry],
+    relation: &'a str,
+    targets: &[String],
+) -> Result<Option<KeyEdit<'a>>, String> {
+    let node = yaml::find_key(entries, relation);
+    let items = node.map(YamlNode::items).unwrap_or_default();
+    let mut listed: Vec<&str> = Vec::new();
+    let mut has_other_items = false;
+    for item in items {
+        match item.text() {
+            Some(text) if super::looks_like_id(text) || super::may_be_id(text) => listed.push(text),
+            None if matches!(item.value, YamlValue::Null | YamlValue::Scalar(_)) => {}
+            _ => has_other_items = true,
+        }
+    }
+    let typed = typed_targets(entries, relation);
+    let by_hand = |problem: &str| format!("{relation}: {problem}; edit the file by hand");
+    if typed.iter().any(|target| !contains_target(targets, target)) {
+        return Err(by_hand("it has a target that is written as a map with `id`"));
+    }
+    // The spelling of the file stays.
+    let mut new: Vec<String> = Vec::new();
+    for text in &listed {
+        if contains_target(targets, text) && !contains_target(&new, text) {
+            new.push((*text).to_owned());
+        }
+    }
+    for target in targets {
+        if !contains_target(&new, target) && !contains_target(&typed, target) {
+            new.push(target.clone());
+        }
+    }
+    if new == listed {
+        return Ok(None);
+    }
+    if has_other_items {
+        return Err(by_hand("its value is not a list of IDs"));
+    }
+    let is_scalar = node.is_some_and(|node| node.text().is_some());
+    let value = match &new[..] {
+        [] => None,
+        [target] if is_scalar => Some(FieldValue::Text(target.clone())),
+        _ => Some(FieldValue::List(new)),
+    };
+    Ok(Some(KeyEdit { key: relation, value }))
+}
+
+/// The targets of a relation that are written as `{id: …, type: relation}`, under any key.
+fn typed_targets<'a>(entries: &'a [YamlEntry], relation: &str) -> Vec<&'a str> {
+    let mut targets = Vec::new();
+    for YamlEntry { key, node, .. } in entries {
+        if METADATA_KEYS.contains(&key.as_str()) {
+            continue;
+        }
+        for item in node.items() {
+            let text = |key| yaml::find_key(item.entries(), key).and_then(YamlNode::text);
+            if let Some(id) = text("id")
+                && text("type").unwrap_or(key) == relation
+            {
+                targets.push(id);
+            }
+        }
+    }
+    targets
+}
+
+fn contains_target(targets: &[impl AsRef<str>], target: &str) -> bool {
+    targets.iter().any(|other| is_same_target(other.as_ref(), target))
+}
+
+/// True for two spellings of one target, such as `REQ-7` and `REQ-007`.
+fn is_same_target(a: &str, b: &str) -> bool {
+    let reference = Reference::parse(a);
+    a.eq_ignore_ascii_case(b) || (reference.is_some() && reference == Reference::parse(b))
+}
+
+#[cfg(test)]
+mod tests;
