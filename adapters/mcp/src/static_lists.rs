@@ -14,30 +14,40 @@ use crate::convert;
 const DESCRIPTION: &str = "The single source of truth for a project's requirements and knowledge";
 const INTRODUCTION: &str = "\
 Reqlore is the single source of truth for this project's requirements and knowledge.";
-/// Instructions for each toolset, by the prefix of its tools.
-const GUIDANCE: [(&str, &str); 4] = [
+/// Instructions, each for callers that have tools with all of these prefixes.
+const GUIDANCE: [(&[&str], &str); 6] = [
     (
-        "reqlix_",
+        &["reqlix_"],
         "Call reqlix_get_instructions before any code operation, read the sections it lists with \
          reqlix_get_requirements, and change requirements only with reqlix_set_requirements and \
          reqlix_delete_requirements.",
     ),
     (
-        "get_user_story_requirements",
+        &["get_user_story_requirements"],
         "The backlog holds epics, user stories, their requirements and acceptance criteria: find \
          items with search_global, read the requirements of a story with \
          get_user_story_requirements, and change items with tools such as create_requirement and \
          update_requirement.",
     ),
     (
-        "ixchel_",
+        &["ixchel_"],
         "Before you decide something, check with ixchel_search for an earlier decision. Read \
          results with ixchel_show, or with everything that they link to with ixchel_context.",
     ),
     (
-        "search_docs",
+        &["search_docs"],
         "To find the documentation of a library, call list_docsets and then search_docs, and \
          follow the search instructions that it returns.",
+    ),
+    (
+        &["reqlix_set_requirements", "create_requirement"],
+        "Write a rule that always holds into a requirement section, and something to build into \
+         the backlog.",
+    ),
+    (
+        &["ixchel_create"],
+        "Record why something was decided as a decision with ixchel_create, linked to what it \
+         affects.",
     ),
 ];
 const CAUTION: &str = "\
@@ -83,9 +93,10 @@ impl StaticLists {
 
 fn build_instructions(tools: &[&ToolSpec]) -> String {
     let mut paragraphs = vec![INTRODUCTION];
-    for (prefix, guidance) in GUIDANCE {
+    for (prefixes, guidance) in GUIDANCE {
         // A toolset that is turned off must not be mentioned.
-        if tools.iter().any(|tool| tool.name.starts_with(prefix)) {
+        let has_tool = |prefix: &&str| tools.iter().any(|tool| tool.name.starts_with(prefix));
+        if prefixes.iter().all(has_tool) {
             paragraphs.push(guidance);
         }
     }
