@@ -10,18 +10,19 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
-    RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord, IdentityRecords,
+    RecordReader, RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use sled::IVec;
 use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::database::{AUDIT, DOCUMENTS, IMPORT_KEY, META, SledDatabase, TOKENS, TreeBatch, USERS};
+use crate::database::{
+    AUDIT, DOCUMENTS, IMPORT_KEY, META, SledDatabase, TOKENS, TreeBatch, USERS, VERSIONS,
+};
 use crate::error::{INCOMPLETE, damaged_document, database_refused, from_sled};
-use crate::records::{DocumentRow, decode, seal_value};
+use crate::records::{DocumentRow, seal_value};
 use crate::team::put_row;
 use crate::{SledStore, run_blocking, write};
 
@@ -54,7 +55,7 @@ impl Archive for SledStore {
         let writer = run_blocking(move || {
             database.check_complete()?;
             database.check_writable()?;
-            for tree in [DOCUMENTS, USERS, TOKENS, AUDIT] {
+            for tree in [DOCUMENTS, VERSIONS, USERS, TOKENS, AUDIT] {
                 if !database.tree(tree).is_empty() {
                     return Err(database_refused("is not empty; name a new folder"));
                 }
@@ -73,7 +74,7 @@ impl Archive for SledStore {
     }
 
     fn keeps_history(&self) -> bool {
-        false
+        true
     }
 }
 
@@ -102,6 +103,7 @@ impl RecordReader for SledReader {
                 let Some(record) = records.next().transpose()? else { break };
                 bytes += match &record {
                     ArchiveRecord::Document(record) => record.document.body.len(),
+                    ArchiveRecord::History(record) => record.entry.content.text_bytes(),
                     ArchiveRecord::AuditRow(row) => row.text.len(),
                     _ => 0,
                 };
@@ -135,6 +137,17 @@ impl SledDatabase {
         let identities = IdentityRecords { users: self.list_users()?, tokens: self.list_tokens()? };
         // Documents and audit rows are read lazily, because they may not fit into memory.
         let database = Arc::clone(self);
+        let history = lists.clone().into_iter().flat_map(move |(project, id, kind)| {
+            let entries = database.version_entries(id, kind);
+            let database = Arc::clone(&database);
+            entries.map(move |entry| {
+                let (document, number, row) = entry?;
+                let entry = database.past_entry(id, &document, number, row)?;
+                let project = project.clone();
+                Ok(ArchiveRecord::History(HistoryRecord { project, document, entry }))
+            })
+        });
+        let database = Arc::clone(self);
         let documents = lists.into_iter().flat_map(move |(project, id, kind)| {
             let entries = database.document_entries(id, kind, None);
             let database = Arc::clone(&database);
@@ -145,8 +158,9 @@ impl SledDatabase {
             let (key, row) = entry.map_err(from_sled)?;
             Ok(ArchiveRecord::AuditRow(database.audit_row(&key, &row)?))
         });
-        let before_audit = marks.into_iter().chain(identities.into_records());
-        Ok(documents.chain(before_audit.map(Ok)).chain(rows))
+        let identities = identities.into_records().map(Ok);
+        let documents = documents.chain(marks.into_iter().map(Ok));
+        Ok(documents.chain(history).chain(identities).chain(rows))
     }
 
     fn document_record(
@@ -154,7 +168,7 @@ impl SledDatabase {
         project: &ProjectKey,
         (id, key, value): (DocumentId, IVec, IVec),
     ) -> StoreResult<ArchiveRecord> {
-        let Some(row) = decode::<DocumentRow>(&key, &value) else {
+        let Some(row) = DocumentRow::decode(&key, &value) else {
             return Err(damaged_document(&id));
         };
         let body = self.read_body(&key, &row, &id)?;
@@ -162,18 +176,18 @@ impl SledDatabase {
             project: project.clone(),
             document: Document { id, body, version: row.version },
             modified: row.modified,
+            entry: row.entry(),
             path: row.place,
-            entry: PresentEntry::default(),
         }))
     }
 
     fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, path: place, .. } = record;
+        let DocumentRecord { project, document, modified, path: place, entry } = record;
         let mut row = self.project_row(&project)?;
         self.begin_revision(&project, &mut row)?;
         let old = self.old_document(row.id, &document.id)?;
         let mut batch = TreeBatch::default();
-        write::put_document(&mut batch, &mut row, old, &document, modified, place)?;
+        write::put_document(&mut batch, &mut row, old, &document, modified, place, entry)?;
         write::put_project(&mut batch, &project, &row);
         self.write_batch(batch)
     }
@@ -194,7 +208,7 @@ impl SledDatabase {
             match record {
                 ArchiveRecord::Document(record) => self.import_document(record)?,
                 ArchiveRecord::HighWaterMark(mark) => self.import_mark(&mark)?,
-                ArchiveRecord::History(_) => {}
+                ArchiveRecord::History(record) => self.import_entry(&mut batch, &record)?,
                 ArchiveRecord::User(user) => self.put_user(&mut batch, &user)?,
                 ArchiveRecord::Token(token) => self.put_token(&mut batch, &token)?,
                 // The commit group has not cached a newest row, because the database was empty.

@@ -37,7 +37,13 @@ pub(crate) const TOKENS: usize = 9;
 pub(crate) const AUDIT: usize = 10;
 pub(crate) const KEYS: usize = 11;
 pub(crate) const OVERFLOW: usize = 12;
-pub(crate) const TREE_NAMES: [&str; 13] = [
+/// Earlier versions and deletions of documents. [`HISTORY`] is the index of present changes.
+pub(crate) const VERSIONS: usize = 13;
+/// Earlier texts, by document and hash.
+pub(crate) const TEXTS: usize = 14;
+/// The keys of [`VERSIONS`] by the time when the version ended.
+pub(crate) const VERSION_ENDS: usize = 15;
+pub(crate) const TREE_NAMES: [&str; 16] = [
     "projects",
     "documents",
     "bodies",
@@ -51,6 +57,9 @@ pub(crate) const TREE_NAMES: [&str; 13] = [
     "audit",
     "keys",
     "overflow",
+    "versions",
+    "texts",
+    "version-ends",
 ];
 
 /// Key in [`META`] of the number of transactions.

@@ -24,7 +24,7 @@ use crate::error::{
     INCOMPLETE, RESTORE_HINT, catch_sled_panic, folder_error, folder_refused, from_sled,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
-use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode};
+use crate::records::{DocumentRow, SCHEMA_VERSION, encode};
 use crate::write;
 
 /// Size of sled's page cache. The operating system caches the file too, so a larger cache would
@@ -168,7 +168,8 @@ impl SledDatabase {
         created: &[PathBuf],
     ) -> StoreResult<()> {
         let schema = self.get(META, SCHEMA_KEY)?;
-        if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA_VERSION]) {
+        let schema = schema.map(|schema| schema.to_vec());
+        if !matches!(schema.as_deref(), None | Some([1..=SCHEMA_VERSION])) {
             let reason = "was written by a newer reqlore; update reqlore, or name another folder";
             return Err(folder_refused(folder, reason));
         }
@@ -187,6 +188,12 @@ impl SledDatabase {
             batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
             batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
             self.write_batch(batch)?;
+        } else if schema.as_deref() != Some(&[SCHEMA_VERSION]) {
+            // Rows of the older schema are read as they are, so only its version changes.
+            let mut batch = TreeBatch::default();
+            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
+            self.write_batch(batch)?;
+            self.sync()?;
         }
         if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
             self.rebuild_metadata()?;
@@ -227,7 +234,7 @@ impl SledDatabase {
         for entry in self.document_entries(project, kind, None) {
             let (id, key, value) = entry?;
             // Damaged documents stay unchanged: their data may still be recovered.
-            let Some(mut row) = decode::<DocumentRow>(&key, &value) else { continue };
+            let Some(mut row) = DocumentRow::decode(&key, &value) else { continue };
             let Ok(body) = self.read_body(&key, &row, &id) else { continue };
             if let Some(old) = row.reference_key(project, &id) {
                 batch.remove(REFERENCES, old);

@@ -62,7 +62,7 @@ impl SledDatabase {
         id: &DocumentId,
     ) -> StoreResult<Option<DocumentRow>> {
         let Some(value) = self.get(DOCUMENTS, key)? else { return Ok(None) };
-        match decode(key, &value) {
+        match DocumentRow::decode(key, &value) {
             Some(row) => Ok(Some(row)),
             None => Err(damaged_document(id)),
         }
@@ -103,7 +103,7 @@ impl SledDatabase {
                 continue;
             };
             // A damaged document exists: its version is unknown, not absent.
-            let version = match decode::<DocumentRow>(&key, &value) {
+            let version = match DocumentRow::decode(&key, &value) {
                 Some(row) => row.version,
                 None => Version::UNREADABLE,
             };
@@ -178,7 +178,7 @@ impl SledDatabase {
     /// Returns the metadata of a stored document, or a placeholder if it is damaged.
     fn entry_meta(&self, id: DocumentId, key: &[u8], value: &[u8]) -> DocumentMeta {
         let mut modified = Timestamp::default();
-        if let Some(row) = decode::<DocumentRow>(key, value) {
+        if let Some(row) = DocumentRow::decode(key, value) {
             if let Some(meta) = self.row_meta(&id, key, &row) {
                 return meta;
             }

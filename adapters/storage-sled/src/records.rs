@@ -1,5 +1,5 @@
 //! Keys and values of the trees. Keys sort like the names in them. Every value starts with the
-//! schema version and a checksum.
+//! version of its form and a checksum.
 //!
 //! sled moves a page above 128 KiB to a file of its own, which is never synced. A page holds up to
 //! 17 values, so values must be small: long values are split into pieces, and metadata that is too
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::history::{ChangeOrigin, PresentEntry};
 use reqlore_domain::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,13 @@ use sled::IVec;
 use crate::database::{OVERFLOW, SledDatabase, TREE_NAMES, TreeBatch};
 use crate::error::{damaged_database, from_sled};
 
-/// Schema version of all values. A database with a newer one is refused.
-pub(crate) const SCHEMA_VERSION: u8 = 1;
+/// Schema version of the database. One with a newer version is refused. Version 2 added earlier
+/// versions of documents, and number and origin to [`DocumentRow`].
+pub(crate) const SCHEMA_VERSION: u8 = 2;
+/// Version of the form of a value: checksum and payload.
+const VALUE_VERSION: u8 = 1;
+/// The fields that schema 2 appended to a [`DocumentRow`]: number 1 and no origin.
+const DOCUMENT_ROW_END: [u8; 4] = [1, 0, 0, 0];
 /// Maximum size of a piece of a long value, of a place, and of stored metadata with its place.
 pub(crate) const PIECE_BYTES: usize = 4096;
 /// Maximum size of a document's name and of a project's key.
@@ -86,9 +92,48 @@ pub(crate) struct DocumentRow {
     pub(crate) reference: Option<String>,
     /// The encoded [`DocumentMeta`]; empty if it is too large.
     pub(crate) meta: Vec<u8>,
+    /// [`PresentEntry::number`].
+    pub(crate) number: u64,
+    pub(crate) origin: OriginRow,
+}
+
+/// User, tool and reason. A tuple, because postcard cannot skip absent fields.
+pub(crate) type OriginRow = (Option<String>, Option<String>, Option<String>);
+
+pub(crate) fn origin_row(origin: ChangeOrigin) -> OriginRow {
+    (origin.user, origin.tool, origin.reason)
+}
+
+pub(crate) fn origin_of_row((user, tool, reason): OriginRow) -> ChangeOrigin {
+    ChangeOrigin { user, tool, reason }
+}
+
+/// A stored [`PastEntry`]. The order of its fields must not change.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct VersionRow {
+    /// `None` for a deletion.
+    pub(crate) hash: Option<[u8; 32]>,
+    pub(crate) at: Timestamp,
+    pub(crate) ended: Timestamp,
+    pub(crate) origin: OriginRow,
+    pub(crate) is_purged: bool,
 }
 
 impl DocumentRow {
+    /// Returns `None` if the value is damaged.
+    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Self> {
+        let payload = unseal_value(key, value)?;
+        if let Ok(row) = postcard::from_bytes(payload) {
+            return Some(row);
+        }
+        // A row of schema 1.
+        postcard::from_bytes(&[payload, &DOCUMENT_ROW_END].concat()).ok()
+    }
+
+    pub(crate) fn entry(&self) -> PresentEntry {
+        PresentEntry { number: self.number, origin: origin_of_row(self.origin.clone()) }
+    }
+
     pub(crate) fn set_meta(&mut self, meta: &DocumentMeta) {
         let encoded = postcard::to_allocvec(meta).unwrap_or_default();
         let place_bytes = self.place.as_ref().map_or(0, |place| place.len());
@@ -161,6 +206,53 @@ pub(crate) fn deletion_key(project: u32, revision: u64, id: &DocumentId) -> Vec<
     [&prefix, id.kind.name().as_bytes(), b"\0", id.name.as_bytes()].concat()
 }
 
+/// Common prefix of the keys of a document in [`VERSIONS`] and [`TEXTS`]. NUL ends the name, and
+/// a NUL in it is followed by 0xff: so no other document has keys with this prefix, because numbers
+/// start with 0, and keys sort by name and number.
+pub(crate) fn versions_prefix(project: u32, id: &DocumentId) -> Vec<u8> {
+    let mut prefix = kind_prefix(project, id.kind);
+    for byte in id.name.bytes() {
+        prefix.push(byte);
+        if byte == 0 {
+            prefix.push(0xff);
+        }
+    }
+    prefix.push(0);
+    prefix
+}
+
+pub(crate) fn version_key(project: u32, id: &DocumentId, number: u64) -> Vec<u8> {
+    [&versions_prefix(project, id)[..], &number.to_be_bytes()].concat()
+}
+
+/// Returns the name and the number in a [`version_key`] after its [`kind_prefix`].
+pub(crate) fn parse_version_key(rest: &[u8]) -> Option<(String, u64)> {
+    let (name, number) = rest.split_last_chunk()?;
+    let mut bytes = Vec::new();
+    let mut escaped = name.strip_suffix(b"\0")?.iter();
+    while let Some(byte) = escaped.next() {
+        bytes.push(*byte);
+        if *byte == 0 && escaped.next() != Some(&0xff) {
+            return None;
+        }
+    }
+    Some((parse_name(&bytes)?, u64::from_be_bytes(*number)))
+}
+
+pub(crate) fn text_key(project: u32, id: &DocumentId, hash: &[u8; 32]) -> Vec<u8> {
+    [&versions_prefix(project, id)[..], hash].concat()
+}
+
+/// Key of an entry in the order of the times when versions ended.
+pub(crate) fn version_end_key(ended: Timestamp, version_key: &[u8]) -> Vec<u8> {
+    [&version_end_prefix(ended)[..], version_key].concat()
+}
+
+pub(crate) fn version_end_prefix(ended: Timestamp) -> [u8; 8] {
+    // With the sign bit inverted, times before 1970 come first.
+    (ended.0 ^ i64::MIN).to_be_bytes()
+}
+
 /// Returns the revision and the document of a [`deletion_key`].
 pub(crate) fn parse_deletion_key(key: &[u8]) -> Option<(u64, DocumentId)> {
     let (revision, rest) = key.get(4..)?.split_first_chunk()?;
@@ -185,16 +277,16 @@ fn piece_count(length: u64) -> u32 {
     u32::try_from(length.div_ceil(PIECE_BYTES as u64)).unwrap_or(u32::MAX)
 }
 
-/// Adds the schema version and a checksum. It covers the key too, so a value under a wrong key is
-/// detected as damaged.
+/// Adds the version of the form and a checksum. It covers the key too, so a value under a wrong
+/// key is detected as damaged.
 pub(crate) fn seal_value(key: &[u8], payload: &[u8]) -> IVec {
-    [&[SCHEMA_VERSION], &checksum(key, payload)[..], payload].concat().into()
+    [&[VALUE_VERSION], &checksum(key, payload)[..], payload].concat().into()
 }
 
 /// Returns the payload, or `None` if the value is damaged.
 pub(crate) fn unseal_value<'a>(key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let (start, payload) = value.split_at_checked(5)?;
-    (start[0] == SCHEMA_VERSION && start[1..] == checksum(key, payload)).then_some(payload)
+    (start[0] == VALUE_VERSION && start[1..] == checksum(key, payload)).then_some(payload)
 }
 
 fn checksum(key: &[u8], payload: &[u8]) -> [u8; 4] {

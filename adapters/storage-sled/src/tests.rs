@@ -55,6 +55,7 @@ fn storage() -> Storage {
 }
 
 reqlore_contract::suite!(async { storage() });
+reqlore_contract::history_suite!(async { storage() });
 
 fn open(folder: &TempDir) -> SledStore {
     SledStore::open(&config(folder.path())).unwrap()

@@ -16,6 +16,8 @@ use reqlore_domain::ports::documents::{
     CommitDecision, CommitRequest, CommitResult, DocumentChange, Revision, Snapshot, StoreError,
     StoreResult,
 };
+use reqlore_domain::ports::history::PresentEntry;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupEngine, catch_panic};
@@ -30,7 +32,7 @@ use crate::error::{damaged_database, from_sled};
 use crate::read::MAX_CHANGES;
 use crate::records::{
     DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, decode, deletion_key, document_key,
-    encode, history_key, link_keys, parse_deletion_key, piece_key, seal_value,
+    encode, history_key, link_keys, origin_row, parse_deletion_key, piece_key, seal_value,
 };
 
 /// A group writes its pending changes of trees when it has this number of them.
@@ -98,7 +100,7 @@ impl CommitGroup {
         let versions = decision.changes.iter().map(DocumentChange::version).collect();
         let mut revision = Revision(row.revision);
         if !decision.changes.is_empty() {
-            revision = self.stage_decision(project, row, decision, commit.context.at)?;
+            revision = self.stage_decision(project, row, decision, &commit.context)?;
         }
         Ok(CommitResult { revision, versions })
     }
@@ -118,7 +120,7 @@ impl CommitGroup {
         project: &ProjectKey,
         mut row: ProjectRow,
         decision: CommitDecision,
-        at: Timestamp,
+        context: &WriteContext,
     ) -> StoreResult<Revision> {
         let CommitDecision { changes, audit, idempotency } = decision;
         // The next project id and the oldest deletions are read from the trees.
@@ -127,7 +129,7 @@ impl CommitGroup {
         }
         self.write_if_full()?;
         let mut batch = TreeBatch::default();
-        self.database.stage_changes(&mut batch, project, &mut row, &changes, at)?;
+        self.database.stage_changes(&mut batch, project, &mut row, &changes, context)?;
         if let Some((key, record)) = &idempotency {
             self.database.put_record(&mut batch, key, record)?;
         }
@@ -203,7 +205,7 @@ impl SledDatabase {
         project: &ProjectKey,
         row: &mut ProjectRow,
         changes: &[DocumentChange],
-        at: Timestamp,
+        context: &WriteContext,
     ) -> StoreResult<()> {
         self.begin_revision(project, row)?;
         for change in DocumentChange::last_of_each(changes) {
@@ -211,15 +213,47 @@ impl SledDatabase {
             let old = self.old_document(row.id, id)?;
             match change {
                 DocumentChange::Put { document } => {
-                    let place = old.as_ref().and_then(|old| old.row.place.clone());
-                    put_document(batch, row, old, document, at, place)?;
+                    self.replace_document(batch, row, old, document, context)?;
                 }
-                DocumentChange::Delete { .. } => delete_document(batch, row, old, id),
+                DocumentChange::Delete { .. } => {
+                    if let Some(old) = &old {
+                        self.record_deletion(batch, row.id, id, &old.row, context)?;
+                    }
+                    delete_document(batch, row, old, id);
+                }
             }
         }
         self.forget_deletions(batch, row)?;
         put_project(batch, project, row);
         Ok(())
+    }
+
+    /// Stages a new version of a document. The same text is no new version.
+    fn replace_document(
+        &self,
+        batch: &mut TreeBatch,
+        project: &mut ProjectRow,
+        old: Option<OldDocument>,
+        document: &Document,
+        context: &WriteContext,
+    ) -> StoreResult<()> {
+        let id = &document.id;
+        let (mut modified, mut place) = (context.at, None);
+        let mut entry = PresentEntry { number: 0, origin: context.origin() };
+        match &old {
+            Some(OldDocument { row, .. }) => {
+                place.clone_from(&row.place);
+                let body = self.read_body(&document_key(project.id, id), row, id)?;
+                if body == document.body {
+                    (modified, entry) = (row.modified, row.entry());
+                } else {
+                    entry.number = row.number + 1;
+                    self.end_version(batch, project.id, id, row, &body, context.at)?;
+                }
+            }
+            None => entry.number = self.next_number(project.id, id)?,
+        }
+        put_document(batch, project, old, document, modified, place, entry)
     }
 
     pub(crate) fn old_document(
@@ -289,7 +323,7 @@ impl SledDatabase {
 /// A stored document and its keys in [`LINKS`]. Those of a damaged document are unknown and stay,
 /// which is harmless: readers check the metadata.
 pub(crate) struct OldDocument {
-    row: DocumentRow,
+    pub(crate) row: DocumentRow,
     links: BTreeSet<Vec<u8>>,
 }
 
@@ -301,6 +335,7 @@ pub(crate) fn put_document(
     document: &Document,
     modified: Timestamp,
     place: Option<Arc<str>>,
+    entry: PresentEntry,
 ) -> StoreResult<()> {
     let id = &document.id;
     check_length(&id.to_string(), "name", id.name.len(), MAX_NAME_BYTES)?;
@@ -314,6 +349,8 @@ pub(crate) fn put_document(
         length: document.body.len() as u64,
         reference: None,
         meta: Vec::new(),
+        number: entry.number,
+        origin: origin_row(entry.origin),
     };
     let meta = DocumentMeta::from_document(document, modified);
     row.set_meta(&meta);

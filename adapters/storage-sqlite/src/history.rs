@@ -225,9 +225,7 @@ pub(crate) fn archive_entries(
             Some(hash) if row.get(8)? => PastContent::Purged(TextHash(hash)),
             Some(_) => PastContent::Text(decode_text(&document, row, 6)?),
         };
-        if let PastContent::Text(body) = &content {
-            bytes += body.len();
-        }
+        bytes += content.text_bytes();
         let entry = PastEntry {
             number: row.get(0)?,
             at: Timestamp(row.get(1)?),

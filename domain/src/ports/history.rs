@@ -223,6 +223,14 @@ impl PastContent {
             Self::Purged(hash) => Some(hash.version()),
         }
     }
+
+    /// The size of the text that is kept.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(body) => body.len(),
+            Self::Deleted | Self::Purged(_) => 0,
+        }
+    }
 }
 
 /// The full SHA-256 of a text, under which databases store earlier texts. A [`Version`] is its

@@ -150,6 +150,8 @@ fn operation_count() -> usize {
 struct ModelSide {
     store: Arc<dyn Store>,
     projects: [ProjectKey; 2],
+    /// Both stores keep the history of documents.
+    with_history: bool,
     /// The revision after which changes of a kind are requested.
     since: HashMap<DocumentKind, Revision>,
     /// The last revision that was returned for a kind.
@@ -160,8 +162,9 @@ async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<()
     let storage = open.await;
     let projects = [storage.project.clone(), storage.other.clone()];
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let mut expected = ModelSide::new(memory, projects.clone());
-    let mut found = ModelSide::new(Arc::clone(&storage.store), projects);
+    let with_history = storage.store.keeps_history();
+    let mut expected = ModelSide::new(memory, projects.clone(), with_history);
+    let mut found = ModelSide::new(Arc::clone(&storage.store), projects, with_history);
     for (at, operation) in history.iter().enumerate() {
         if let (StoreOperation::Restart, Some(reopen)) = (operation, &storage.reopen) {
             found.store = Arc::new(MemoryStore::default());
@@ -187,8 +190,8 @@ async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<()
 const RESET: &str = "reset";
 
 impl ModelSide {
-    fn new(store: Arc<dyn Store>, projects: [ProjectKey; 2]) -> Self {
-        Self { store, projects, since: HashMap::new(), latest: HashMap::new() }
+    fn new(store: Arc<dyn Store>, projects: [ProjectKey; 2], with_history: bool) -> Self {
+        Self { store, projects, with_history, since: HashMap::new(), latest: HashMap::new() }
     }
 
     fn project(&self, first: bool) -> &ProjectKey {
@@ -246,7 +249,8 @@ impl ModelSide {
             }
             StoreOperation::Changes { kind } => self.changes(*kind).await,
             StoreOperation::Export => {
-                answer_text(export_project(&*self.store, &self.projects[0]).await)
+                let first = &self.projects[0];
+                answer_text(export_project(&*self.store, first, self.with_history).await)
             }
             StoreOperation::Restart => String::new(),
         }
@@ -335,13 +339,23 @@ fn all_without_times(
     Ok(named?.iter().map(|list| list.iter().map(without_times).collect()).collect())
 }
 
-/// Returns the documents and marks of the first project, as an export contains them.
-async fn export_project(store: &dyn Archive, first: &ProjectKey) -> StoreResult<Vec<String>> {
+/// Returns the documents, marks and history of the first project, as an export contains them.
+async fn export_project(
+    store: &dyn Archive,
+    first: &ProjectKey,
+    with_history: bool,
+) -> StoreResult<Vec<String>> {
     let mut all = Vec::new();
     for record in read_records(store).await? {
         match record {
             ArchiveRecord::Document(record) if record.project == *first => {
                 all.push(format!("{:?}", record.document));
+                if with_history {
+                    all.push(format!("{:?}", record.entry));
+                }
+            }
+            ArchiveRecord::History(record) if with_history && record.project == *first => {
+                all.push(format!("{record:?}"));
             }
             ArchiveRecord::HighWaterMark(mark) if mark.project == *first => {
                 all.push(format!("{:?} {}", mark.kind, mark.number));

@@ -11,12 +11,10 @@ use reqlore_contract::{run, test_context};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet,
     Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
@@ -116,14 +114,7 @@ fn outcome(committed: StoreResult<CommitResult>) -> Result<CommitResult, Idempot
 }
 
 async fn contents(store: &impl Store) -> Vec<String> {
-    let mut records = read_records(store).await.unwrap();
-    records.retain(|record| !matches!(record, ArchiveRecord::History(_)));
-    for record in &mut records {
-        if let ArchiveRecord::Document(record) = record {
-            record.entry = PresentEntry::default();
-        }
-    }
-    let mut contents = vec![format!("{records:?}")];
+    let mut contents = vec![format!("{:?}", read_records(store).await.unwrap())];
     for project in PROJECTS.map(ProjectKey::new) {
         let links = store.backlinks(&project, &links(&TARGETS)).await.unwrap();
         contents.push(format!("{links:?}"));
