@@ -20,7 +20,7 @@ use crate::script::Script;
 type Slots = SmallVec<[u32; 1]>;
 
 /// A table of another version is rebuilt.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct ItemTable {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::document::Version;
-use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
@@ -105,11 +105,10 @@ impl Tool for GetRequirements {
             count: 0,
         };
         let Some(section) = section else {
-            // An impossible key is an error, not an empty section.
-            key.check_new().map_err(|reason| {
-                Error::new(ErrorKind::InvalidArgument, format!("section: {reason}."))
-                    .field("section")
-            })?;
+            // A key that cannot be created is missing like any other, unless it looks like a path.
+            if key.as_str().contains("..") {
+                key.check_new().map_err(|reason| super::section_error(&reason))?;
+            }
             return reply(NO_REQUIREMENTS.to_owned(), &details);
         };
         let version = section.version;
@@ -148,6 +147,21 @@ mod tests {
         let text = testing.text(TOOL, json!({ "section": "general" })).await;
         assert_eq!(text, "No requirements in this section.");
         assert!(testing.body(DocumentId::instructions()).await.is_some());
+    }
+
+    // S1: G.3.4
+    #[tokio::test]
+    async fn get_missing_section_with_an_odd_name_reads_as_missing() {
+        let testing = TestApplication::new();
+        for section in ["имя", "a.b", "con", "my notes", "-x"] {
+            let reply = testing.call(TOOL, json!({ "section": section })).await.unwrap();
+            assert_eq!(reply.text[0], "No requirements in this section.", "{section}");
+            assert_eq!(reply.data["version"], json!(null), "{section}");
+        }
+        for section in ["a/b", "a\\b", "..", "a..b", "../a"] {
+            let error = testing.error(TOOL, json!({ "section": section })).await;
+            assert_eq!(error.field.as_deref(), Some("section"), "{section}");
+        }
     }
 
     // S1: P.2

@@ -129,6 +129,10 @@ fn into_document_text(document: Document) -> Result<String> {
     })
 }
 
+fn section_error(reason: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("section: {reason}.")).field("section")
+}
+
 fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
     let message = format!("{id}: {problem} and try again");
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())

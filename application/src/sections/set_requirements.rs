@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
-use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
@@ -106,6 +106,10 @@ Returns the added/modified requirement (text or index may be adjusted according 
         };
         let mut reply = reply(set.requirement, &result)?;
         reply.text.extend(render_index_changes(&result.reindexed));
+        // Many clients show a model the text alone.
+        if !result.warnings.is_empty() {
+            reply.text.push(format!("Warnings:\n{}", result.warnings.join("\n")));
+        }
         Ok(reply)
     }
 }
@@ -139,12 +143,12 @@ impl Arguments {
 
     fn check_new(&self, snapshot: &Snapshot) -> Result<()> {
         let key = &self.section;
-        key.check_new().map_err(|reason| section_error(&reason))?;
+        key.check_new().map_err(|reason| super::section_error(&reason))?;
         // Some file systems do not distinguish such names.
         let lower = key.as_str().to_lowercase();
         for meta in &snapshot.metadata {
             if meta.id.name.to_lowercase() == lower {
-                return Err(section_error(&format!(
+                return Err(super::section_error(&format!(
                     "{:?} differs only in case from the section {:?}; use that key",
                     key.as_str(),
                     meta.id.name
@@ -153,10 +157,6 @@ impl Arguments {
         }
         Ok(())
     }
-}
-
-fn section_error(reason: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("section: {reason}.")).field("section")
 }
 
 /// The second text block of the reply; `None` if no index changed.
@@ -194,6 +194,18 @@ mod tests {
         assert_eq!(reply.text, ["**8.** F", words]);
         let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
         assert_eq!(reply.data["reindexed"], moves);
+    }
+
+    // S1: R.1, R.2
+    #[tokio::test]
+    async fn set_warnings_are_in_the_text_as_well() {
+        let testing = TestApplication::new();
+        let long = format!("Глагол {}", "ж".repeat(200));
+        let reply = testing.call(TOOL, set("general", "1", &long)).await.unwrap();
+        let warnings = reply.data["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), 2);
+        assert!(reply.text[1].starts_with("Warnings:\nR.2: line 2"), "{:?}", reply.text);
+        assert!(reply.text[1].contains("\nR.1: "), "{:?}", reply.text);
     }
 
     // S1: S.3.5

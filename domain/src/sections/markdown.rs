@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use super::requirement_index;
+
 /// A structural element of a section file. Positions are byte offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutlineElement<'a> {
@@ -16,7 +18,7 @@ pub(crate) enum OutlineElement<'a> {
         level: usize,
         title: &'a str,
     },
-    /// `**{token}.** text`; the token may be an invalid index.
+    /// `**{token}.** text`; the token holds a digit or is a letter, and may be an invalid index.
     Marker { start: usize, token: &'a str },
 }
 
@@ -34,12 +36,54 @@ pub(crate) struct Outline<'a> {
     pub(crate) elements: Vec<OutlineElement<'a>>,
     /// Start of an unclosed fence or comment, which hides all elements below it.
     pub(crate) unclosed_at: Option<usize>,
+    /// Starts of paragraphs that begin with a bold word and a period, as in `**Note.** text`.
+    bold_words: Vec<usize>,
 }
+
+impl Outline<'_> {
+    /// The bold words that version 0.1.0 read as indices. Leaves out common words of prose.
+    pub(crate) fn word_markers<'a>(
+        &self,
+        source: &'a str,
+    ) -> impl Iterator<Item = (usize, &'a str)> {
+        self.bold_words.iter().filter_map(move |start| {
+            let line = source_lines(&source[*start..]).next()?;
+            let token = parse_bold_token(line.text)?;
+            let is_prose = PROSE_WORDS.iter().any(|word| token.eq_ignore_ascii_case(word));
+            (requirement_index::is_well_formed(token) && !is_prose).then_some((*start, token))
+        })
+    }
+}
+
+/// Bold words that often begin a paragraph of prose.
+const PROSE_WORDS: [&str; 20] = [
+    "attention",
+    "background",
+    "caution",
+    "danger",
+    "example",
+    "examples",
+    "exception",
+    "hint",
+    "important",
+    "info",
+    "note",
+    "notes",
+    "rationale",
+    "reason",
+    "remark",
+    "remarks",
+    "summary",
+    "tip",
+    "todo",
+    "warning",
+];
 
 pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
     let mut scanner = OutlineScanner::new(source);
     let elements = scanner.scan_elements().collect();
-    Outline { elements, unclosed_at: scanner.open_block.map(|(_, start)| start) }
+    let unclosed_at = scanner.open_block.map(|(_, start)| start);
+    Outline { elements, unclosed_at, bold_words: scanner.bold_words }
 }
 
 /// The title of the first heading that has one.
@@ -56,6 +100,7 @@ struct OutlineScanner<'a> {
     open_block: Option<(VerbatimBlock, usize)>,
     list: ListContext,
     preceding: PrecedingBlock,
+    bold_words: Vec<usize>,
 }
 
 /// The block above a line. A line of `---` or `===` turns a paragraph into a heading.
@@ -74,6 +119,7 @@ impl<'a> OutlineScanner<'a> {
             open_block: None,
             list: ListContext::default(),
             preceding: PrecedingBlock::None,
+            bold_words: Vec::new(),
         }
     }
 
@@ -120,6 +166,9 @@ impl<'a> OutlineScanner<'a> {
             let title = self.source[title_start..start].trim();
             return Some(OutlineElement::Heading { start: title_start, next, level, title });
         }
+        if matches!(self.preceding, PrecedingBlock::None) && parse_bold_token(text).is_some() {
+            self.bold_words.push(start);
+        }
         self.open_block = VerbatimBlock::opened_by(text, self.list).map(|block| (block, start));
         if is_blank(text) || self.open_block.is_some() {
             self.preceding = PrecedingBlock::None;
@@ -153,8 +202,13 @@ fn front_matter_end(source: &str) -> usize {
     0
 }
 
-/// The token of a line `**{token}.** text`. The token may be an invalid index.
+/// The token of a requirement's line `**{token}.** text`. The token may be an invalid index.
 pub(crate) fn parse_marker(line: &str) -> Option<&str> {
+    parse_bold_token(line).filter(|token| requirement_index::is_numbered(token))
+}
+
+/// The token of a line `**{token}.** text`, which in prose may be a word, as in `**Note.** text`.
+pub(super) fn parse_bold_token(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("**")?;
     let end = memchr::memchr(b'*', rest.as_bytes())?;
     let token = rest[..end].strip_suffix('.')?;
@@ -518,6 +572,13 @@ mod tests {
         check("**1.** text\n---\n\n---\n---", &["1"]);
         check("---\ntitle: x\n---\n\n# Real", &["h1 Real"]);
         check("---\n**1.** a\n\n---\n", &["1"]);
+    }
+
+    #[test]
+    fn bold_word_in_prose_is_no_marker() {
+        check("**1.** a\n\n**Note.** b\n\n**R.a.** c\n\n**R.** d", &["1", "R"]);
+        check("**Note.** b\n---", &["h2 **Note.** b"]);
+        check("**FR-1.** a\n**2FA.** b\n**too-long-for-1.** c", &["FR-1", "2FA", "too-long-for-1"]);
     }
 
     #[test]

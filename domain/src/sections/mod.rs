@@ -66,7 +66,7 @@ impl<'a> Section<'a> {
         for (position, element) in outline.elements.iter().enumerate() {
             // A malformed marker ends the requirement above and begins none.
             if let OutlineElement::Marker { start, token } = *element
-                && requirement_index::is_well_formed(token)
+                && requirement_index::is_index(token)
             {
                 let next = outline.elements.get(position + 1);
                 let end = next.map_or(source.len(), OutlineElement::start);
@@ -110,7 +110,7 @@ impl<'a> Section<'a> {
         let stored = self.stored_text(requirement);
         // Readers get LF only, on every platform.
         let after_marker = &stored[requirement.index.len() + "**.**".len()..];
-        let text = after_marker.replace("\r\n", "\n").replace('\r', "\n");
+        let text = normalize_line_ends(after_marker);
         let own_line = text.split('\n').next().is_some_and(markdown::is_blank);
         text::unescape_structure(text.trim_matches(WHITE_SPACE), own_line)
     }
@@ -166,9 +166,7 @@ impl<'a> Section<'a> {
     fn other_elements(&self) -> impl Iterator<Item = &str> {
         self.outline.elements.iter().filter_map(|element| match *element {
             OutlineElement::Heading { title, .. } => Some(title),
-            OutlineElement::Marker { token, .. } if requirement_index::is_well_formed(token) => {
-                None
-            }
+            OutlineElement::Marker { token, .. } if requirement_index::is_index(token) => None,
             OutlineElement::Marker { token, .. } => Some(token),
         })
     }
@@ -181,14 +179,15 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Reports invalid markers, indices out of order, and an unclosed fence or comment.
+    /// Reports invalid markers, indices out of order, requirements that only version 0.1.0 read,
+    /// and an unclosed fence or comment.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         let mut last_of_group: HashMap<Option<&str>, &str> = HashMap::new();
         // Order is checked per group: headings may separate groups.
         for element in &self.outline.elements {
             let OutlineElement::Marker { start, token } = *element else { continue };
-            if !requirement_index::is_well_formed(token) {
+            if !requirement_index::is_index(token) {
                 problems.push((start, invalid_index_message(token)));
                 continue;
             }
@@ -201,6 +200,10 @@ impl<'a> Section<'a> {
                 problems.push((start, order_message(token, last)));
             }
         }
+        for (start, token) in self.outline.word_markers(self.source) {
+            problems.push((start, word_message(token)));
+        }
+        problems.sort_by_key(|(start, _)| *start);
         // Last, because nothing is parsed after an unclosed block.
         if let Some(start) = self.outline.unclosed_at {
             let message = "this code fence or comment is not closed and hides all text below; \
@@ -220,8 +223,19 @@ fn invalid_index_message(token: &str) -> String {
     )
 }
 
+fn word_message(token: &str) -> String {
+    format!(
+        "`**{token}.**` is text, but version 0.1.0 read it as a requirement; give it an index with \
+         a digit, or write `**{token}**.` if it is text"
+    )
+}
+
 fn order_message(index: &str, above: &str) -> String {
     format!("index {index} comes after {above}; the next set in this section renumbers it")
+}
+
+fn normalize_line_ends(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];

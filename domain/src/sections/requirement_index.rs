@@ -1,8 +1,9 @@
 //! Arguments that identify requirements: section keys, which are the names of section files, and
 //! indices.
 //!
-//! Indices are compared by value: `01` is requirement `1`. The key of an existing file may contain
-//! any character of a file name, but a new key is restricted by [`SectionKey::check_new`].
+//! Indices are compared by value: `01` is requirement `1`, and `FR-2` comes before `FR-10`. The key
+//! of an existing file may contain any character of a file name, but a new key is restricted by
+//! [`SectionKey::check_new`].
 
 use std::cmp::{Ordering, Reverse};
 
@@ -12,7 +13,8 @@ pub const MAX_INDEX_CHARS: usize = 10;
 pub const MAX_KEY_CHARS: usize = 100;
 
 string_type!(
-    /// Segments of letters, digits, `_` and `-`, separated by single dots.
+    /// Segments of letters, digits, `_` and `-`, separated by single dots. Holds a digit, or is a
+    /// single letter.
     RequirementIndex,
     parse_index,
     {
@@ -25,15 +27,28 @@ string_type!(
 
 fn parse_index(text: &str) -> Result<String, String> {
     check_text(text, MAX_INDEX_CHARS)?;
-    if !is_well_formed(text) {
+    if !is_index(text) {
         return Err(format!(
             "{text:?} is not an index; use letters, digits, '_' and '-' in segments separated by \
-             single dots, such as \"3\", \"2.1\" or \"R.1\""
+             single dots, with at least one digit, such as \"3\", \"2.1\" or \"FR-12\""
         ));
     }
     Ok(text.to_owned())
 }
 
+/// True for the index of a requirement. A word without a digit is none: in prose, bold words such
+/// as `**Note.**` begin a paragraph.
+pub(crate) fn is_index(text: &str) -> bool {
+    is_well_formed(text) && is_numbered(text)
+}
+
+/// True if a bold token stands for a requirement, even if it is not a valid index.
+pub(crate) fn is_numbered(token: &str) -> bool {
+    let is_letter = token.len() == 1 && token.starts_with(|c: char| c.is_ascii_alphabetic());
+    is_letter || token.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// True for every index of version 0.1.0, which also allowed words.
 pub(crate) fn is_well_formed(text: &str) -> bool {
     text.len() <= MAX_INDEX_CHARS && text.split('.').all(is_segment)
 }
@@ -43,23 +58,33 @@ fn is_segment(segment: &str) -> bool {
         && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// The group of an index: its first segment if that starts with a letter, else `None`, the group of
-/// numbers.
+/// The group of an index: its first segment up to the first digit, `R` in `R.1` and `FR-` in
+/// `FR-12`. `None`, the group of numbers, if the index does not begin with a letter.
 pub(crate) fn group_of(index: &str) -> Option<&str> {
     let first = index.split('.').next().unwrap_or_default();
-    first.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(first)
+    let number_start = first.find(|c: char| c.is_ascii_digit()).unwrap_or(first.len());
+    first.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(&first[..number_start])
 }
 
-/// Compares segment by segment: numbers by value and before words, words alphabetically. A prefix
-/// comes first.
+/// Compares segment by segment, and in a segment its numbers and the words between them: numbers by
+/// value and before words, words alphabetically. A prefix comes first.
 pub(crate) fn compare_indices(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a.split('.'), b.split('.'));
+    compare_parts(a.split('.'), b.split('.'), |a, b| {
+        compare_parts(SegmentParts(a), SegmentParts(b), compare_words)
+    })
+}
+
+fn compare_parts<'a>(
+    mut left: impl Iterator<Item = &'a str>,
+    mut right: impl Iterator<Item = &'a str>,
+    compare: impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     loop {
         match (left.next(), right.next()) {
             (None, None) => return Ordering::Equal,
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
-            (Some(a), Some(b)) => match compare_segments(a, b) {
+            (Some(a), Some(b)) => match compare(a, b) {
                 Ordering::Equal => {}
                 unequal => return unequal,
             },
@@ -67,7 +92,22 @@ pub(crate) fn compare_indices(a: &str, b: &str) -> Ordering {
     }
 }
 
-fn compare_segments(a: &str, b: &str) -> Ordering {
+/// The numbers of a segment and the words between them: `FR-` and `12` in `FR-12`.
+struct SegmentParts<'a>(&'a str);
+
+impl<'a> Iterator for SegmentParts<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let is_number = self.0.chars().next()?.is_ascii_digit();
+        let end = self.0.find(|c: char| c.is_ascii_digit() != is_number);
+        let (part, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        self.0 = rest;
+        Some(part)
+    }
+}
+
+fn compare_words(a: &str, b: &str) -> Ordering {
     match (parse_number(a), parse_number(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Less,
@@ -81,8 +121,8 @@ fn compare_segments(a: &str, b: &str) -> Ordering {
     }
 }
 
-fn parse_number(segment: &str) -> Option<u64> {
-    if segment.bytes().all(|byte| byte.is_ascii_digit()) { segment.parse().ok() } else { None }
+fn parse_number(word: &str) -> Option<u64> {
+    if word.bytes().all(|byte| byte.is_ascii_digit()) { word.parse().ok() } else { None }
 }
 
 /// The next index after `predecessor`, at the depth of `offender` if possible, else at the nearest
@@ -100,8 +140,10 @@ fn next_at_depth(predecessor: &str, depth: usize) -> Option<String> {
     if depth <= segments.len() {
         segments.truncate(depth);
         let last = segments.pop()?;
-        // A word has no successor at this depth.
-        segments.push((parse_number(&last)? + 1).to_string());
+        let word = last.trim_end_matches(|c: char| c.is_ascii_digit());
+        // A word without a number has no successor at this depth.
+        let next = parse_number(&last[word.len()..])? + 1;
+        segments.push(format!("{word}{next}"));
     } else {
         // A deeper index is greater than its prefix.
         segments.resize(depth, "1".to_owned());
@@ -176,13 +218,38 @@ mod tests {
     // S1: C.3, P.1
     #[test]
     fn index_with_invalid_segment_is_rejected() {
-        for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
+        for good in [
+            "1",
+            "2.1",
+            "3.1.2",
+            "R.1",
+            "G.3.1",
+            "01",
+            "a-1_c",
+            "1234567890",
+            "FR-12",
+            "R",
+            "a",
+            "1-9",
+        ] {
             assert!(RequirementIndex::try_from(good.to_owned()).is_ok(), "{good}");
         }
-        let bad = "1.|.1|..|1..2|1*|1 2|1\n2|1.** x|99999999999|٣|①| |";
+        let bad = "1.|.1|..|1..2|1*|1 2|1\n2|1.** x|99999999999|٣|①| ||Note|FR|R.a|-|_|a-b_c";
         for bad in bad.split('|') {
             assert!(RequirementIndex::try_from(bad.to_owned()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn fr_10_follows_fr_3_and_1_10_follows_1_9() {
+        let sorted =
+            ["1", "1-9", "1-9.2", "1-10", "1a", "2", "FR", "FR-1", "FR-2", "FR-3", "FR-10"];
+        for pair in sorted.windows(2) {
+            assert_eq!(compare_indices(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+        }
+        assert_eq!(compare_indices("FR-01", "FR-1"), Ordering::Equal);
+        assert_eq!(compare_indices("R.007", "R.7"), Ordering::Equal);
+        assert_ne!(compare_indices("FR-1", "FR1"), Ordering::Equal);
     }
 
     // S1: S.3.3
@@ -198,10 +265,19 @@ mod tests {
     }
 
     #[test]
-    fn group_is_the_first_segment_if_it_is_a_word() {
-        assert_eq!(group_of("R.1"), Some("R"));
-        assert_eq!(group_of("R"), Some("R"));
-        for number in ["1", "1a.2", "_x", "-1"] {
+    fn group_is_the_first_segment_up_to_its_number() {
+        for (index, group) in [
+            ("R.1", "R"),
+            ("R.10", "R"),
+            ("R", "R"),
+            ("R7", "R"),
+            ("FR-1", "FR-"),
+            ("FR_10.2", "FR_"),
+            ("FR-UI-2", "FR-UI-"),
+        ] {
+            assert_eq!(group_of(index), Some(group), "{index}");
+        }
+        for number in ["1", "1-9", "1a.2", "_x1", "-1"] {
             assert_eq!(group_of(number), None, "{number}");
         }
     }
@@ -214,6 +290,11 @@ mod tests {
             ("2.3", "1", Some("3")),
             ("2", "1.5", Some("2.1")),
             ("R.5", "R", Some("R.6")),
+            ("FR-9", "FR-2", Some("FR-10")),
+            ("FR-9.2", "FR-1", Some("FR-10")),
+            ("1-9", "1-1", Some("1-10")),
+            ("FR-999999", "FR-1", Some("FR-1000000")),
+            ("FR-9999999", "FR-1", None),
             ("R.a", "R.a", Some("R.a.1")),
             ("5.a", "5.a", Some("5.a.1")),
             ("9", "1.1.1", Some("9.1.1")),

@@ -165,3 +165,106 @@ fn diagnostics_have_line_and_reason() {
     let lines: Vec<_> = section.diagnostics().iter().map(|f| f.line).collect();
     assert_eq!(lines, [Some(2), Some(5), Some(6)]);
 }
+
+fn messages(source: &str) -> Vec<String> {
+    let diagnostics = Section::parse(source).diagnostics().into_iter();
+    diagnostics.map(|problem| format!("{}: {}", problem.line.unwrap(), problem.message)).collect()
+}
+
+#[test]
+fn bold_word_in_prose_belongs_to_the_requirement() {
+    let source = "**1.** One.\n\n**Note.** Only here.\n\n**2.** Two.\n";
+    let section = Section::parse(source);
+    assert_eq!(section.requirements().len(), 2);
+    let text = section.text(section.find("1").unwrap());
+    assert_eq!(text, "One.\n\n**Note.** Only here.");
+    check_set(source, "1", &text, source);
+    check_delete(source, "1", Some("**2.** Two.\n"));
+    assert_eq!(messages(source), [""; 0]);
+}
+
+#[test]
+fn invalid_token_with_digit_ends_the_requirement_above() {
+    let source = "**1.** One.\n\n**1.2.3-beta.4.** Odd.\n\n**2.** Two.\n";
+    assert_eq!(Section::parse(source).requirements().len(), 2);
+    check_set(source, "1", "Uno.", &source.replace("One", "Uno"));
+    let found = messages(source);
+    assert!(found[0].starts_with("3: `**1.2.3-beta.4.**` is not a requirement"), "{found:?}");
+}
+
+#[test]
+fn requirement_of_0_1_0_without_digit_is_kept_and_reported() {
+    let source =
+        "# A\n\n**1.** One.\n\n**login.** Was one.\n\n**R.a.** Was one.\n\n**R.1.** Is one.\n";
+    let found = messages(source);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("5: `**login.**` is text, but version 0.1.0"), "{found:?}");
+    assert!(found[1].starts_with("7: `**R.a.**`"), "{found:?}");
+    check_set(source, "R.2", "New.", &format!("{source}\n**R.2.** New.\n"));
+    check_set(source, "2", "New.", &source.replace("**R.1.**", "**2.** New.\n\n**R.1.**"));
+    // A common word of prose, a word inside of a paragraph, and a text that cannot be an index.
+    assert_eq!(messages("**Note.** a\n\nb\n**login.** c\n\n**Two words.** d\n"), [""; 0]);
+}
+
+#[test]
+fn text_with_its_own_marker_is_stored_without_it() {
+    for (at, text) in
+        [("2", "**2.** Two."), ("2", " **02.** **2.**\tTwo.\r\n"), ("02", "**2.** Two.")]
+    {
+        let set = set("**1.** One.\n", at, text);
+        assert_eq!(set.text, "Two.");
+        assert_eq!(set.requirement, format!("**{at}.** Two."));
+    }
+    check_set("", "1", "**2.** Two.", "**1.** **2.** Two.\n");
+    let fenced = "**1.**\n\n```\ncode\n```\n";
+    check_set(fenced, "1", fenced, fenced);
+    let error = Section::parse("").set(&index("1"), "**1.** ", 120).unwrap_err();
+    assert!(error.message.contains("only the marker of requirement 1"), "{error}");
+}
+
+#[test]
+fn stored_requirement_written_back_changes_no_byte() {
+    let long = "word ".repeat(40);
+    for text in [
+        "a\n\\**9.** b\n\\## c\n  \\# d\n\\\\# e",
+        "a\n\\```\nb\n\\---",
+        "a\n\n\\---",
+        long.trim_end(),
+    ] {
+        let source = format!("**1.** {text}\n\n**2.** b\n");
+        let section = Section::parse(&source);
+        let requirement = section.find("1").unwrap();
+        for read in [section.stored_text(requirement), text, &section.text(requirement)] {
+            check_set(&source, "1", read, &source);
+        }
+    }
+}
+
+// S1: S.3.3
+#[test]
+fn fr_10_is_inserted_after_fr_3() {
+    let source = "**FR-1.** a\n\n**FR-3.** c\n\n**NFR-1.** n\n";
+    check_set(source, "FR-10", "j", &source.replace("c\n", "c\n\n**FR-10.** j\n"));
+    check_set(source, "FR-2", "b", &source.replace("a\n", "a\n\n**FR-2.** b\n"));
+    check_set(source, "FR-02", "b", &source.replace("a\n", "a\n\n**FR-02.** b\n"));
+    check_set(source, "UI-1", "u", &format!("{source}\n**UI-1.** u\n"));
+    check_set(source, "FR-01", "A", &source.replace("** a", "** A"));
+    assert_eq!(set(source, "FR-10", "j").renumbered, []);
+    check_set("**1-9.** a\n", "1-10", "b", "**1-9.** a\n\n**1-10.** b\n");
+}
+
+// S1: S.3.3, S.3.4
+#[test]
+fn order_is_repaired_before_a_requirement_is_placed() {
+    let disordered = "**1.** a\n\n**5.** b\n\n**3.** c\n";
+    let inserted = set(disordered, "4", "x");
+    assert_eq!(inserted.body, "**1.** a\n\n**4.** x\n\n**5.** b\n\n**6.** c\n");
+    assert_eq!(inserted.index, "4");
+    let taken = set(disordered, "6", "x");
+    assert_eq!(taken.body, "**1.** a\n\n**5.** b\n\n**6.** x\n\n**7.** c\n");
+    let pairs: Vec<_> = taken.renumbered.iter().map(|r| (&*r.from, &*r.to)).collect();
+    assert_eq!(pairs, [("3", "7")]);
+    let groups = "**FR-3.** a\n\n**FR-2.** b\n\n**1.** c\n";
+    let renumbered = set(groups, "FR-9", "x").body;
+    assert_eq!(renumbered, "**FR-3.** a\n\n**FR-4.** b\n\n**FR-9.** x\n\n**1.** c\n");
+}

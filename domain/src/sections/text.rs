@@ -1,35 +1,38 @@
-//! Requirement text: reversible escaping, and wrapping at spaces.
+//! Requirement text: escaping of structure, and wrapping at spaces.
 //!
-//! A line that would parse as structure gets a leading backslash. A line that already has one gets
-//! another, which makes unescaping exact. Closed fences and the marker's own line do not change.
+//! A line that would parse as structure gets a leading backslash. A line that has one stays, so
+//! that a text that was read can be written back. Closed fences and the marker's own line do not
+//! change.
 
 use super::markdown::{
     is_blank, list_marker_width, opens_verbatim, parse_heading, parse_marker, strip_indent,
     underline_level, verbatim_lines,
 };
 
-/// Escapes a text for a file. With `own_line`, the text begins on a line of its own.
+/// Escapes a text for a file. With `own_line`, the text begins on a line of its own. Escaping
+/// twice changes nothing.
 pub(crate) fn escape_structure(text: &str, own_line: bool) -> String {
     edit_lines(text, own_line, |line, above| {
         let structure = find_structure(line)?;
-        // An underline is structure only below a paragraph.
-        let is_active = !structure.is_underline || above.is_some_and(|above| !is_blank(above));
-        if structure.backslashes == 0 && !is_active {
+        if structure.backslashes > 0 || !structure.is_active(above) {
             return None;
         }
         Some(format!("{}\\{}", &line[..structure.start], &line[structure.start..]))
     })
 }
 
-/// Reverses [`escape_structure`].
+/// Removes the backslashes of [`escape_structure`]. Keeps any other one: escaping the result gives
+/// the text again.
 pub(crate) fn unescape_structure(text: &str, own_line: bool) -> String {
-    edit_lines(text, own_line, |line, _| {
+    let unescaped = edit_lines(text, own_line, |line, above| {
         let structure = find_structure(line)?;
-        if structure.backslashes == 0 {
+        if structure.backslashes != 1 || !structure.is_active(above) {
             return None;
         }
         Some(format!("{}{}", &line[..structure.start], &line[structure.start + 1..]))
-    })
+    });
+    // Without its backslash, a line may open or close a fence around other lines.
+    if escape_structure(&unescaped, own_line) == text { unescaped } else { text.to_owned() }
 }
 
 /// True if a text begins with a closed fence, which needs a line of its own.
@@ -64,11 +67,19 @@ struct EscapedStructure {
     is_underline: bool,
 }
 
+impl EscapedStructure {
+    /// True if the line is structure without its backslashes. An underline is structure only below
+    /// a paragraph.
+    fn is_active(&self, above: Option<&str>) -> bool {
+        !self.is_underline || above.is_some_and(|above| !is_blank(above))
+    }
+}
+
 fn find_structure(line: &str) -> Option<EscapedStructure> {
     let text = strip_indent(line)?;
     let core = text.trim_start_matches('\\');
     let start = line.len() - text.len();
-    // Backslashes are skipped: an escaped line must be escaped again.
+    // Backslashes are skipped, to recognize an escaped line.
     let is_underline = underline_level(core).is_some();
     let is_other = parse_heading(core).is_some()
         || opens_verbatim(core)
@@ -299,11 +310,33 @@ mod tests {
     #[test]
     fn marker_or_heading_in_text_is_escaped_reversibly() {
         check("a\n**9.** forged", "a\n\\**9.** forged");
-        check("a\n## Sections\n\\# b", "a\n\\## Sections\n\\\\# b");
+        check("a\n## Sections\n\\\\# b", "a\n\\## Sections\n\\\\# b");
         check("a\n  # b", "a\n  \\# b");
         check("a\n---\n\n---", "a\n\\---\n\n---");
         check("a\n```\nnever closed\n**9.** x", "a\n\\```\nnever closed\n\\**9.** x");
         check("a\n<!--\n# b", "a\n\\<!--\n\\# b");
+    }
+
+    #[test]
+    fn line_that_stands_escaped_is_stored_as_it_is() {
+        for stored in [
+            "a\n\\**9.** forged",
+            "a\n\\## Sections\n  \\# b",
+            "a\n\\---",
+            "a\n\n\\---",
+            "a\n\\```\nnever closed",
+            "a\n\\\\\\# three",
+        ] {
+            assert_eq!(escape_structure(stored, false), stored);
+            let read = unescape_structure(stored, false);
+            assert_eq!(escape_structure(&read, false), stored, "{read:?}");
+        }
+    }
+
+    #[test]
+    fn bold_word_in_prose_is_not_escaped() {
+        check("a\n**Note.** b\n**R.a.** c", "a\n**Note.** b\n**R.a.** c");
+        check("a\n**too-long-for-1.** b\n**R.** c", "a\n\\**too-long-for-1.** b\n\\**R.** c");
     }
 
     #[test]
@@ -324,9 +357,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unescape_reverses_escape_for_any_text(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
+        fn escape_of_any_text_is_idempotent_and_reversible(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
             let own = own && begins_with_fence(&text);
-            prop_assert_eq!(unescape_structure(&escape_structure(&text, own), own), text);
+            let stored = escape_structure(&text, own);
+            prop_assert_eq!(&escape_structure(&stored, own), &stored);
+            let read = unescape_structure(&stored, own);
+            prop_assert_eq!(escape_structure(&read, own), stored);
+            if !text.contains('\\') {
+                prop_assert_eq!(read, text);
+            }
         }
     }
 

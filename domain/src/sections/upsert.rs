@@ -8,7 +8,10 @@ use std::ops::Range;
 
 use super::requirement_index::{self, RequirementIndex, compare_indices};
 use super::text::{begins_with_fence, escape_structure, long_lines, wrap_text};
-use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, apply_splices, content_end, markdown};
+use super::{
+    MAX_REQUIREMENTS, Requirement, Section, WHITE_SPACE, apply_splices, content_end, markdown,
+    normalize_line_ends,
+};
 use crate::document::MAX_DOCUMENT_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,33 +42,39 @@ impl Section<'_> {
     /// `columns` characters; 0 turns wrapping off.
     pub fn set(&self, index: &RequirementIndex, text: &str, columns: usize) -> Result<SetOutcome> {
         let existing = self.position_of(index.as_str());
-        let position = existing.unwrap_or_else(|| self.insert_position(index.as_str()));
         let mut before: Vec<&str> = self.requirements.iter().map(|r| r.index).collect();
-        if existing.is_none() {
+        let (position, indices) = if let Some(position) = existing {
+            (position, renumber_indices(&before)?)
+        } else {
+            let (position, indices) = place_new(&before, index.as_str())?;
             before.insert(position, index.as_str());
-        }
-        // Renumbers as if the new requirement were already inserted.
-        let indices = renumber_indices(&before)?;
-
-        let new = RequirementBlock::new(&indices[position], text, columns);
+            (position, indices)
+        };
+        let text = strip_own_marker(text, index)?;
+        let new = RequirementBlock::new(&indices[position], &text, columns);
         let line_end = markdown::line_end(self.source);
-        let new_block = new.block.replace('\n', line_end);
         let mut splices = self.renumber_edits(&before, &indices, position, existing.is_some());
+        let mut new_text = new.text;
         let block;
         if let Some(existing) = existing {
             let requirement = &self.requirements[existing];
-            let is_unchanged =
-                before[position] == indices[position] && self.text(requirement) == new.text;
-            // An unchanged requirement keeps its bytes, such as mixed line ends.
-            block = if is_unchanged { self.stored_text(requirement).to_owned() } else { new_block };
+            let stored = self.stored_text(requirement);
+            let after_index = &stored["**".len() + requirement.index.len()..];
+            if self.is_stored_text(requirement, &text) {
+                // A text that was read keeps its bytes, such as mixed line ends and long lines.
+                block = format!("**{}{after_index}", indices[position]);
+                new_text = text;
+            } else {
+                block = new.block.replace('\n', line_end);
+            }
             splices.push((requirement.block.clone(), block.clone()));
         } else {
-            block = new_block;
-            splices.push(self.insertion_edit(position, index.as_str(), &block, line_end));
+            block = new.block.replace('\n', line_end);
+            splices.push(self.insertion_edit(position, &indices, &block, line_end));
         }
         // Storages reject larger documents.
         check_size(indices.len(), self.source.len() + block.len())?;
-        let body = self.apply_verified(splices, line_end, &indices, position, &new.text)?;
+        let body = self.apply_verified(splices, line_end, &indices, position, &block)?;
         let mut renumbered = Vec::new();
         for (from, to) in before.iter().zip(&indices) {
             if from != to {
@@ -76,7 +85,7 @@ impl Section<'_> {
             body,
             index: indices[position].to_string(),
             requirement: block,
-            text: new.text,
+            text: new_text,
             renumbered,
             warnings: new.warnings,
         })
@@ -104,43 +113,23 @@ impl Section<'_> {
         edits
     }
 
-    /// The position of a new index: after the greatest smaller index of its group, or else before
-    /// the group's first. A new group is appended, but the group of numbers comes first.
-    fn insert_position(&self, index: &str) -> usize {
-        let group = requirement_index::group_of(index);
-        let mut first = None;
-        let mut predecessor: Option<(usize, &str)> = None;
-        for (at, requirement) in self.requirements.iter().enumerate() {
-            let other = requirement.index;
-            if requirement_index::group_of(other) != group {
-                continue;
-            }
-            first = first.or(Some(at));
-            let is_smaller = compare_indices(other, index) == Ordering::Less;
-            let is_greatest = predecessor
-                .is_none_or(|(_, greatest)| compare_indices(other, greatest) != Ordering::Less);
-            if is_smaller && is_greatest {
-                predecessor = Some((at, other));
-            }
-        }
-        match (predecessor, first, group) {
-            (Some((at, _)), _, _) => at + 1,
-            (None, Some(first), _) => first,
-            (None, None, None) => 0,
-            (None, None, Some(_)) => self.requirements.len(),
-        }
+    /// True if `text` is the requirement's text as stored or as read, without its marker.
+    fn is_stored_text(&self, requirement: &Requirement<'_>, text: &str) -> bool {
+        let stored = self.stored_text(requirement);
+        let after_marker = normalize_line_ends(&stored[requirement.index.len() + "**.**".len()..]);
+        after_marker.trim_matches(WHITE_SPACE) == text || self.text(requirement) == text
     }
 
     /// The edit that inserts `block` at `position` with blank lines around it.
     fn insertion_edit(
         &self,
         position: usize,
-        index: &str,
+        indices: &[Cow<'_, str>],
         block: &str,
         line_end: &str,
     ) -> (Range<usize>, String) {
         if let Some(next) = self.requirements.get(position)
-            && !self.follows_predecessor(position, index)
+            && !follows_predecessor(position, indices)
         {
             let start = next.block.start;
             return (start..start, format!("{block}{line_end}{line_end}"));
@@ -166,14 +155,6 @@ impl Section<'_> {
         (at..at, format!("{gap_before}{block}{gap_after}"))
     }
 
-    /// True if the requirement above `position` is of the same group and has a smaller index.
-    fn follows_predecessor(&self, position: usize, index: &str) -> bool {
-        let Some(above) = position.checked_sub(1) else { return false };
-        let above = self.requirements[above].index;
-        requirement_index::group_of(above) == requirement_index::group_of(index)
-            && compare_indices(above, index) == Ordering::Less
-    }
-
     /// Applies the edits and parses the result, which must have the expected indices, texts and
     /// headings. Adds a blank line if the last edit would absorb the next line.
     fn apply_verified(
@@ -182,7 +163,7 @@ impl Section<'_> {
         line_end: &str,
         indices: &[Cow<'_, str>],
         position: usize,
-        text: &str,
+        block: &str,
     ) -> Result<String> {
         let is_inserted = indices.len() > self.requirements.len();
         let old_position = if is_inserted { None } else { Some(position) };
@@ -194,7 +175,7 @@ impl Section<'_> {
             let body = apply_splices(self.source, splices.clone());
             let edited = Section::parse(&body);
             let is_expected = edited.requirements.iter().map(|r| r.index).eq(indices)
-                && edited.text(&edited.requirements[position]) == text
+                && edited.stored_text(&edited.requirements[position]) == block
                 && edited.preserves(self, Some(position), old_position);
             if is_expected {
                 return Ok(body);
@@ -215,6 +196,73 @@ impl Section<'_> {
         );
         Err(Error::new(ErrorKind::Refused, message))
     }
+}
+
+/// True if the requirement above `position` is of the same group, so that it is smaller.
+fn follows_predecessor(position: usize, indices: &[Cow<'_, str>]) -> bool {
+    let Some(above) = position.checked_sub(1) else { return false };
+    requirement_index::group_of(&indices[above]) == requirement_index::group_of(&indices[position])
+}
+
+/// The position of a new index and all indices with it. Repairs the order first: a place among other
+/// indices is only defined then.
+fn place_new<'a>(before: &[&'a str], index: &'a str) -> Result<(usize, Vec<Cow<'a, str>>)> {
+    let mut repaired = renumber_indices(before)?;
+    let position = insert_position(&repaired, index);
+    repaired.insert(position, Cow::Borrowed(index));
+    let repaired: Vec<&str> = repaired.iter().map(|index| &**index).collect();
+    let mut indices = Vec::with_capacity(repaired.len());
+    for index in renumber_indices(&repaired)? {
+        indices.push(Cow::Owned(index.into_owned()));
+    }
+    Ok((position, indices))
+}
+
+/// The position of a new index: after the greatest smaller index of its group, or else before the
+/// group's first. A new group is appended, but the group of numbers comes first.
+fn insert_position(indices: &[Cow<'_, str>], index: &str) -> usize {
+    let group = requirement_index::group_of(index);
+    let mut first = None;
+    let mut predecessor = None;
+    for (at, other) in indices.iter().enumerate() {
+        if requirement_index::group_of(other) != group {
+            continue;
+        }
+        first = first.or(Some(at));
+        // The indices of a group increase.
+        if compare_indices(other, index) == Ordering::Less {
+            predecessor = Some(at);
+        }
+    }
+    match (predecessor, first, group) {
+        (Some(at), _, _) => at + 1,
+        (None, Some(first), _) => first,
+        (None, None, None) => 0,
+        (None, None, Some(_)) => indices.len(),
+    }
+}
+
+/// The text with LF line ends, without white space around it and without its own marker, which a
+/// caller may copy from a response.
+pub(super) fn strip_own_marker(text: &str, index: &RequirementIndex) -> Result<String> {
+    let text = normalize_line_ends(text);
+    let mut rest = text.trim_matches(WHITE_SPACE);
+    loop {
+        let first_line = rest.split('\n').next().unwrap_or_default();
+        let Some(token) = markdown::parse_marker(first_line) else { break };
+        if !requirement_index::is_index(token)
+            || compare_indices(token, index.as_str()) != Ordering::Equal
+        {
+            break;
+        }
+        rest = rest[token.len() + "**.**".len()..].trim_matches(WHITE_SPACE);
+    }
+    if rest.is_empty() {
+        let message =
+            format!("text: only the marker of requirement {index} is given; add its text");
+        return Err(Error::new(ErrorKind::InvalidArgument, message).field("text"));
+    }
+    Ok(rest.to_owned())
 }
 
 fn check_size(requirements: usize, bytes: usize) -> Result<()> {
@@ -242,8 +290,6 @@ struct RequirementBlock {
 impl RequirementBlock {
     fn new(index: &str, text: &str, columns: usize) -> Self {
         let marker = format!("**{index}.**");
-        let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let text = text.trim_matches(WHITE_SPACE);
         let own_line = begins_with_fence(text);
         let taken = if own_line { 0 } else { marker.len() + 1 };
         let text = wrap_text(text, taken, columns);
