@@ -59,7 +59,8 @@ pub(crate) struct LinkEntry {
     pub(crate) relation: String,
     /// The other end: a reference, an entity ID, a section, or a requirement of one.
     pub(crate) id: String,
-    /// `requirement`, `decision`, …; empty if the target is missing.
+    /// `requirement`, `decision`, …; empty if it is unknown because the target is missing.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) kind: String,
     /// Absent if the target is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,13 +208,15 @@ pub(crate) struct OutgoingLink {
 }
 
 impl OutgoingLink {
+    /// The link with the ID that answers print.
     pub(crate) fn entry(&self) -> LinkEntry {
         if let Some(target) = &self.target {
-            return LinkEntry { id: self.id.clone(), ..target.entry(&self.relation) };
+            return target.entry(&self.relation);
         }
-        let kind = Reference::parse(&self.id).map_or("", |reference| reference.kind.name());
-        let (relation, id) = (self.relation.clone(), self.id.clone());
-        LinkEntry { relation, id, kind: kind.to_owned(), title: None }
+        let reference = Reference::parse(&self.id);
+        let kind = reference.map_or("", |reference| reference.kind.name()).to_owned();
+        let id = reference.map_or_else(|| self.id.clone(), |reference| reference.to_string());
+        LinkEntry { relation: self.relation.clone(), id, kind, title: None }
     }
 }
 

@@ -75,7 +75,8 @@ macro_rules! transcripts {
 transcripts! {
     protocol instructions get set set_policies set_order set_groups delete arguments conflicts
     docsets docsets_errors knowledge knowledge_changes
-    backlog backlog_changes backlog_errors backlog_lenient backlog_resources backlog_prompts backlog_search
+    backlog backlog_addresses backlog_changes backlog_errors backlog_lenient backlog_resources
+    backlog_prompts backlog_search
 }
 
 #[test]

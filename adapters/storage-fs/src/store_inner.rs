@@ -235,10 +235,11 @@ fn read_content(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<F
     }
 }
 
-/// The query without the kinds outside the areas, whose documents have no links.
+/// The query without the kinds whose documents have no links, so that their files are not
+/// inspected.
 pub(crate) fn linkable_kinds_only(query: &BacklinkQuery) -> BacklinkQuery {
     let mut kinds = query.kinds.clone();
-    kinds.retain(|kind| DocumentArea::of_kind(*kind).is_some());
+    kinds.retain(|kind| !matches!(kind, DocumentKind::Instructions | DocumentKind::Docsets));
     BacklinkQuery { kinds, targets: query.targets.clone() }
 }
 

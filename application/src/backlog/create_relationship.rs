@@ -3,8 +3,7 @@
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 
-use super::relationship::Arguments;
-use super::write_item::WriteOutcome;
+use super::relationship::{Arguments, RelationshipOutcome};
 use crate::change::{Change, LocalNames, WriteTool};
 use crate::tool::{decode_arguments, write_tool};
 
@@ -12,7 +11,7 @@ pub(crate) struct CreateRelationship;
 
 impl WriteTool for CreateRelationship {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, WriteOutcome>(
+        write_tool::<Arguments, RelationshipOutcome>(
             "create_relationship",
             "Relate two requirements",
             "Relates two requirements, such as source depends_on target.",

@@ -187,7 +187,7 @@ fn record_parts(item: &ItemRecord) -> Vec<String> {
 impl OtherItem {
     fn text_parts(&self) -> Vec<String> {
         let Self { kind, id, title, text, version, status, tags } = self;
-        let mut fields = vec![format!("Kind: {kind}")];
+        let mut fields = vec![format!("Kind: {}", kind.replace('_', " "))];
         fields.extend(status.as_ref().map(|status| format!("Status: {status}")));
         if !tags.is_empty() {
             fields.push(format!("Tags: {}", tags.join(", ")));

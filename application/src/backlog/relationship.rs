@@ -9,7 +9,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::item_lookup;
@@ -105,6 +105,33 @@ impl RelationshipSpec {
     }
 
     pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolReply> {
-        reply(format!("{outcome}: {self} (version {})", &record.version[..8]), record)
+        let text = format!("{outcome}: {self} (version {})", &record.version[..8]);
+        let (source, target) = (self.source.to_string(), self.target.to_string());
+        reply(text, &RelatedRecord { record, source, kind: self.kind.name(), target })
     }
+}
+
+/// The record of the source and the relationship that changed.
+#[derive(Serialize)]
+struct RelatedRecord<'a> {
+    #[serde(flatten)]
+    record: &'a ItemRecord,
+    source: String,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    target: String,
+}
+
+// The guaranteed part of the result. (A doc comment would become part of the schema.)
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema")]
+pub(super) struct RelationshipOutcome {
+    project: String,
+    /// The source.
+    reference_id: String,
+    version: String,
+    source: String,
+    #[schemars(rename = "type")]
+    kind: String,
+    target: String,
 }

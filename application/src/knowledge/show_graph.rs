@@ -74,7 +74,9 @@ impl Tool for GraphTool {
         let EntityRequest { address, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
         let links = address.read_outgoing(context).await?;
-        let outgoing = group_by_relation(links.iter().map(OutgoingLink::entry));
+        // With the IDs as their document spells them.
+        let spelled = |link: &OutgoingLink| LinkEntry { id: link.id.clone(), ..link.entry() };
+        let outgoing = group_by_relation(links.iter().map(spelled));
         let links = address.read_incoming(context).await?;
         let incoming_total = links.len();
         let incoming = group_by_relation(links.iter().map(IncomingLink::entry));

@@ -67,8 +67,9 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
     /// Returns for each target the metadata of documents that link to it by any relation
-    /// ([`DocumentMeta::links`]), sorted by kind and name (`backlinks_are_found_by_target`). The
-    /// result reflects every commit (`backlinks_reflect_every_commit`).
+    /// ([`DocumentMeta::links`]), sorted by kind and name (`backlinks_are_found_by_target`). These
+    /// are entities, items and sections (`mentions_in_sections_are_backlinks`). The result reflects
+    /// every commit (`backlinks_reflect_every_commit`).
     async fn backlinks(
         &self,
         project: &ProjectKey,

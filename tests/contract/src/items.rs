@@ -78,6 +78,26 @@ pub async fn backlinks_are_found_by_target(s: &Storage) {
     assert_eq!(meta_names(&other), [Vec::<String>::new()], "projects are isolated");
 }
 
+pub async fn mentions_in_sections_are_backlinks(s: &Storage) {
+    let id = DocumentId::section("general");
+    let text = "# Rules\n\n**1.** As dec-aaaaaa says.\n\n**2.1.** See REQ-7 and dec-aaaaaa.\n";
+    s.put(&id, text).await;
+    let kinds = [DocumentKind::Section];
+    let targets = ["REQ-007", "dec-aaaaaa", "REQ-7"];
+    let own = vec![id.name.clone()];
+    assert_eq!(backlink_names(s, &kinds, &targets).await, [own.clone(), own.clone(), vec![]]);
+    let links = BacklinkQuery { kinds: kinds.to_vec(), targets: vec!["REQ-007".to_owned()] };
+    let found = s.store.backlinks(&s.project, &links).await.unwrap();
+    let mentions = &found[0][0].mentions;
+    let indices: Vec<Option<&str>> = mentions.iter().map(|one| one.index.as_deref()).collect();
+    assert_eq!(indices, [Some("1"), Some("2.1")]);
+    assert_eq!(mentions[1].title, "See REQ-7 and dec-aaaaaa.");
+    s.put(&id, "**1.** As dec-aaaaaa says.\n").await;
+    assert_eq!(backlink_names(s, &kinds, &targets).await, [vec![], own, vec![]]);
+    s.delete(&id).await;
+    assert_eq!(backlink_names(s, &kinds, &["dec-aaaaaa"]).await, [Vec::<String>::new()]);
+}
+
 pub async fn backlinks_reflect_every_commit(s: &Storage) {
     let id = item(REQ, "REQ-001");
     s.put(&id, CHILD).await;
