@@ -9,6 +9,7 @@ pub mod backlog;
 mod change;
 pub mod check;
 pub mod docsets;
+mod empty_answer;
 mod idempotency;
 pub mod identity;
 mod knowledge;

@@ -259,18 +259,24 @@ fn is_above(value: &Value, maximum: u64) -> bool {
     number.is_some_and(|number| number > maximum as f64)
 }
 
-/// Adds notes to the text and the data of a reply.
+/// Adds notes to the data of a reply and, because many clients show a model only the text, as text
+/// blocks. A text that is the data as JSON stays equal to the data.
 pub(crate) fn add_notes(reply: &mut ToolReply, notes: Vec<String>) {
     if notes.is_empty() {
         return;
     }
+    let is_json_text =
+        reply.text.first() == serde_json::to_string_pretty(&reply.data).ok().as_ref();
     if let Value::Object(data) = Arc::make_mut(&mut reply.data) {
         let listed = data.entry("notes").or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(listed) = listed {
             listed.extend(notes.iter().map(|note| Value::from(note.as_str())));
         }
     }
-    reply.text.extend(notes);
+    match serde_json::to_string_pretty(&reply.data) {
+        Ok(json) if is_json_text => reply.text[0] = json,
+        _ => reply.text.extend(notes),
+    }
 }
 
 fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {

@@ -136,7 +136,14 @@ pub(crate) fn tool_error(
         }
         _ => {
             let (message, detail) = describe_error(error, &context.request_id);
-            let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
+            let mut texts = vec![ContentBlock::text(&message)];
+            // Many clients show a model only the text. A specified message has its hint apart.
+            if let Some(Value::String(hint)) = detail.get("hint")
+                && !message.contains(hint)
+            {
+                texts.push(ContentBlock::text(hint));
+            }
+            let mut result = CallToolResult::error(texts);
             result.meta =
                 Some(MetaObject(Map::from_iter([(ERROR_META.to_owned(), Value::Object(detail))])));
             Ok(result)

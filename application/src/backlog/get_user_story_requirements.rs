@@ -95,7 +95,9 @@ impl Tool for GetUserStoryRequirements {
 
 /// Must match the specification word for word.
 fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
-    let mut text = format!("Found {} requirements for user story {story}", requirements.len());
+    let count = requirements.len();
+    let noun = if count == 1 { "requirement" } else { "requirements" };
+    let mut text = format!("Found {count} {noun} for user story {story}");
     if requirements.is_empty() {
         text.push_str(". No requirements are currently linked to this user story.");
         return text;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use super::arguments::WorkStatusArgument;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
+use crate::empty_answer::add_reason;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
 
@@ -53,6 +55,7 @@ impl Tool for ListEpics {
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let (mut metas, warnings) = backlog.all_items(ItemKind::Epic).await?;
+        let all = metas.len();
         if status.is_some() {
             metas.retain(|meta| {
                 item_lookup::item_meta(meta).is_some_and(|item| item.status == status)
@@ -66,6 +69,12 @@ impl Tool for ListEpics {
         let page = EpicPage { epics, total, next_cursor: page.next_cursor };
         let mut reply = reply(render_text(&page), &page)?;
         add_notes(&mut reply, warnings.into_list());
+        if total == 0 {
+            let excluded = format!("No epic has this status; the total of all statuses is {all}.");
+            let (ports, kinds) = (&context.ports, [DocumentKind::Item(ItemKind::Epic)]);
+            let (caller, project) = (&call.caller, backlog.project);
+            add_reason(&mut reply, ports, caller, project, &kinds, &excluded).await?;
+        }
         Ok(reply)
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::arguments::enum_argument;
 use super::search::SearchResponse;
 use crate::ToolContext;
+use crate::empty_answer::add_reason;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, decode_arguments, read_tool};
 
@@ -116,7 +117,13 @@ impl Tool for SearchGlobal {
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(ports, project, &query, observer).await?;
-        SearchResponse::from_hits(page, offset, &pages).reply(offset)
+        let is_empty = page.hits.is_empty() && offset == 0;
+        let mut reply = SearchResponse::from_hits(page, offset, &pages).reply(offset)?;
+        if is_empty {
+            let (kinds, excluded) = (&query.document_kinds, "No text matches the query.");
+            add_reason(&mut reply, ports, &call.caller, project, kinds, excluded).await?;
+        }
+        Ok(reply)
     }
 }
 

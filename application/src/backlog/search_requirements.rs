@@ -18,6 +18,7 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{SearchResponse, SearchResult};
 use crate::ToolContext;
+use crate::empty_answer::add_reason;
 use crate::pagination::{Page, PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
 
@@ -65,20 +66,27 @@ impl Tool for SearchRequirements {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let filters = RequirementFilters::resolve(backlog, &arguments).await?;
         let limit = page_limit(arguments.limit);
+        let kinds = [DocumentKind::Item(ItemKind::Requirement)];
         let text = arguments.query.map(BoundedString::into_string);
         let pages = PageReader::new(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let cursor = arguments.cursor.as_ref();
         let Some(text) = text else {
             let (offset, page, warnings) =
                 filters.read_page(backlog, &pages, cursor, limit).await?;
+            let is_empty = page.total == 0;
             let mut reply = page.reply(offset)?;
             add_notes(&mut reply, warnings.into_list());
+            if is_empty {
+                let excluded = "No requirement matches these filters.";
+                let (caller, project) = (&call.caller, backlog.project);
+                add_reason(&mut reply, backlog.ports, caller, project, &kinds, excluded).await?;
+            }
             return Ok(reply);
         };
         let offset = pages.offset(cursor)?;
         let query = SearchQuery {
             text,
-            document_kinds: vec![DocumentKind::Item(ItemKind::Requirement)],
+            document_kinds: kinds.to_vec(),
             item_kinds: Vec::new(),
             facets: filters.search_facets(),
             offset,
@@ -87,7 +95,14 @@ impl Tool for SearchRequirements {
         };
         let observer = &*call.progress_sink;
         let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
-        SearchResponse::from_hits(page, offset, &pages).reply(offset)
+        let is_empty = page.hits.is_empty() && offset == 0;
+        let mut reply = SearchResponse::from_hits(page, offset, &pages).reply(offset)?;
+        if is_empty {
+            let excluded = "No requirement matches the query and the filters.";
+            let (caller, project) = (&call.caller, backlog.project);
+            add_reason(&mut reply, backlog.ports, caller, project, &kinds, excluded).await?;
+        }
+        Ok(reply)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::docsets::{Docset, DocsetConfig};
+use reqlore_domain::docsets::{CONFIG_PATH, Docset, DocsetConfig};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
@@ -56,7 +56,10 @@ impl Tool for ListDocsets {
     ) -> Result<ToolReply> {
         let Arguments {} = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
-        let text = vec![loaded.list_text.clone()];
+        let mut text = vec![loaded.list_text.clone()];
+        if loaded.configuration.docsets.is_empty() {
+            text.push(format!("`docsets` in {CONFIG_PATH} is empty."));
+        }
         Ok(ToolReply { text, data: Arc::clone(&loaded.list_data) })
     }
 }

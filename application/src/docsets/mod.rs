@@ -65,7 +65,7 @@ impl ConfigCache {
         let project = ports.projects.resolve(caller, None, Toolset::Docsets).await?;
         let versions = ports.documents.versions(&project, std::slice::from_ref(&self.id)).await?;
         let Some(version) = versions.into_iter().next().flatten() else {
-            return Err(not_configured(&ports.projects.folder(&project).await?, caller));
+            return Err(missing_config(ports, caller, &project).await?);
         };
         // Cloned, because the lock must not be held while the file is read.
         let cached = self.lock_cache().get(&project).cloned();
@@ -89,7 +89,7 @@ impl ConfigCache {
     ) -> Result<Arc<LoadedConfig>> {
         let folder = ports.projects.folder(&project).await?;
         let Some(document) = get_one(&*ports.documents, &project, &self.id).await? else {
-            return Err(not_configured(&folder, caller));
+            return Err(missing_config(ports, caller, &project).await?);
         };
         let outcome: ConfigOutcome = match document.text() {
             Err(problem) => Err(format!("{CONFIG_PATH}: {problem}; {RELOAD_HINT}.").into()),
@@ -129,7 +129,25 @@ fn unusable_config(message: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(CONFIG_PATH)
 }
 
-/// The error for a missing configuration. Remote callers do not see the path of the folder.
+/// The error for a missing configuration. In a database, one on disk may wait for its import.
+async fn missing_config(
+    ports: &ApplicationPorts,
+    caller: &Caller,
+    project: &ProjectKey,
+) -> Result<Error> {
+    if let Some(tree) = &ports.root_files
+        && get_one(&**tree, project, &DocumentId::docsets()).await?.is_some()
+    {
+        let message = format!(
+            "No docsets are configured in the database, but the project's folder has {CONFIG_PATH}; \
+             run `reqlore docsets import {CONFIG_PATH}` with the server's --storage."
+        );
+        return Ok(Error::new(ErrorKind::NotFound, message).reference(CONFIG_PATH));
+    }
+    Ok(not_configured(&ports.projects.folder(project).await?, caller))
+}
+
+/// The error for a project without a configuration. Remote callers do not see its folder's path.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     // A path of the server's machine is of no use to a remote caller.
     let (place, file) = match caller.scope {

@@ -82,7 +82,13 @@ impl Tool for SearchDocs {
         data.insert("keywords".to_owned(), keyword_values(keywords.into_vec()));
         data.insert("generalized_keywords".to_owned(), keyword_values(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
-        Ok(ToolReply { text: vec![text], data: Arc::new(Value::Object(data)) })
+        let mut text = vec![text];
+        if !exists {
+            // Many clients show a model only the text.
+            let path = &docset.local_path;
+            text.push(format!("The folder {path} does not exist; copy the documentation there."));
+        }
+        Ok(ToolReply { text, data: Arc::new(Value::Object(data)) })
     }
 }
 

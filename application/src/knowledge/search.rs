@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MaxTokens, Repo, TokenBudget, Truncation};
 use crate::ToolContext;
+use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchTool;
@@ -90,7 +91,7 @@ impl Tool for SearchTool {
         }
         let query = SearchQuery {
             text: arguments.query.into_string(),
-            document_kinds: documents,
+            document_kinds: documents.clone(),
             item_kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
             facets: Vec::new(),
             offset: arguments.offset.map_or(0, BoundedInt::get),
@@ -104,7 +105,12 @@ impl Tool for SearchTool {
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let found = context.indexes.search(ports, &project, &query, observer).await?;
-        search_reply(&found, arguments.max_tokens)
+        let mut reply = search_reply(&found, arguments.max_tokens)?;
+        if found.total == 0 {
+            let excluded = "No text matches the query and the kind.";
+            add_reason(&mut reply, ports, &call.caller, &project, &documents, excluded).await?;
+        }
+        Ok(reply)
     }
 }
 

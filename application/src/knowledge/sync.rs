@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
+use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::transaction::{commit_decision, get_one, write_context};
 use crate::{ApplicationPorts, ToolContext};
@@ -102,14 +103,21 @@ impl Tool for SyncTool {
         let entity_index = &cache.entity_index;
         let versions = entity_index.versions();
         let difference = ports.search.update_checkpoint(&project, CHECKPOINT, versions).await?;
-        super::json_reply(&SyncReport {
+        let report = SyncReport {
             scanned: entity_index.len() + skipped.files,
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
             warnings: list_warnings(entity_index, skipped.warnings),
-        })
+        };
+        drop(cache);
+        let mut reply = super::json_reply(&report)?;
+        if report.scanned == 0 {
+            let (kinds, excluded) = ([DocumentKind::Entity], "There are no entities.");
+            add_reason(&mut reply, ports, &call.caller, &project, &kinds, excluded).await?;
+        }
+        Ok(reply)
     }
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
+use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct TagsTool;
@@ -75,19 +76,39 @@ impl Tool for TagsTool {
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let cache =
             context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
+        let (ports, kinds) = (&context.ports, [DocumentKind::Entity]);
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();
         if arguments.untagged {
             let names = cache.entity_index.untagged(kind);
             // The guard blocks other calls, so it is dropped before the documents are read.
             drop(cache);
-            return untagged_reply(context, &project, &names).await;
+            let mut reply = untagged_reply(context, &project, &names).await?;
+            if names.is_empty() {
+                let excluded = match kind {
+                    Some(kind) => format!("Every entity of kind {kind} has a tag."),
+                    None => "Every entity has a tag.".to_owned(),
+                };
+                add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+            }
+            return Ok(reply);
         }
         let mut tags = Vec::new();
         for tag in cache.entity_index.tags(kind) {
             tags.push(TagCount { tag: tag.tag, count: tag.count });
         }
-        super::json_reply(&TagReport { total: tags.len(), tags: Some(tags), items: None })
+        let is_empty = tags.is_empty();
+        let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
+        let mut reply = super::json_reply(&report)?;
+        drop(cache);
+        if is_empty {
+            let excluded = match kind {
+                Some(kind) => format!("No entity of kind {kind} has a tag."),
+                None => "No entity has a tag.".to_owned(),
+            };
+            add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+        }
+        Ok(reply)
     }
 }
 

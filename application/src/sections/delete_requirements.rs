@@ -133,17 +133,7 @@ fn not_found_error(
     plural_noun: &str,
     existing: &[&str],
 ) -> Error {
-    const MAX_LISTED: usize = 50;
-    let list = existing[..existing.len().min(MAX_LISTED)].join(", ");
-    let hint = match existing.len() {
-        0 => format!("{value:?} does not exist; there are no {plural_noun} yet"),
-        count if count > MAX_LISTED => {
-            format!(
-                "{value:?} does not exist; the first {MAX_LISTED} of {count} {plural_noun}: {list}"
-            )
-        }
-        _ => format!("{value:?} does not exist; the {plural_noun} are: {list}"),
-    };
+    let hint = super::existing_values(value, plural_noun, existing);
     Error::new(ErrorKind::NotFound, message).field(field).reference(value).hint(hint)
 }
 

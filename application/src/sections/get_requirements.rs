@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::document::Version;
+use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
+use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, read_tool, reply};
 use crate::transaction::write_context;
 
@@ -109,7 +111,14 @@ impl Tool for GetRequirements {
             if key.as_str().contains("..") {
                 key.check_new().map_err(|reason| super::section_error(&reason))?;
             }
-            return reply(NO_REQUIREMENTS.to_owned(), &details);
+            let mut reply = reply(NO_REQUIREMENTS.to_owned(), &details)?;
+            let kinds = [DocumentKind::Section];
+            let filter = DocumentFilter::of_kind(DocumentKind::Section);
+            let sections = ports.documents.find(&project, &filter).await?.metadata;
+            let keys: Vec<&str> = sections.iter().map(|meta| meta.id.name.as_str()).collect();
+            let excluded = super::existing_values(key.as_str(), "sections", &keys);
+            add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+            return Ok(reply);
         };
         let version = section.version;
         details.version = Some(version.to_string());

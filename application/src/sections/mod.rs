@@ -115,6 +115,21 @@ fn section_list_change(
     Ok(Some(DocumentChange::put(DocumentId::instructions(), body)))
 }
 
+/// Says that a section or an index does not exist, and lists the existing ones.
+fn existing_values(value: &str, plural_noun: &str, existing: &[&str]) -> String {
+    const MAX_LISTED: usize = 50;
+    let list = existing[..existing.len().min(MAX_LISTED)].join(", ");
+    match existing.len() {
+        0 => format!("{value:?} does not exist; there are no {plural_noun} yet"),
+        count if count > MAX_LISTED => {
+            format!(
+                "{value:?} does not exist; the first {MAX_LISTED} of {count} {plural_noun}: {list}"
+            )
+        }
+        _ => format!("{value:?} does not exist; the {plural_noun} are: {list}"),
+    }
+}
+
 /// A document's text, or an error that names it.
 fn document_text(document: &Document) -> Result<&str> {
     document.text().map_err(|problem| unreadable_error(&document.id, &problem))

@@ -1,5 +1,6 @@
 //! Tests of lenient input: published schemas are strict, decoding accepts what is clear.
 
+use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use serde_json::{Value, json};
 
@@ -132,10 +133,11 @@ async fn limit_above_the_maximum_is_cut_and_the_answer_says_so() {
         ("ixchel_search", json!({ "query": "lock", "limit": 101 })),
     ] {
         let reply = testing.call(tool, arguments.clone()).await.unwrap();
-        let note = reply.text.last().unwrap();
+        let notes = reply.data["notes"].as_array().unwrap();
+        let note = notes.last().unwrap().as_str().unwrap();
         let words = "is above the maximum; 100 was used.";
         assert!(note.starts_with("limit: ") && note.ends_with(words), "{tool}: {note}");
-        assert_eq!(reply.data["notes"], json!([note]), "{tool}");
+        assert!(reply.text.last().unwrap().contains("is above the maximum"), "{tool}: {reply:?}");
     }
     let reply = testing.call("list_epics", json!({ "limit": "1" })).await.unwrap();
     assert_eq!((reply.text.len(), reply.data.get("notes")), (1, None));
@@ -186,4 +188,81 @@ async fn argument_names_in_errors_are_at_most_100_characters() {
     assert!(error.message.len() < 700, "{}", error.message);
     let error = testing.error("get_item", json!({ "reference": long })).await;
     assert!(error.message.len() < 400, "{}", error.message);
+}
+
+/// The notes of an empty answer, which its text has as well.
+async fn notes_of(testing: &TestApplication, tool: &str, arguments: Value) -> String {
+    let reply = testing.call(tool, arguments).await.unwrap();
+    let notes = reply.data["notes"].as_array().unwrap_or_else(|| panic!("{tool}: {reply:?}"));
+    let note = notes[0].as_str().unwrap();
+    assert!(reply.text.concat().contains(note.split('"').next().unwrap()), "{tool}: {reply:?}");
+    note.to_owned()
+}
+
+const NO_IXCHEL: &str = "This project has no entities yet: neither /project nor a folder above it";
+
+#[tokio::test]
+async fn empty_answer_says_that_nothing_is_stored() {
+    let testing = TestApplication::new();
+    for (tool, arguments, reason) in [
+        ("list_epics", json!({ "status": "Done" }), "This project has no epics yet."),
+        ("search_requirements", json!({}), "This project has no backlog requirements yet."),
+        ("search_global", json!({ "query": "x" }), "This project has no texts yet."),
+        ("reqlix_get_requirements", json!({ "section": "a" }), "This project has no sections yet."),
+        ("ixchel_tags", json!({}), NO_IXCHEL),
+        ("ixchel_tags", json!({ "untagged": true }), NO_IXCHEL),
+        ("ixchel_search", json!({ "query": "x" }), NO_IXCHEL),
+        ("ixchel_sync", json!({}), NO_IXCHEL),
+    ] {
+        let note = notes_of(&testing, tool, arguments).await;
+        assert!(note.starts_with(reason), "{tool}: {note}");
+    }
+}
+
+#[tokio::test]
+async fn empty_answer_says_that_a_filter_excludes_everything() {
+    let testing = backlog().await;
+    testing.write(DocumentId::section("general"), "**1.** One.\n").await;
+    testing.write_entity("decisions/dec-aaaaaa", "# Files\n").await;
+    for (tool, arguments, reason) in [
+        (
+            "list_epics",
+            json!({ "status": "Done" }),
+            "No epic has this status; the total of all statuses is 1.",
+        ),
+        ("search_requirements", json!({ "priority": 4 }), "No requirement matches these filters."),
+        ("reqlix_get_requirements", json!({ "section": "a" }), "the sections are: general"),
+        ("ixchel_tags", json!({}), "No entity has a tag."),
+    ] {
+        let note = notes_of(&testing, tool, arguments).await;
+        assert!(note.contains(reason), "{tool}: {note}");
+    }
+}
+
+#[tokio::test]
+async fn empty_answer_of_a_database_names_files_to_import() {
+    let editor = backlog().await;
+    editor.write_entity("decisions/dec-aaaaaa", "# Files\n").await;
+    editor.write(DocumentId::docsets(), "docsets: {react: }\n").await;
+    let testing = TestApplication { tree: Some(editor.store), ..TestApplication::new() };
+    for (tool, arguments, command) in [
+        ("list_epics", json!({}), "has 1 file not taken over; `reqlore copy` imports"),
+        ("ixchel_tags", json!({}), "ixchel_sync imports"),
+        ("search_global", json!({ "query": "x" }), "has 4 files not taken over"),
+    ] {
+        let note = notes_of(&testing, tool, arguments).await;
+        assert!(note.contains(command), "{tool}: {note}");
+    }
+    let error = testing.error("list_docsets", json!({})).await;
+    assert!(
+        error.message.contains("run `reqlore docsets import .knowledge/config.yaml`"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn single_requirement_of_a_story_is_counted_in_the_singular() {
+    let testing = backlog().await;
+    let text = testing.text("get_user_story_requirements", json!({ "user_story": "US-1" })).await;
+    assert!(text.starts_with("Found 1 requirement for user story US-001:"), "{text}");
 }

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
 use super::Entity;
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentId, DocumentMeta, Version};
@@ -210,6 +213,7 @@ impl EntityIndex {
                 tags.push(TagCount { tag, count });
             }
         }
+        tags.sort_by_cached_key(|tag| (fold(tag.tag), tag.tag));
         tags
     }
 
@@ -267,6 +271,12 @@ impl EntityIndex {
         let records = self.records.iter();
         records.map(|(name, record)| (record.id.as_deref().unwrap_or(name), &**name))
     }
+}
+
+/// Lower case without accents, so that readers find `Écran` between `disk` and `file`.
+fn fold(text: &str) -> String {
+    let plain = text.nfkd().filter(|letter| !is_combining_mark(*letter));
+    plain.flat_map(char::to_lowercase).collect()
 }
 
 fn similar_ids<'a>(id: &str, ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {

@@ -145,6 +145,14 @@ fn tags_are_sorted_and_counted_after_every_change() {
     assert_eq!(format!("{index:?}"), format!("{empty:?}"), "no key is leaked");
 }
 
+#[test]
+fn tags_sort_without_regard_to_case_and_accents() {
+    let mut index = EntityIndex::default();
+    index.put(&entity_meta("a", "---\ntags: [zebra, Écran, disk, Disk, file, éclair, API]\n---\n"));
+    let tags: Vec<&str> = index.tags(None).into_iter().map(|tag| tag.tag).collect();
+    assert_eq!(tags, ["API", "Disk", "disk", "éclair", "Écran", "file", "zebra"]);
+}
+
 // Catalogue 46
 #[test]
 fn entities_with_the_same_id_are_found_by_name() {

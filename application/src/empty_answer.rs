@@ -1,0 +1,110 @@
+//! Explains an empty answer: nothing is stored, or files wait for an import.
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::DocumentKind;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
+use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::project_key::ProjectKey;
+
+use crate::ApplicationPorts;
+use crate::tool::add_notes;
+
+/// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
+/// of these kinds, so that the query or a filter excludes all of them.
+pub(crate) async fn add_reason(
+    reply: &mut ToolReply,
+    ports: &ApplicationPorts,
+    caller: &Caller,
+    project: &ProjectKey,
+    kinds: &[DocumentKind],
+    excluded: &str,
+) -> Result<()> {
+    let reason = missing_reason(ports, caller, project, kinds).await?;
+    add_notes(reply, vec![reason.unwrap_or_else(|| excluded.to_owned())]);
+    Ok(())
+}
+
+/// Returns why there are no documents of these kinds; `None` if there are some.
+async fn missing_reason(
+    ports: &ApplicationPorts,
+    caller: &Caller,
+    project: &ProjectKey,
+    kinds: &[DocumentKind],
+) -> Result<Option<String>> {
+    let (stored, _) = count_documents(&*ports.documents, project, kinds).await?;
+    if stored > 0 {
+        return Ok(None);
+    }
+    let nouns = match kinds {
+        [kind] => plural_noun(*kind),
+        _ => "texts",
+    };
+    if let Some(tree) = &ports.root_files {
+        let (files, has_entities) = count_documents(&**tree, project, kinds).await?;
+        if files > 0 {
+            let import = if has_entities {
+                "ixchel_sync imports .ixchel, `reqlore copy` imports the rest"
+            } else {
+                "`reqlore copy` imports all documents"
+            };
+            let word = if files == 1 { "file" } else { "files" };
+            return Ok(Some(format!(
+                "The database has no {nouns}, but the project's folder has {files} {word} not \
+                 taken over; {import}."
+            )));
+        }
+    }
+    if kinds == [DocumentKind::Entity] && ports.root_files.is_none() {
+        return Ok(Some(no_entity_files(ports, caller, project).await?));
+    }
+    Ok(Some(format!("This project has no {nouns} yet.")))
+}
+
+/// The number of documents, and true if some are entities.
+async fn count_documents(
+    documents: &dyn DocumentRepository,
+    project: &ProjectKey,
+    kinds: &[DocumentKind],
+) -> Result<(usize, bool)> {
+    let (mut count, mut has_entities) = (0, false);
+    for kind in kinds {
+        let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
+        let total = documents.find(project, &filter).await?.total;
+        count += total;
+        has_entities |= total > 0 && *kind == DocumentKind::Entity;
+    }
+    Ok((count, has_entities))
+}
+
+async fn no_entity_files(
+    ports: &ApplicationPorts,
+    caller: &Caller,
+    project: &ProjectKey,
+) -> Result<String> {
+    let folder = ports.projects.folder(project).await?;
+    if ports.projects.has_folder(&format!("{folder}/.ixchel")).await {
+        return Ok("The folder .ixchel has no .md files yet.".to_owned());
+    }
+    let reason = match caller.scope {
+        ProjectScope::Anywhere => format!("neither {folder} nor a folder above it has .ixchel"),
+        // A path of the server's machine is of no use to a remote caller.
+        ProjectScope::Configured | ProjectScope::Only(_) => {
+            "the project's folder has no .ixchel".to_owned()
+        }
+    };
+    Ok(format!("This project has no entities yet: {reason}."))
+}
+
+fn plural_noun(kind: DocumentKind) -> &'static str {
+    match kind {
+        DocumentKind::Section => "sections",
+        DocumentKind::Entity => "entities",
+        DocumentKind::Item(ItemKind::Epic) => "epics",
+        DocumentKind::Item(ItemKind::UserStory) => "user stories",
+        DocumentKind::Item(ItemKind::Requirement) => "backlog requirements",
+        DocumentKind::Item(ItemKind::AcceptanceCriteria) => "acceptance criteria",
+        _ => "documents",
+    }
+}
