@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use reqlore_application::RetentionDays;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 
@@ -29,7 +30,7 @@ pub(crate) struct AppConfig {
     pub(crate) http: Option<HttpSettings>,
     /// True if every call is recorded. `None` records calls over HTTP only.
     pub(crate) audit: Option<bool>,
-    pub(crate) audit_keep_days: u32,
+    pub(crate) keep_days: RetentionDays,
     /// Further projects by their keys.
     pub(crate) projects: BTreeMap<ProjectKey, PathBuf>,
     /// The base of relative paths on the command line.
@@ -153,7 +154,10 @@ impl AppConfig {
                 "audit",
                 &[("on", Some(true)), ("off", Some(false)), ("auto", None)],
             )?,
-            audit_keep_days: values.parse_number("audit_keep_days")?,
+            keep_days: RetentionDays {
+                audit: values.parse_number("audit_keep_days")?,
+                history: values.parse_number("history_keep_days")?,
+            },
             read_only: values.parse_choice("read_only", &[("true", true), ("false", false)])?,
             requirements_directory: requirements_directory.map(|value| value.text.clone()),
             wrap_columns: values.parse_number("sections.wrap_columns")? as usize,

@@ -44,7 +44,7 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 19] = [
+const SETTINGS: [Setting; 20] = [
     text_setting("root", "", "The default project's folder. Not set: the working directory.")
         .with_flag("--root")
         .with_variable("REQLORE_ROOT"),
@@ -121,6 +121,14 @@ const SETTINGS: [Setting; 19] = [
     text_setting("audit_keep_days", "400", "Days that audit rows are kept, at least 1.")
         .with_variable("REQLORE_AUDIT_KEEP_DAYS")
         .with_syntax(ValueSyntax::Number(1, u32::MAX)),
+    text_setting(
+        "history_keep_days",
+        "0",
+        "Days that a database keeps a version of a document after it was replaced or deleted; 0 \
+         for ever.",
+    )
+    .with_variable("REQLORE_HISTORY_KEEP_DAYS")
+    .with_syntax(ValueSyntax::Number(0, u32::MAX)),
     text_setting(
         "roots",
         "",

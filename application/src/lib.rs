@@ -44,7 +44,7 @@ use reqlore_domain::ports::write_context::AuditScope;
 use audit_recorder::AuditRecorder;
 use idempotency::KeyLocks;
 use identity::token_authenticator::TokenAuthenticator;
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, RetentionDays};
 use project_index::ProjectIndexes;
 use tool::Tool;
 
@@ -151,19 +151,13 @@ impl Application {
         TokenAuthenticator::new(identities, projects, clock, recorder, max_access)
     }
 
-    /// Periodic maintenance of a server. Audit rows older than `keep_days` are pruned.
+    /// Periodic maintenance of a server. Older audit rows and versions are pruned.
     pub fn maintenance(
         &self,
         authenticator: Option<Arc<TokenAuthenticator>>,
-        keep_days: u32,
+        keep_days: RetentionDays,
     ) -> Maintenance {
-        let ApplicationPorts { idempotency: answers, clock, .. } = self.context.ports.clone();
-        Maintenance::new(
-            Arc::clone(&self.context.recorder),
-            answers,
-            clock,
-            authenticator,
-            keep_days,
-        )
+        let recorder = Arc::clone(&self.context.recorder);
+        Maintenance::new(&self.context.ports, recorder, authenticator, keep_days)
     }
 }

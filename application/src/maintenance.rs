@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::ApplicationPorts;
 use crate::audit_recorder::AuditRecorder;
 use crate::identity::token_authenticator::TokenAuthenticator;
 
@@ -15,14 +17,24 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
+/// Days after which records are pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionDays {
+    /// Days after an audit row was written.
+    pub audit: u32,
+    /// Days after a version of a document was replaced or deleted; 0 keeps all versions.
+    pub history: u32,
+}
+
 /// Call [`Maintenance::tick`] every second and [`Maintenance::finish`] at shutdown.
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Maintenance {
     recorder: Arc<AuditRecorder>,
     answers: Arc<dyn IdempotencyStore>,
+    history: Arc<dyn DocumentHistory>,
     clock: Arc<dyn Clock>,
     authenticator: Option<Arc<TokenAuthenticator>>,
-    keep_days: u32,
+    keep_days: RetentionDays,
     /// Time of the last successful minute tasks, in seconds since 1970; 0 before the first.
     last_minute: AtomicI64,
     /// The same for the hourly tasks.
@@ -31,14 +43,21 @@ pub struct Maintenance {
 
 impl Maintenance {
     pub(crate) fn new(
+        ports: &ApplicationPorts,
         recorder: Arc<AuditRecorder>,
-        answers: Arc<dyn IdempotencyStore>,
-        clock: Arc<dyn Clock>,
         authenticator: Option<Arc<TokenAuthenticator>>,
-        keep_days: u32,
+        keep_days: RetentionDays,
     ) -> Self {
-        let (last_minute, last_hour) = (AtomicI64::default(), AtomicI64::default());
-        Self { recorder, answers, clock, authenticator, keep_days, last_minute, last_hour }
+        Self {
+            recorder,
+            answers: Arc::clone(&ports.idempotency),
+            history: Arc::clone(&ports.history),
+            clock: Arc::clone(&ports.clock),
+            authenticator,
+            keep_days,
+            last_minute: AtomicI64::default(),
+            last_hour: AtomicI64::default(),
+        }
     }
 
     /// Runs the tasks that are due. A failed task is logged and retried at the next tick.
@@ -56,9 +75,11 @@ impl Maintenance {
             let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::VALIDITY_SECONDS, 0);
             let expired = self.answers.expire_records(oldest).await;
             let pruned = self.prune_audit(now).await;
+            let shortened = self.prune_history(now).await;
             let is_expired = log_failure("idempotency records were not expired", &expired);
             let is_pruned = log_failure("audit rows were not pruned", &pruned);
-            if is_expired && is_pruned {
+            let is_shortened = log_failure("earlier versions were not pruned", &shortened);
+            if is_expired && is_pruned && is_shortened {
                 self.last_hour.store(now.seconds(), Ordering::Relaxed);
             }
         }
@@ -77,7 +98,7 @@ impl Maintenance {
 
     async fn prune_audit(&self, now: Timestamp) -> StoreResult<()> {
         let Some(log) = self.recorder.audit_log() else { return Ok(()) };
-        let oldest = Timestamp::new(now.seconds() - i64::from(self.keep_days) * DAY, 0);
+        let oldest = days_before(now, self.keep_days.audit);
         loop {
             // Each call removes one batch, so that writers of rows never wait long.
             let rows = log.prune(oldest, now).await?;
@@ -87,6 +108,24 @@ impl Maintenance {
             tracing::info!(rows, "pruned old audit rows");
         }
     }
+
+    async fn prune_history(&self, now: Timestamp) -> StoreResult<()> {
+        if self.keep_days.history == 0 {
+            return Ok(());
+        }
+        let oldest = days_before(now, self.keep_days.history);
+        loop {
+            let versions = self.history.prune_history(oldest).await?;
+            if versions == 0 {
+                return Ok(());
+            }
+            tracing::info!(versions, "pruned earlier versions of documents");
+        }
+    }
+}
+
+fn days_before(now: Timestamp, days: u32) -> Timestamp {
+    Timestamp::new(now.seconds() - i64::from(days) * DAY, 0)
 }
 
 fn is_due(last: &AtomicI64, seconds: i64, now: Timestamp) -> bool {

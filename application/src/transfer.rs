@@ -225,7 +225,8 @@ fn record_differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<Differ
             if here.modified != there.modified {
                 differences.push(DifferenceKind::OtherTime);
             }
-            if here.path != there.path {
+            // A document that never was a file has a path only in files.
+            if here.path.is_some() && here.path != there.path {
                 differences.push(DifferenceKind::OtherPlace);
             }
             if here.entry != there.entry {

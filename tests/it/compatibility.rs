@@ -26,7 +26,7 @@ fn recorded_answers(storage: &str) -> Value {
 }
 
 /// A project written by version 0.1.0.
-fn unpack(storage: &str) -> TempDir {
+pub(crate) fn unpack(storage: &str) -> TempDir {
     let project = project();
     let archive = File::open(fixture_path(&format!("{storage}.zip"))).unwrap();
     zip::ZipArchive::new(archive).unwrap().extract(project.path()).unwrap();

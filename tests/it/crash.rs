@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::backlog::{create_epic, create_story, data, requirement_arguments};
 use crate::client::{Server, call, project, section_file, text};
 use crate::copy_and_backup::run;
+use crate::database_history::check_killed_history;
 use crate::http::{self, Client, POST, TestTeam};
 
 macro_rules! tests {
@@ -114,6 +115,7 @@ fn check_requirements(storage: &str) {
     let root = project.path();
     let mut texts = TextsByIndex::new();
     let mut acknowledged = 0;
+    let mut all_acknowledged = BTreeSet::new();
     let rounds = run_rounds(|round, random| {
         let written = run_writers(storage, root, random, |writer, server, random| {
             set_until_killed(server, root, writer, round, random)
@@ -121,6 +123,7 @@ fn check_requirements(storage: &str) {
         for (index, written) in written.into_iter().flatten() {
             let expected = texts.entry(index).or_default();
             acknowledged += usize::from(written.acknowledged.is_some());
+            all_acknowledged.extend(written.acknowledged.clone());
             if written.acknowledged.is_some() {
                 *expected = written;
             } else {
@@ -129,6 +132,7 @@ fn check_requirements(storage: &str) {
         }
         check_texts(storage, root, &mut texts);
     });
+    check_killed_history(storage, root, &all_acknowledged);
     println!("{storage}: {rounds} rounds, {acknowledged} acknowledged texts, none lost");
     assert!(acknowledged > rounds, "too few writes for a meaningful test");
 }

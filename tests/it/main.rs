@@ -11,6 +11,7 @@ mod compatibility;
 mod copy_and_backup;
 mod crash;
 mod criteria;
+mod database_history;
 mod docsets;
 mod doctor;
 mod doctor_clients;

@@ -137,7 +137,7 @@ fn mostly_valid_arguments() -> impl Strategy<Value = Map<String, Value>> {
     })
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 

@@ -38,8 +38,9 @@ fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
     let is_audited = config.audit == Some(true);
     let store = composition::open_store(config, &config.storage)?;
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
-    // Without an audit log there is nothing to maintain, and no reason to wake up every second.
-    let maintenance = is_audited.then(|| application.maintenance(None, config.audit_keep_days));
+    // Otherwise there is nothing to maintain, and no reason to wake up every second.
+    let is_maintained = is_audited || config.keep_days.history > 0;
+    let maintenance = is_maintained.then(|| application.maintenance(None, config.keep_days));
     if std::io::stdin().is_terminal() {
         print_terminal_hint(config);
     }
@@ -77,8 +78,7 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let application = Application::new(ports);
     let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);
-    let maintenance =
-        application.maintenance(Some(Arc::clone(&authenticator)), config.audit_keep_days);
+    let maintenance = application.maintenance(Some(Arc::clone(&authenticator)), config.keep_days);
     let (is_ready, readiness) = watch::channel(true);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {

@@ -27,7 +27,8 @@ pub(crate) struct HttpSettings {
 
 /// Settings of access, logs and audit, which a project's own file must not set over HTTP. A name
 /// that ends with a dot is a prefix.
-const OPERATOR_KEYS: [&str; 6] = ["root", "http.", "audit", "audit_keep_days", "log", "log_format"];
+const OPERATOR_KEYS: [&str; 7] =
+    ["root", "http.", "audit", "audit_keep_days", "history_keep_days", "log", "log_format"];
 
 /// Validates the HTTP settings for every transport; `None` for standard input and output.
 pub(super) fn read_http(

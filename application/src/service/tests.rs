@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
-use reqlore_domain::document::Version;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Token, UserRole};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
+use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::json;
 
+use crate::RetentionDays;
 use crate::test_support::team::{TestTeam, id, resource_request};
 
 const DAY: i64 = 24 * 60 * 60;
@@ -163,7 +167,7 @@ async fn maintenance_prunes_only_old_audit_rows() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
-    let maintenance = team.application.maintenance(None, 400);
+    let maintenance = team.application.maintenance(None, RetentionDays { audit: 400, history: 0 });
     maintenance.tick().await;
     team.pass(399 * DAY);
     maintenance.tick().await;
@@ -172,4 +176,33 @@ async fn maintenance_prunes_only_old_audit_rows() {
     maintenance.tick().await;
     let rows = team.rows().await;
     assert_eq!(rows[0].action, reqlore_domain::audit_log::PRUNED_ACTION);
+}
+
+#[tokio::test]
+async fn maintenance_prunes_versions_after_history_keep_days() {
+    let team = TestTeam::new();
+    let writer = writer(&team).await;
+    team.epic(&writer, None).await.unwrap();
+    let project = ProjectKey::default();
+    let epics = DocumentFilter::of_kind(DocumentKind::Item(ItemKind::Epic));
+    let epic = team.store.find(&project, &epics).await.unwrap().metadata[0].id.clone();
+    let query = HistoryQuery { after: None, limit: 10 };
+    let versions = async || team.store.history(&project, &epic, &query).await.unwrap().entries;
+    let maintenance = team.application.maintenance(None, RetentionDays { audit: 400, history: 30 });
+    maintenance.tick().await;
+    // The first version is old, but it was the present one until now.
+    team.pass(100 * DAY);
+    let update = json!({ "epic": "EP-001", "title": "Another" });
+    team.call(&writer, "update_epic", update, None).await.unwrap();
+    let updated = versions().await;
+    assert_eq!(updated.len(), 2);
+    let origin = &updated[0].origin;
+    assert_eq!(origin.user.as_deref(), Some("wendy"));
+    assert_eq!(origin.tool.as_deref(), Some("update_epic"));
+    team.pass(30 * DAY - 1);
+    maintenance.tick().await;
+    assert_eq!(versions().await, updated);
+    team.pass(DAY);
+    maintenance.tick().await;
+    assert_eq!(versions().await, updated[..1]);
 }

@@ -4,6 +4,7 @@ use reqlore_domain::identity::{Token, User, UserRole};
 use reqlore_domain::ports::identity::IdentityChange;
 
 use super::*;
+use crate::RetentionDays;
 use crate::test_support::team::{TestTeam, id, presented};
 
 fn denial(outcome: Result<Arc<Caller>, AuthenticationError>) -> TokenError {
@@ -157,7 +158,10 @@ async fn token_uses_are_saved_by_maintenance_only() {
     assert_eq!(last_use().await, None);
     team.pass(5);
     team.login('a').await.unwrap();
-    let maintenance = team.application.maintenance(Some(Arc::clone(&team.authenticator)), 400);
+    let maintenance = team.application.maintenance(
+        Some(Arc::clone(&team.authenticator)),
+        RetentionDays { audit: 400, history: 0 },
+    );
     maintenance.tick().await;
     assert_eq!(last_use().await, Some(team.clock.now()));
     team.pass(5);

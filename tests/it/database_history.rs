@@ -1,0 +1,166 @@
+//! Earlier versions in databases: data of 0.1.0, copies, backups and killed servers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::archive::ArchiveRecord;
+use reqlore_domain::ports::history::{ChangeOrigin, HistoryQuery};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_storage_sled::{SledConfig, SledStore};
+use reqlore_storage_sqlite::{SqliteConfig, SqliteStore};
+use serde_json::json;
+
+use crate::backlog::{create_epic, data};
+use crate::client::{Server, project};
+use crate::compatibility::unpack;
+use crate::copy_and_backup::run_ok;
+use crate::schemas::block_on;
+
+const DATABASES: [&str; 2] = ["sqlite", "sled"];
+
+fn open_database(storage: &str, root: &Path) -> Arc<dyn Store> {
+    let local = root.join(".reqlore/local");
+    if storage == "sled" {
+        return Arc::new(SledStore::open(&SledConfig { folder: local.join("sled") }).unwrap());
+    }
+    Arc::new(SqliteStore::open(&SqliteConfig { file: local.join("reqlore.db") }).unwrap())
+}
+
+/// The texts of a document from its first version on, `None` for a deletion. Asserts that the last
+/// one is the document.
+async fn replay(store: &dyn Store, id: &DocumentId) -> Vec<Option<String>> {
+    let project = ProjectKey::default();
+    let mut query = HistoryQuery { after: None, limit: 7 };
+    let mut texts = Vec::new();
+    loop {
+        let page = store.history(&project, id, &query).await.unwrap();
+        for entry in page.entries {
+            let Some(version) = entry.version else {
+                texts.insert(0, None);
+                continue;
+            };
+            let document = store.document_at(&project, id, version).await.unwrap();
+            let document = document.unwrap_or_else(|| panic!("{id} {version} has no text"));
+            texts.insert(0, Some(document.text().unwrap().to_owned()));
+        }
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    let document = store.get(&project, std::slice::from_ref(id)).await.unwrap().remove(0);
+    let text = document.map(|document| document.text().unwrap().to_owned());
+    assert_eq!(texts.last().cloned().flatten(), text, "{id}");
+    texts
+}
+
+/// Asserts that each acknowledged text is in a version of the section, that no change is listed
+/// twice, and that the newest version is the section.
+pub(crate) fn check_killed_history(storage: &str, root: &Path, acknowledged: &BTreeSet<String>) {
+    if !DATABASES.contains(&storage) {
+        return;
+    }
+    let store = open_database(storage, root);
+    let texts = block_on(replay(&*store, &DocumentId::section("general")));
+    for pair in texts.windows(2) {
+        assert_ne!(pair[0], pair[1], "{storage}: a version without a change");
+    }
+    let all: String = texts.iter().flatten().map(|text| text.replace('\n', " ")).collect();
+    for text in acknowledged {
+        assert!(all.contains(text), "{storage}: {text} has no version");
+    }
+}
+
+#[test]
+fn history_of_0_1_0_data_starts_with_the_present_version() {
+    for storage in DATABASES {
+        let project = unpack(storage);
+        let store = open_database(storage, project.path());
+        block_on(async {
+            let mut reader = store.export().await.unwrap();
+            let mut documents = 0;
+            loop {
+                let records = reader.next_batch().await.unwrap();
+                if records.is_empty() {
+                    break;
+                }
+                for record in records {
+                    assert!(!matches!(record, ArchiveRecord::History(_)), "{record:?}");
+                    let ArchiveRecord::Document(record) = record else { continue };
+                    documents += 1;
+                    let query = HistoryQuery { after: None, limit: 10 };
+                    let id = &record.document.id;
+                    let page = store.history(&record.project, id, &query).await.unwrap();
+                    let [entry] = &page.entries[..] else { panic!("{storage}: {page:?}") };
+                    assert_eq!(entry.version, Some(record.document.version));
+                    assert_eq!(entry.at, record.modified);
+                    assert_eq!(entry.origin, ChangeOrigin::default(), "no author");
+                }
+            }
+            assert!(documents > 5, "{storage}");
+        });
+        drop(store);
+        // The first change keeps the text of 0.1.0.
+        let mut server = Server::start_with(project.path(), &["--storage", storage]);
+        let update = json!({ "epic": "EP-001", "title": "Changed" });
+        data(&server.call("update_epic", update));
+        assert!(server.end().1.success());
+        let store = open_database(storage, project.path());
+        let epics = DocumentKind::Item(ItemKind::Epic);
+        let names = ["EP-001".to_owned()];
+        let texts = block_on(async {
+            let found = store.lookup(&ProjectKey::default(), epics, &names).await.unwrap();
+            replay(&*store, &found[0][0].id).await
+        });
+        assert_eq!(texts.len(), 2, "{storage}");
+        assert!(texts[0].as_ref().unwrap().contains("title: Checkout"), "{texts:?}");
+    }
+}
+
+/// A database with an epic of three versions and a deleted one.
+fn write_versions(root: &Path) {
+    let mut server = Server::start_with(root, &["--storage", "sqlite"]);
+    let kept = create_epic(&mut server, "First title");
+    let gone = create_epic(&mut server, "Gone");
+    for title in ["Second title", "Third title"] {
+        data(&server.call("update_epic", json!({ "epic": kept, "title": title })));
+    }
+    data(&server.call("delete_item", json!({ "reference": gone })));
+    assert!(server.end().1.success());
+}
+
+#[test]
+fn copy_and_backup_carry_history_between_databases() {
+    let scratch = project();
+    let root = scratch.path();
+    write_versions(root);
+    fs::create_dir(root.join("files")).unwrap();
+    let output = run_ok(root, "copy --from sqlite --to sled:sled --verify");
+    assert!(output.contains(", 4 earlier versions from sqlite:"), "{output}");
+    assert!(output.ends_with("; verified: both sides are the same.\n"), "{output}");
+    run_ok(root, "backup --storage sled:sled one.dump");
+    let output = run_ok(root, "restore --storage sqlite:two.db one.dump");
+    assert!(output.ends_with("; verified: both sides are the same.\n"), "{output}");
+    run_ok(root, "backup --storage sqlite:two.db two.dump");
+    run_ok(root, "backup --storage sqlite original.dump");
+    let dumps = ["one.dump", "two.dump", "original.dump"];
+    let [one, two, original] = dumps.map(|dump| fs::read_to_string(root.join(dump)).unwrap());
+    assert_eq!(one, two);
+    assert_eq!(one, original);
+    assert!(original.starts_with("{\"format\":\"reqlore-dump\",\"version\":2,"), "{original}");
+    for part in ["First title", "Second title", "title: Gone", "\"tool\":\"update_epic\""] {
+        assert!(original.contains(part), "{part} in {original}");
+    }
+
+    let output = run_ok(root, "copy --from sqlite --to fs:files --verify");
+    let left =
+        "; 4 earlier versions left behind, because files have the history of Git; verified: ";
+    assert!(output.contains(left), "{output}");
+    let output = run_ok(root, "copy --from fs:files --to sqlite:again.db --verify");
+    assert!(!output.contains("earlier"), "{output}");
+}
