@@ -177,11 +177,16 @@ pub(crate) async fn name_right_tool(
     }
     let Ok(space) = AddressSpace::of_caller(context, caller).await else { return error };
     let Ok(Some(Address { target, .. })) = space.find(reference).await else { return error };
-    let is_own_item = field == "reference" || spec.name.strip_prefix("update_") == Some(field);
+    // `apply_changes` names the item of an entry by `changes[0].update`.
+    let (is_updated, is_deleted) = (field.ends_with("].update"), field.ends_with("].delete"));
+    let is_own_item = is_updated
+        || is_deleted
+        || field == "reference"
+        || spec.name.strip_prefix("update_") == Some(field);
     let sentence = if !spec.may_change {
         format!("{} is {}; get_item reads it", target.id(), with_article(target.kind()))
     } else if is_own_item {
-        target.right_tool(spec.is_destructive)
+        target.right_tool(is_deleted || (spec.is_destructive && !is_updated))
     } else {
         format!("{} is {}", target.id(), with_article(target.kind()))
     };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -53,7 +54,7 @@ impl<T: WriteTool> Tool for T {
             reason: change.reason(),
             changes: vec![change],
             is_dry_run: false,
-            label_error: |_, error| error,
+            label_error: Arc::new(|_, error| error),
         };
         let mut outcomes = batch.commit(context, &call, spec).await?;
         match outcomes.pop() {
@@ -126,7 +127,6 @@ pub(crate) struct Decision {
 
 /// The result of a committed change.
 pub(crate) struct ChangeOutcome {
-    #[expect(dead_code, reason = "for apply_changes")]
     pub(crate) action: Action,
     /// The document after all changes of the commit.
     pub(crate) document: Document,
@@ -140,9 +140,11 @@ pub(crate) struct ChangeBatch {
     pub(crate) changes: Vec<Box<dyn Change>>,
     /// Decides everything and writes nothing.
     pub(crate) is_dry_run: bool,
-    /// Adds the position of a change, counted from 0, to its error.
-    pub(crate) label_error: fn(usize, Error) -> Error,
+    pub(crate) label_error: LabelError,
 }
+
+/// Adds the position of a change, counted from 0, to its error.
+pub(crate) type LabelError = Arc<dyn Fn(usize, Error) -> Error + Send + Sync>;
 
 /// A plan becomes outdated when another call adds a child or a link in the meantime.
 const MAX_ATTEMPTS: usize = 5;
@@ -155,37 +157,37 @@ impl ChangeBatch {
         call: &ToolCall,
         spec: &ToolSpec,
     ) -> Result<Vec<ChangeOutcome>> {
-        let Self { reason, changes, is_dry_run, label_error } = self;
-        let (is_dry_run, label_error) = (*is_dry_run, *label_error);
-        let (ports, project) = (&context.ports, &self.project(context, &call.caller).await?);
-        let write = write_context(context, call, spec, reason.clone());
+        let project = self.project(context, &call.caller).await?;
+        let write = write_context(context, call, spec, self.reason.clone());
+        let plan_context = PlanContext { tools: context, project: &project, write: &write };
         for _ in 0..MAX_ATTEMPTS {
-            let mut plans = Vec::with_capacity(changes.len());
+            let mut plans = Vec::with_capacity(self.changes.len());
             let mut reads = MergedReads::default();
-            for (entry, change) in changes.iter().enumerate() {
-                let plan_context = PlanContext { tools: context, project, write: &write };
+            for (entry, change) in self.changes.iter().enumerate() {
                 let planned = change.plan(plan_context).await;
-                let plan = planned.map_err(|error| label_error(entry, error))?;
+                let plan = planned.map_err(|error| (self.label_error)(entry, error))?;
                 reads.add(plan.read_set());
                 plans.push(plan);
             }
             let read_set = reads.set.clone();
+            let (is_dry_run, label_error) = (self.is_dry_run, Arc::clone(&self.label_error));
             let decide = move |snapshot: &Snapshot| {
-                let (mut changes, outcomes) =
-                    decide_all(&plans, CommitState::new(&reads, snapshot), label_error)?;
+                let state = CommitState::new(&reads, snapshot);
+                let (mut changes, outcomes) = decide_all(&plans, state, &label_error)?;
                 if is_dry_run {
                     changes.clear();
                 }
                 Ok((changes, outcomes))
             };
             let (outcomes, _) =
-                commit_decision(ports, project, read_set, write.clone(), decide).await?;
+                commit_decision(&context.ports, &project, read_set, write.clone(), decide).await?;
             if let Some(outcomes) = outcomes {
                 return Ok(outcomes);
             }
         }
         let message = format!(
-            "{reason}: other calls keep adding links to these items; nothing was written, try again"
+            "{}: other calls keep adding links to these items; nothing was written, try again",
+            self.reason
         );
         Err(Error::new(ErrorKind::Busy, message))
     }
@@ -210,7 +212,7 @@ impl ChangeBatch {
 fn decide_all(
     plans: &[Box<dyn ChangePlan>],
     mut state: CommitState<'_>,
-    label_error: fn(usize, Error) -> Error,
+    label_error: &LabelError,
 ) -> Result<(Vec<DocumentChange>, Option<Vec<ChangeOutcome>>)> {
     let mut decisions = Vec::with_capacity(plans.len());
     for (entry, plan) in plans.iter().enumerate() {
@@ -325,6 +327,11 @@ impl<'a> CommitState<'a> {
         document.ok_or_else(|| Error::new(ErrorKind::Internal, "A local name has no document."))
     }
 
+    /// The position of the change that created a document; `None` if it is older.
+    pub(crate) fn creator(&self, id: &DocumentId) -> Option<usize> {
+        self.created.iter().find(|(_, created)| *created == id).map(|(entry, _)| *entry)
+    }
+
     pub(crate) fn is_changed(&self, id: &DocumentId) -> bool {
         self.positions.contains_key(id)
     }
@@ -335,8 +342,8 @@ impl<'a> CommitState<'a> {
             self.claims.insert(id.clone(), (self.entry, claim));
             return Ok(());
         };
-        // Relationships are merged with any other edit of the document.
         match (earlier, claim) {
+            // Relationships are merged with any other edit of the document.
             (Claim::Links | Claim::Content, Claim::Links) => {}
             (Claim::Links, Claim::Content) => {
                 self.claims.insert(id.clone(), (self.entry, claim));
@@ -446,6 +453,32 @@ pub(crate) struct LocalItem {
 }
 
 impl LocalNames {
+    /// The names of a call whose entries may define some.
+    pub(crate) fn of_call() -> Self {
+        Self { items: Some(BTreeMap::new()) }
+    }
+
+    /// Gives a name to the document that an entry creates.
+    pub(crate) fn define(&mut self, name: &str, item: LocalItem) -> Result<()> {
+        let mut letters = name.chars();
+        let is_valid = letters.next().is_some_and(|first| first.is_ascii_lowercase())
+            && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
+            && name.len() <= MAX_NAME_CHARS;
+        let problem = if !is_valid {
+            format!(
+                "use a lower-case letter, then at most {} of a-z, 0-9, _, -",
+                MAX_NAME_CHARS - 1
+            )
+        } else if let Some(earlier) = self.items.get_or_insert_default().get(name) {
+            format!("entry {} has this name already; use another", earlier.entry + 1)
+        } else {
+            self.items.get_or_insert_default().insert(name.to_owned(), item);
+            return Ok(());
+        };
+        let message = format!("name: {:?}: {problem}", truncate_echo(name));
+        Err(Error::new(ErrorKind::InvalidArgument, message).field("name"))
+    }
+
     /// Finds the item that an ID argument means; `None` if the text is no local name.
     pub(crate) fn find(&self, text: &str, field: &str) -> Result<Option<LocalItem>> {
         let (Some(items), Some(name)) = (&self.items, text.trim().strip_prefix('$')) else {
@@ -454,10 +487,12 @@ impl LocalNames {
         if let Some(item) = items.get(name) {
             return Ok(Some(*item));
         }
-        let shown: String = name.chars().take(MAX_NAME_CHARS).collect();
         let known: Vec<&str> = items.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let message = format!("{field}: no earlier entry has the name {shown:?}; known: {known}");
+        let message = format!(
+            "{field}: no earlier entry has the name {:?}; known: {known}",
+            truncate_echo(name)
+        );
         Err(Error::new(ErrorKind::InvalidArgument, message).field(field))
     }
 }

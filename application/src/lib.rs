@@ -4,6 +4,7 @@
 
 mod address;
 mod addressed_text;
+mod apply_changes;
 mod audit_recorder;
 pub mod backlog;
 mod change;
@@ -88,6 +89,8 @@ impl Default for ApplicationSettings {
 /// The state that all calls share.
 pub(crate) struct SharedContext {
     pub(crate) ports: ApplicationPorts,
+    /// The enabled tools, sorted by name.
+    pub(crate) tools: Vec<(ToolSpec, Box<dyn Tool>)>,
     pub(crate) indexes: ProjectIndexes,
     pub(crate) configurations: docsets::ConfigCache,
     pub(crate) recorder: Arc<AuditRecorder>,
@@ -116,8 +119,6 @@ impl Deref for ToolContext {
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Application {
     context: ToolContext,
-    /// Sorted by name.
-    tools: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Application {
@@ -131,13 +132,14 @@ impl Application {
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
         let shared = SharedContext {
             ports,
+            tools,
             indexes: ProjectIndexes::default(),
             configurations: docsets::ConfigCache::default(),
             recorder,
             key_locks: KeyLocks::default(),
         };
         let context = ToolContext { shared: Arc::new(shared), audit: None, idempotency_key: None };
-        Self { context, tools }
+        Self { context }
     }
 
     /// Authenticates callers by token. `max_access` limits the access level of every caller.

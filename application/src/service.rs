@@ -17,8 +17,8 @@ use tracing::Instrument;
 
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
-use crate::tool::Tool;
-use crate::{Application, ToolContext, address, idempotency, tool};
+use crate::tool::{self, Tool};
+use crate::{Application, SharedContext, ToolContext, address, idempotency};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -26,6 +26,48 @@ const READ_METHOD: &str = "resources/read";
 const PROMPT_METHOD: &str = "prompts/get";
 
 const MAX_SIMILAR_TOOLS: usize = 3;
+
+impl SharedContext {
+    /// Finds an enabled tool by its name.
+    pub(crate) fn find_tool(&self, name: &str) -> Option<&(ToolSpec, Box<dyn Tool>)> {
+        self.tools.iter().find(|(spec, _)| spec.name == name)
+    }
+
+    /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
+    ///
+    /// A caller whose token has no project on this server is rejected too. Each tool checks the
+    /// project of its own call.
+    pub(crate) fn check_access(
+        &self,
+        caller: &Caller,
+        access: Access,
+        operation: &str,
+    ) -> Result<()> {
+        if !caller.is_allowed(access) {
+            let cause = match (&caller.token, caller.role) {
+                (None, _) => "the server is read-only",
+                (Some(_), UserRole::Commenter) => "the role commenter is read-only",
+                (Some(_), _) => "the token has read scope or the server is read-only",
+            };
+            let message = format!(
+                "{operation} is a write operation; {} has read access only: {cause}.",
+                caller.name
+            );
+            return Err(Error::new(ErrorKind::Forbidden, message));
+        }
+        // A local caller names folders, which are not in the configuration.
+        if caller.scope == ProjectScope::Anywhere {
+            return Ok(());
+        }
+        let project = &caller.project;
+        if caller.scope.includes(project) && self.ports.projects.keys().contains(project) {
+            return Ok(());
+        }
+        let message = "None of this token's projects exists on this server; ask an administrator \
+                       for a new token.";
+        Err(Error::new(ErrorKind::Forbidden, message))
+    }
+}
 
 impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
@@ -47,12 +89,11 @@ impl Application {
 
     /// Finds the tool, authorizes the caller and calls it.
     async fn dispatch(&self, context: &mut ToolContext, mut call: ToolCall) -> Result<ToolReply> {
-        let Some((spec, handler)) = self.tools.iter().find(|(spec, _)| spec.name == call.name)
-        else {
+        let Some((spec, handler)) = self.context.find_tool(&call.name) else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
-        self.check_access(&call.caller, spec.access, spec.name)?;
+        self.context.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let Some(key) = key else {
@@ -86,38 +127,8 @@ impl Application {
         outcome
     }
 
-    /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
-    ///
-    /// A caller whose token has no project on this server is rejected too. Each tool checks the
-    /// project of its own call.
-    fn check_access(&self, caller: &Caller, access: Access, operation: &str) -> Result<()> {
-        if !caller.is_allowed(access) {
-            let cause = match (&caller.token, caller.role) {
-                (None, _) => "the server is read-only",
-                (Some(_), UserRole::Commenter) => "the role commenter is read-only",
-                (Some(_), _) => "the token has read scope or the server is read-only",
-            };
-            let message = format!(
-                "{operation} is a write operation; {} has read access only: {cause}.",
-                caller.name
-            );
-            return Err(Error::new(ErrorKind::Forbidden, message));
-        }
-        // A local caller names folders, which are not in the configuration.
-        if caller.scope == ProjectScope::Anywhere {
-            return Ok(());
-        }
-        let project = &caller.project;
-        if caller.scope.includes(project) && self.context.ports.projects.keys().contains(project) {
-            return Ok(());
-        }
-        let message = "None of this token's projects exists on this server; ask an administrator \
-                       for a new token.";
-        Err(Error::new(ErrorKind::Forbidden, message))
-    }
-
     fn authorize_read(&self, caller: &Caller, operation: &str) -> Result<()> {
-        self.check_access(caller, Access::Read, operation)
+        self.context.check_access(caller, Access::Read, operation)
     }
 
     /// Resources and prompts belong to the toolset `backlog`.
@@ -162,7 +173,7 @@ fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRe
 #[async_trait]
 impl ApplicationService for Application {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
-        let specs = self.tools.iter().map(|(spec, _)| spec);
+        let specs = self.context.tools.iter().map(|(spec, _)| spec);
         specs.filter(|spec| caller.is_allowed(spec.access)).collect()
     }
 

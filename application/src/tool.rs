@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::apply_changes::ApplyChanges;
 use crate::change::WriteTool;
 use crate::{ApplicationPorts, ToolContext, backlog, docsets, knowledge, sections};
 
@@ -31,7 +32,6 @@ pub(crate) trait Tool: Send + Sync {
     ) -> Result<ToolReply>;
 
     /// `None` for a tool whose changes cannot be combined in one commit.
-    #[expect(dead_code, reason = "for apply_changes")]
     fn as_write_tool(&self) -> Option<&dyn WriteTool> {
         None
     }
@@ -143,11 +143,15 @@ pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolReply> {
 
 /// The tools of all toolsets that the settings enable.
 pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
-    let mut tools = Vec::new();
+    let mut tools: Vec<Box<dyn Tool>> = Vec::new();
     for toolset in Toolset::ALL {
         if ports.settings.toolsets.contains(&toolset) {
             tools.extend(toolset_tools(toolset, ports));
         }
+    }
+    // Its entries need a tool that writes one item.
+    if tools.iter().any(|tool| tool.as_write_tool().is_some()) {
+        tools.push(Box::new(ApplyChanges));
     }
     tools
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use reqlore_domain::audit_log::UNCONFIRMED_ACTION;
 use serde_json::{Value, json};
 
+use crate::apply_changes::decomposed_epic;
 use crate::backlog::{create_epic, create_story, data, requirement_arguments};
 use crate::client::{Server, call, project, section_file, text};
 use crate::copy_and_backup::run;
@@ -33,6 +34,9 @@ tests! {
     items_survive_kill_9_on_files: check_items("fs");
     items_survive_kill_9_on_sqlite: check_items("sqlite");
     items_survive_kill_9_on_sled: check_items("sled");
+    batches_survive_kill_9_as_a_whole_on_files: check_batches("fs");
+    batches_survive_kill_9_as_a_whole_on_sqlite: check_batches("sqlite");
+    batches_survive_kill_9_as_a_whole_on_sled: check_batches("sled");
     http_writes_survive_kill_9_with_their_audit_rows_on_files: check_http("fs");
     http_writes_survive_kill_9_with_their_audit_rows_on_sqlite: check_http("sqlite");
     http_writes_survive_kill_9_with_their_audit_rows_on_sled: check_http("sled");
@@ -316,6 +320,56 @@ fn wait_for_deletion(root: &Path, story: &StoryRecord, random: &mut SeededRandom
             return;
         }
     }
+}
+
+/// Several servers create whole epics, each with one `apply_changes`.
+fn check_batches(storage: &str) {
+    let project = project();
+    let root = project.path();
+    let (mut acknowledged, mut stored) = (0, 0);
+    let rounds = run_rounds(|_, random| {
+        let written = run_writers(storage, root, random, |_, server, random| {
+            create_batches_until_killed(server, root, random)
+        });
+        acknowledged += written.iter().sum::<usize>();
+        let mut server = start_server(storage, root);
+        // The newest ones are listed first.
+        let listed = server.call("list_epics", json!({ "limit": 100 }));
+        let listed = data(&listed);
+        for epic in listed["epics"].as_array().unwrap() {
+            let hierarchy = server.call("epic_hierarchy", json!({ "epic": epic["reference_id"] }));
+            let counts = json!({ "user_stories": 5, "requirements": 20, "acceptance_criteria": 0 });
+            assert_eq!(data(&hierarchy)["counts"], counts, "{hierarchy}");
+        }
+        stored = listed["total"].as_u64().unwrap();
+        assert!(stored >= acknowledged as u64, "{acknowledged} acknowledged, {stored} stored");
+        kill_server(server);
+    });
+    println!("{storage}: {rounds} rounds, {acknowledged} acknowledged batches, {stored} stored");
+    assert!(acknowledged > 0, "too few writes for a meaningful test");
+}
+
+/// Kills the server while it applies the last batch. Returns the number of acknowledged batches.
+fn create_batches_until_killed(mut server: Server, root: &Path, mut random: SeededRandom) -> usize {
+    let answers_to_read = random.next() % 3;
+    for number in 0..=answers_to_read {
+        let changes = json!({ "changes": decomposed_epic("Batch") });
+        server.send(call(number, "apply_changes", root, changes).to_string());
+        if number < answers_to_read {
+            data(&server.answer());
+        }
+    }
+    // A commit writes 26 files; this waits for a random number of them.
+    let files = root.join(".reqlore/backlog/requirements");
+    let count = || std::fs::read_dir(&files).map_or(0, |entries| entries.count() as u64);
+    let (before, awaited) = (count(), random.next() % 60);
+    for _ in 0..random.next() % MAX_POLLS {
+        if count() >= before + awaited {
+            break;
+        }
+    }
+    kill_server(server);
+    usize::try_from(answers_to_read).unwrap()
 }
 
 fn item_state(server: &mut Server, reference: &str) -> ItemState {

@@ -60,6 +60,9 @@ fn tool_arguments(tool: &str, project: &str) -> Value {
     };
     let pair = json!({ "source": "REQ-001", "target": "REQ-002", "type": "depends_on" });
     match tool {
+        "apply_changes" => {
+            json!({ "changes": [{ "create": "epic", "title": MARKER_WORD, "priority": 1 }] })
+        }
         "create_epic" => json!({ "title": "new", "priority": 1 }),
         "create_user_story" => json!({ "epic": "EP-001", "title": "new", "priority": 1 }),
         "create_requirement" => json!({

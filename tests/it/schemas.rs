@@ -115,7 +115,8 @@ fn valid_arguments() -> Map<String, Value> {
         "user_story": "US-1", "requirement": "REQ-001", "acceptance_criteria": "AC-001",
         "reference": "REQ-001", "source": "REQ-002", "target": "REQ-001", "query": "lock",
         "limit": 10, "id": "dec-000001", "entity_types": ["requirement", "epic"],
-        "kind": "decision", "body": "text", "links": { "affects": ["EP-001"] }
+        "kind": "decision", "body": "text", "links": { "affects": ["EP-001"] },
+        "changes": [{ "create": "epic", "title": "Title", "priority": 2 }], "dry_run": true
     });
     arguments.as_object().unwrap().clone()
 }

@@ -75,8 +75,8 @@ macro_rules! transcripts {
 transcripts! {
     protocol instructions get set set_policies set_order set_groups delete arguments conflicts
     docsets docsets_errors knowledge knowledge_changes
-    backlog backlog_addresses backlog_changes backlog_errors backlog_lenient backlog_resources
-    backlog_prompts backlog_search
+    backlog backlog_addresses backlog_apply backlog_changes backlog_errors backlog_lenient
+    backlog_resources backlog_prompts backlog_search
 }
 
 #[test]
@@ -305,6 +305,15 @@ pub(crate) fn write_file(root: &Path, path: &str, text: &str) {
 
 /// Writes the document with this path into a storage.
 pub(crate) async fn commit_document(store: &dyn DocumentRepository, path: &str, text: &str) {
+    commit_document_to(store, &ProjectKey::default(), path, text).await;
+}
+
+pub(crate) async fn commit_document_to(
+    store: &dyn DocumentRepository,
+    project: &ProjectKey,
+    path: &str,
+    text: &str,
+) {
     let entity = path.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));
     let id = match entity {
         Some(name) => DocumentId::entity(name),
@@ -336,7 +345,7 @@ pub(crate) async fn commit_document(store: &dyn DocumentRepository, path: &str, 
         decide: Box::new(move |_| Ok(vec![put.clone()])),
         context,
     };
-    store.commit(&ProjectKey::default(), commit).await.unwrap();
+    store.commit(project, commit).await.unwrap();
 }
 
 /// Sends a request and returns the answer. Skips notifications.

@@ -37,6 +37,11 @@ try {
   await call('update_requirement', { requirement: source, status: 'Active' });
   await call('update_acceptance_criteria', { acceptance_criteria, description: 'Then so.' });
   await call('delete_relationship', { source, target, type: 'depends_on' });
+  const changes = [
+    { create: 'epic', name: 'next', title: 'Sign out', priority: 2 },
+    { create: 'user_story', epic: '$next', title: 'From any page', priority: 2 },
+  ];
+  await call('apply_changes', { changes });
   await call('delete_item', { reference: epic, cascade: true });
 } finally {
   await client.close();

@@ -241,27 +241,31 @@ impl ChangePlan for ItemDeletion {
         let root = parse_document(meta, document)?;
         let deleted: BTreeSet<Reference> = self.deleted.iter().map(|item| item.reference).collect();
         let dependents = self.unplanned_dependents(state, &deleted);
-        // A new plan would not contain what an earlier entry of the same call adds.
-        let is_added_here = dependents.iter().any(|meta| state.is_changed(&meta.id));
-        let is_linked = !dependents.is_empty() || !root.relationships.is_empty();
-        if is_added_here || (!self.cascade && is_linked) {
-            return Err(still_referenced_error(*reference, &dependents, &root));
+        if !self.cascade && (!dependents.is_empty() || !root.relationships.is_empty()) {
+            return Err(still_referenced_error(*reference, state, &dependents, &root));
         }
         if !dependents.is_empty() {
+            // A new plan would not contain what an earlier entry of the same call adds.
+            if dependents.iter().any(|meta| state.is_changed(&meta.id)) {
+                let message = format!(
+                    "{reference} cannot be deleted: an earlier entry adds an item or relationship \
+                     to it. Nothing was deleted."
+                );
+                return Err(
+                    Error::new(ErrorKind::Refused, message).reference(reference.to_string())
+                );
+            }
             // They were added after the plan was made.
             return Ok(None);
         }
         let mut deleted_ids = Vec::new();
-        for affected in &self.deleted {
+        for (position, affected) in self.deleted.iter().enumerate() {
             let id = &affected.meta.id;
-            // An earlier entry may have deleted a descendant.
-            if affected.reference != *reference
-                && state.is_changed(id)
-                && state.document(id).is_none()
-            {
-                continue;
-            }
-            if affected.reference != *reference {
+            if position > 0 {
+                // An earlier entry may have deleted a descendant.
+                if state.is_changed(id) && state.document(id).is_none() {
+                    continue;
+                }
                 state.claim(id, Claim::Deletion)?;
             }
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
@@ -272,19 +276,19 @@ impl ChangePlan for ItemDeletion {
             state.delete(id.clone());
             deleted_ids.push(affected.reference.to_string());
         }
+        let mut unlinked_ids = Vec::new();
         for affected in &self.unlinked {
-            let id = &affected.meta.id;
             // A document that was removed meanwhile has no relationship any more.
-            let Some(document) = state.document(id) else { continue };
+            let Some(document) = state.document(&affected.meta.id) else { continue };
             let item = parse_document(&affected.meta, document)?;
             let mut relationships = item.relationships.clone();
             relationships.retain(|link| !deleted.contains(&link.target));
             let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
-            let edited = apply_edit(&item, document, &item_edit, self.at)?;
-            state.claim(id, Claim::Links)?;
-            if let Some(edited) = edited {
+            // Not claimed, because other entries may change the rest of the item.
+            if let Some(edited) = apply_edit(&item, document, &item_edit, self.at)? {
                 state.put(edited);
             }
+            unlinked_ids.push(affected.reference.to_string());
         }
         let item = DeletedItem {
             project: self.project.to_string(),
@@ -292,7 +296,7 @@ impl ChangePlan for ItemDeletion {
             title: root.title,
             version: String::new(),
             deleted: deleted_ids,
-            unlinked: self.unlinked.iter().map(|item| item.reference.to_string()).collect(),
+            unlinked: unlinked_ids,
         };
         let reference = *reference;
         let render = move |tombstone: &Document| {
@@ -322,13 +326,18 @@ fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
 
 fn still_referenced_error(
     reference: Reference,
+    state: &CommitState<'_>,
     dependents: &[Arc<DocumentMeta>],
     item: &ItemMeta,
 ) -> Error {
     let mut reasons = Vec::new();
     for meta in dependents {
         let Some(dependent) = item_lookup::item_meta(meta) else { continue };
-        let name = dependent.display_name(&meta.id.name);
+        let name = match state.creator(&meta.id) {
+            // Its reference is never issued, because the commit fails.
+            Some(entry) => format!("the item of entry {}", entry + 1).into(),
+            None => dependent.display_name(&meta.id.name),
+        };
         let relationship = dependent.relationships.iter().find(|link| link.target == reference);
         match relationship {
             Some(link) => reasons.push(format!("{name} {} it", link.kind.name())),

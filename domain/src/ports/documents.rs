@@ -291,7 +291,8 @@ pub struct Snapshot {
     /// As returned by [`DocumentRepository::backlinks`].
     pub backlinks: Vec<Vec<Arc<DocumentMeta>>>,
     /// In the order of [`ReadSet::sequences`]. Each is higher than any number that an item of the
-    /// kind ever had in this storage (`numbers_are_never_reused`), including numbers of
+    /// kind ever had in this storage (`numbers_are_never_reused`), also after a commit with several
+    /// new items (`several_new_items_of_a_commit_raise_the_sequence`), including numbers of
     /// tombstones (`tombstone_keeps_its_number`), numbers issued by other processes
     /// (`numbers_survive_restart`), and numbers in document names
     /// (`number_in_a_name_raises_the_sequence`).

@@ -40,6 +40,7 @@ EDIT = NEW | {"if_version"}
 LINK = {"source", "target", "type", "if_version"}
 PAGE = {"limit", "cursor"}
 ARGUMENTS = {
+    "apply_changes": {"changes", "dry_run"},
     "create_acceptance_criteria": {"user_story", "description"},
     "create_epic": NEW,
     "create_relationship": LINK,
@@ -78,7 +79,7 @@ ARGUMENTS = {
 WRITING = {
     name
     for name in ARGUMENTS
-    if name.startswith(("create_", "update_", "delete_", "reqlix_delete_", "reqlix_set_"))
+    if name.startswith(("apply_", "create_", "update_", "delete_", "reqlix_delete_", "reqlix_set_"))
 }
 TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
 

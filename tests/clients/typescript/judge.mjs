@@ -29,6 +29,7 @@ const EDIT = [...NEW, 'if_version'];
 const LINK = ['source', 'target', 'type', 'if_version'];
 const PAGE = ['limit', 'cursor'];
 const ARGUMENTS = {
+  apply_changes: ['changes', 'dry_run'],
   create_acceptance_criteria: ['user_story', 'description'],
   create_epic: NEW,
   create_relationship: LINK,
@@ -64,7 +65,7 @@ const ARGUMENTS = {
   update_user_story: [...EDIT, 'user_story', 'epic'],
 };
 const WRITING = Object.keys(ARGUMENTS)
-  .filter((name) => /^(create|update|delete|reqlix_delete|reqlix_set)_/.test(name));
+  .filter((name) => /^(apply|create|update|delete|reqlix_delete|reqlix_set)_/.test(name));
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
 
 // Checks, in the order of execution.

@@ -167,6 +167,30 @@ pub async fn numbers_are_never_reused(s: &Storage) {
     assert_eq!(numbers, [3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
+pub async fn several_new_items_of_a_commit_raise_the_sequence(s: &Storage) {
+    const KINDS: [ItemKind; 2] = [ItemKind::Epic, REQ];
+    let reads = ReadSet { sequences: KINDS.to_vec(), ..ReadSet::default() };
+    let decide = |snapshot: &Snapshot| {
+        let mut changes = Vec::new();
+        for (kind, first) in KINDS.into_iter().zip(&snapshot.next_numbers) {
+            for number in *first..*first + 3 {
+                let id = Reference { kind, number }.document_id("", "aaaaaa");
+                changes.push(DocumentChange::put(id, "---\ntitle: T\n---\n"));
+            }
+        }
+        Ok(changes)
+    };
+    s.commit(reads.clone(), decide).await.unwrap();
+    // Without the newest item, only the high-water mark has its number.
+    s.delete(&item(REQ, "REQ-003-aaaaaa")).await;
+    s.commit(reads, decide).await.unwrap();
+    let reopened = s.reopen_store().await;
+    let store = reopened.as_deref().unwrap_or(&*s.store);
+    for kind in KINDS {
+        assert_eq!(create_item(store, s, kind, "bbbbbb").await, 7, "{kind:?}");
+    }
+}
+
 pub async fn number_in_a_name_raises_the_sequence(s: &Storage) {
     s.put(&item(REQ, "REQ-500"), "---\ntitle: By hand\n---\n").await;
     s.put(&item(REQ, "REQ-099-3f9a1c"), "---\ntitle: By hand\n---\n").await;

@@ -161,6 +161,7 @@ macro_rules! suite {
             items: item_metadata_matches_the_body backlinks_are_found_by_target
                 mentions_in_sections_are_backlinks
                 backlinks_reflect_every_commit new_item_needs_no_read numbers_are_never_reused
+                several_new_items_of_a_commit_raise_the_sequence
                 number_in_a_name_raises_the_sequence tombstone_keeps_its_number
                 numbers_survive_restart decision_reads_backlinks marks_survive_a_round_trip;
             archive: records_survive_a_round_trip records_have_one_order

@@ -14,7 +14,9 @@ use reqlore_domain::ports::documents::{
     Snapshot,
 };
 
+use super::crash::{has_journal, operations, run_and_die};
 use super::{PROJECT, Project, check_refused, config, get, item, make_pipe, names, put};
+use crate::failpoint::FailPoint;
 use crate::{Config, FsStore};
 
 const REQ: DocumentKind = DocumentKind::Item(ItemKind::Requirement);
@@ -438,4 +440,15 @@ async fn metadata_cache_is_reused_unless_format_differs() {
         assert!(saved.is_file());
         fs::write(saved, "reqlore heads 3, 0.1.0\nanything").unwrap();
     }
+}
+
+#[tokio::test]
+async fn items_recovered_from_a_journal_raise_the_sequence() {
+    let operations = operations();
+    let operation = operations.iter().find(|one| one.name == "create three, replace one").unwrap();
+    let project = operation.prepare();
+    assert!(!run_and_die(operation, &project, FailPoint::Exchanged, 1));
+    assert!(has_journal(&project));
+    assert_eq!(next_number(&project.store()).await, 4);
+    assert_eq!(operation.on_disk(&project), operation.after());
 }

@@ -32,7 +32,7 @@ pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
 /// A commit of documents with their contents before and after it.
 pub(super) struct Operation {
-    name: &'static str,
+    pub(super) name: &'static str,
     documents: Vec<(DocumentId, Option<&'static str>, Option<&'static str>)>,
     /// The commit has an audit row and an idempotency key.
     is_audited: bool,
@@ -60,6 +60,15 @@ pub(super) fn operations() -> Vec<Operation> {
         let documents = deleted.iter().cloned().chain([third]).collect();
         Operation { name, documents, is_audited: false }
     };
+    let [new_epic, new_story] =
+        [(ItemKind::Epic, "EP-003-aaaaaa"), (ItemKind::UserStory, "US-002-aaaaaa")];
+    let new_items = [new_epic, new_story, (ItemKind::Requirement, "REQ-003-aaaaaa")]
+        .map(|(kind, name)| (item(kind, name), None, Some("new")));
+    let created = Operation {
+        name: "create three, replace one",
+        documents: new_items.into_iter().chain([story.clone()]).collect(),
+        is_audited: false,
+    };
     let audited = |name, documents| Operation { name, documents, is_audited: true };
     vec![
         section("create", None, Some("new")),
@@ -67,6 +76,7 @@ pub(super) fn operations() -> Vec<Operation> {
         section("delete", Some("old"), None),
         several("delete two, replace one", story),
         several("delete two, create one", tombstone),
+        created,
         audited("one audited", vec![epic("EP-001")]),
         audited("two audited", vec![epic("EP-001"), epic("EP-002")]),
     ]

@@ -202,6 +202,7 @@ fn prompt_templates_stay_within_the_word_limits() {
 #[test]
 fn prompt_templates_name_only_existing_tools() {
     let known = BTreeSet::from([
+        "apply_changes",
         "create_acceptance_criteria",
         "create_relationship",
         "create_requirement",
@@ -212,7 +213,7 @@ fn prompt_templates_name_only_existing_tools() {
         "update_requirement",
         "update_user_story",
     ]);
-    let verbs = ["create_", "update_", "delete_", "get_", "search_", "list_"];
+    let verbs = ["apply_", "create_", "update_", "delete_", "get_", "search_", "list_"];
     for prompt in &PROMPTS {
         for word in prompt.template.split('`') {
             let is_tool = verbs.iter().any(|verb| word.starts_with(verb));
