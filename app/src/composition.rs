@@ -61,6 +61,7 @@ pub(crate) fn ports_over(
         ids: Arc::new(RandomIds),
         idempotency: Arc::clone(store) as _,
         audit: is_audited.then(|| Arc::clone(store) as _),
+        users: None,
         settings: ApplicationSettings {
             toolsets: config.toolsets.clone(),
             wrap_columns: config.wrap_columns,

@@ -67,6 +67,8 @@ pub struct ApplicationPorts {
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// `None` turns the audit log off.
     pub audit: Option<Arc<dyn AuditLog>>,
+    /// The valid assignees of items. `None` on stdio: any name is valid.
+    pub users: Option<Arc<dyn IdentityRepository>>,
     pub settings: ApplicationSettings,
 }
 

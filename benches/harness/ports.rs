@@ -60,6 +60,7 @@ pub(crate) fn application(
         ids: Arc::new(CountedIds::default()),
         idempotency: answers,
         audit: None,
+        users: None,
         settings: ApplicationSettings::default(),
     })
 }

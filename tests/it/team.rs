@@ -44,6 +44,34 @@ fn team_revoked_token_fails_at_the_next_request() {
     }
 }
 
+#[test]
+fn team_assignee_must_be_a_user_of_the_server() {
+    for storage in STORAGES {
+        let team = TestTeam::new(storage);
+        team.user("Bob", "commenter");
+        let token = team.administrator();
+        let server = team.serve();
+        let mut client = server.client(&token);
+        let with = |assignee: &str| {
+            let mut arguments = epic_arguments("Checkout");
+            arguments["assignee"] = json!(assignee);
+            arguments
+        };
+        let refused = client.call("create_epic", with("eve"));
+        assert_eq!(refused.code(), Some(-32602), "{storage}: {refused:?}");
+        assert!(refused.body.contains("is not a user of this server"), "{refused:?}");
+        assert!(refused.body.contains("Bob"), "{refused:?}");
+        let created = client.data("create_epic", with("bob"));
+        assert_eq!(created["assignee_username"], "Bob", "spelled like the user's name");
+        let update = json!({ "epic": "EP-001", "assignee": "eve" });
+        assert_eq!(client.call("update_epic", update).code(), Some(-32602), "{storage}");
+        let update = json!({ "epic": "EP-001", "assignee": "" });
+        assert!(client.data("update_epic", update)["assignee_username"].is_null());
+        assert_eq!(client.data("list_epics", json!({}))["total"], 1, "nothing else was created");
+        server.end();
+    }
+}
+
 // S5: 4.6; catalogue 82
 #[test]
 fn team_token_expires_and_rotated_token_after_overlap() {

@@ -286,6 +286,7 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
         ids: Arc::new(CountedIds::default()),
         idempotency: store,
         audit: None,
+        users: None,
         settings: ApplicationSettings::default(),
     }
 }

@@ -70,6 +70,8 @@ impl HttpPlayer {
     fn start(storage: &'static str) -> Self {
         let team = TestTeam::new(storage);
         team.user("tester", "user");
+        // An assignee in the transcripts.
+        team.user("bob", "commenter");
         let token = team.token("tester", "");
         let server = Some(team.serve());
         let placeholders = Placeholders::new(&team.root());

@@ -74,7 +74,8 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     ports.idempotency = Arc::new(metrics.measured_store(ports.idempotency));
     ports.audit = ports.audit.map(|audit| Arc::new(metrics.measured_store(audit)) as _);
     let identities: Arc<dyn IdentityRepository> = Arc::clone(&store) as _;
-    let identities = Arc::new(metrics.measured_store(identities));
+    let identities: Arc<dyn IdentityRepository> = Arc::new(metrics.measured_store(identities));
+    ports.users = Some(Arc::clone(&identities));
     let application = Application::new(ports);
     let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);

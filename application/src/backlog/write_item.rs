@@ -7,8 +7,10 @@ use reqlore_domain::backlog::reference::SUFFIX_CHARS;
 use reqlore_domain::backlog::{
     ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType,
 };
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
@@ -131,7 +133,7 @@ impl Change for ItemCreation {
         Ok(Box::new(CreationPlan {
             kind: self.kind,
             parent,
-            fields: self.fields.clone(),
+            fields: with_known_assignee(context, self.fields.clone()).await?,
             // The uid orders two items of the same second.
             uid: context.tools.ports.ids.new_uid(write.at),
             creator: write.caller.name.to_string(),
@@ -139,6 +141,36 @@ impl Change for ItemCreation {
             at: write.at.whole_seconds(),
         }))
     }
+}
+
+/// Spells the assignee like the user's name. Over HTTP it must be a user of the server; a disabled
+/// one may keep items.
+async fn with_known_assignee(context: PlanContext<'_>, mut fields: ItemEdit) -> Result<ItemEdit> {
+    let (Some(users), Some(Some(assignee))) = (&context.tools.ports.users, &mut fields.assignee)
+    else {
+        return Ok(fields);
+    };
+    let users = users.list_users().await?;
+    let key = assignee.trim().to_ascii_lowercase();
+    match users.iter().find(|user| user.name.key() == key) {
+        Some(user) => *assignee = user.name.to_string(),
+        None => return Err(unknown_assignee(assignee, &users)),
+    }
+    Ok(fields)
+}
+
+fn unknown_assignee(assignee: &str, users: &[User]) -> Error {
+    const MAX_LISTED: usize = 20;
+    let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
+    let more = if names.len() > MAX_LISTED { " and others" } else { "" };
+    names.truncate(MAX_LISTED);
+    let message = format!(
+        "assignee: {:?} is not a user of this server; use one of {}{more}, or an empty text to \
+         unassign",
+        truncate_echo(assignee),
+        names.join(", ")
+    );
+    Error::new(ErrorKind::InvalidArgument, message).field("assignee")
 }
 
 /// A new item without its reference, which the commit issues.
@@ -277,10 +309,14 @@ impl Change for ItemUpdate {
             Some((target, field)) => Some(PlanItem::find(context, target, field).await?),
             None => None,
         };
+        let mut effect = self.effect.clone();
+        if let ItemEffect::SetFields(fields, _) = &mut effect {
+            *fields = with_known_assignee(context, std::mem::take(fields)).await?;
+        }
         Ok(Box::new(UpdatePlan {
             item,
             linked,
-            effect: self.effect.clone(),
+            effect,
             if_version: self.if_version,
             project: context.project.clone(),
             at: context.write.at.whole_seconds(),

@@ -109,6 +109,7 @@ impl TestApplication {
             ids: Arc::clone(&self.ids),
             idempotency: Arc::new(MemoryStore::default()),
             audit: None,
+            users: None,
             settings: ApplicationSettings::default(),
         }
     }

@@ -69,6 +69,7 @@ impl TestTeam {
             clock: clock.clone(),
             idempotency: store.clone(),
             audit: Some(store.clone()),
+            users: Some(store.clone()),
             ..TestApplication::new().ports()
         });
         let authenticator = Arc::new(application.authenticator(store.clone(), max_access));
