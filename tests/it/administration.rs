@@ -71,7 +71,7 @@ fn admin_commands_invalid_arguments_name_the_fix() {
         ("token create --user eve", 1, "user add eve --role"),
         ("token create --user ann --expires 367d", 2, "at most 366d"),
         ("token create --user ann --expires 0s", 2, "at least 1s"),
-        ("token create --user ann --scope all", 2, "read and write"),
+        ("token create --user ann --scope all", 2, "write, read and metrics"),
         ("token create --user ann --projects shop", 2, "configured: default"),
         ("token revoke aaaaaaaaaaaa", 1, "`reqlore token list` shows all"),
         ("token rotate aaaaaaaaaaaa --overlap 25h", 2, "at most 24h"),
@@ -85,6 +85,33 @@ fn admin_commands_invalid_arguments_name_the_fix() {
     assert!(!folder.join("typo.db").is_file(), "a misspelt name creates no file");
     let (code, output) = run(folder, &format!("token revoke {full_token}"));
     assert!(code == 2 && !output.contains(&full_token), "a secret is not repeated: {output}");
+}
+
+#[test]
+fn admin_last_administrator_is_guarded_and_users_enabled() {
+    for storage in STORAGES {
+        let scratch = project();
+        let folder = scratch.path();
+        let with_storage = |command: &str| format!("--storage {storage} {command}");
+        run_ok(folder, &with_storage("user add ann --role administrator"));
+        for command in ["user disable ann", "user set-role ANN --role user"] {
+            let (code, output) = run(folder, &with_storage(command));
+            assert_eq!(code, 1, "{storage}: {output}");
+            assert!(output.contains("ann is the last enabled administrator"), "{output}");
+        }
+        let output = run_ok(folder, &with_storage("user disable ann --force"));
+        assert!(output.contains("ann is disabled"), "{output}");
+        let output = run_ok(folder, &with_storage("user enable ann"));
+        assert!(output.contains("ann is enabled"), "{output}");
+        let output = run_ok(folder, &with_storage("user enable ann"));
+        assert_eq!(output, "ann is already enabled.\n");
+        let users = run_json(folder, &with_storage("user list --json"));
+        assert!(users["users"][0]["disabled_at"].is_null(), "{users}");
+        run_ok(folder, &with_storage("user add bob --role administrator"));
+        run_ok(folder, &with_storage("user set-role ann --role user"));
+        let rows = run_json(folder, &with_storage("audit list --last 3 --json"));
+        assert!(rows.to_string().contains("user/enable"), "{rows}");
+    }
 }
 
 // S5: 4.5

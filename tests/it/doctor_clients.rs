@@ -295,7 +295,7 @@ fn doctor_of_an_http_server_checks_users_and_tokens() {
         report.assert("http", "note", "no active user is an administrator");
         place.run("user set-role ada --role administrator");
         assert!(!doctor().text.contains("no active user"));
-        place.run("user disable ada");
+        place.run("user disable ada --force");
         doctor().assert_problem("http", "there is no active user");
     }
 }

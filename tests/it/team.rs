@@ -45,6 +45,34 @@ fn team_revoked_token_fails_at_the_next_request() {
 }
 
 #[test]
+fn team_metrics_token_reads_metrics_and_nothing_else() {
+    for storage in STORAGES {
+        let team = TestTeam::new(storage);
+        team.user("prometheus", "commenter");
+        let token = team.token("prometheus", "--scope metrics");
+        let reader = team.token("prometheus", "--scope read");
+        let server = team.serve();
+        let mut client = server.client(&token);
+        let metrics = client.get("/metrics");
+        assert_eq!(metrics.status, 200, "{storage}: {metrics:?}");
+        assert!(metrics.body.contains("reqlore_http_requests_total"), "{metrics:?}");
+        for method in ["tools/list", "initialize", "ping", "resources/list", "server/discover"] {
+            let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {} });
+            client.send(POST, &call.to_string()).unwrap();
+            let refused = client.receive().unwrap();
+            assert_eq!((refused.status, refused.code()), (403, Some(-32011)), "{method}");
+            assert!(refused.body.contains("scope metrics"), "{refused:?}");
+        }
+        assert_eq!(list_status(&mut client), 403);
+        let mut client = server.client(&reader);
+        assert_eq!((client.get("/metrics").status, list_status(&mut client)), (403, 200));
+        server.end();
+        let tokens = team.json("token list --json");
+        assert_eq!(tokens["tokens"][0]["scope"], "metrics");
+    }
+}
+
+#[test]
 fn team_assignee_must_be_a_user_of_the_server() {
     for storage in STORAGES {
         let team = TestTeam::new(storage);

@@ -146,7 +146,8 @@ impl McpServer {
 
     fn lists_for_access(&self, access: Access) -> &StaticLists {
         match access {
-            Access::Read => &self.0.read_lists,
+            // The HTTP transport rejects callers of this level.
+            Access::Metrics | Access::Read => &self.0.read_lists,
             Access::Write => &self.0.write_lists,
         }
     }

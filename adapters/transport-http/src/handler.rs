@@ -26,7 +26,7 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
-use reqlore_domain::identity::{Caller, redact_secrets};
+use reqlore_domain::identity::{Access, Caller, redact_secrets};
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_mcp::jsonrpc::{self, ToolCallMessage};
@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::authentication::AuthenticatedCaller;
-use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE, json_response};
+use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit};
 use crate::request_body::discard_body;
 use crate::{GaugeGuard, HttpLimits, ServerState};
@@ -260,6 +260,10 @@ async fn respond_to_mcp(
     *logged_caller = Some(caller.clone());
     // After authentication, so that clients without a token get only a 401.
     check_target(&parts)?;
+    if caller.access == Access::Metrics {
+        let message = "The token has scope metrics: it reads /metrics and nothing else.";
+        return Err(ErrorResponse::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
+    }
     check_content(&parts.headers)?;
     // Checked before the body is read, so that a rejected subscription takes no memory.
     let is_listen = parts.headers.get(METHOD_HEADER).is_some_and(|method| method == LISTEN_METHOD);

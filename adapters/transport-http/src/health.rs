@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use reqlore_domain::identity::UserRole;
+use reqlore_domain::identity::{Access, Caller, UserRole};
 use tokio::time::Instant;
 
 use crate::error_response::{ErrorResponse, FORBIDDEN};
@@ -42,7 +42,7 @@ pub(crate) async fn serve_readiness(
     (status, text).into_response()
 }
 
-/// Requires an administrator's token.
+/// Requires an administrator's token, or one of scope `metrics`.
 pub(crate) async fn serve_metrics(
     State(shared): State<Arc<ServerState>>,
     Extension(peer): Extension<SocketAddr>,
@@ -55,10 +55,10 @@ pub(crate) async fn serve_metrics(
     let responding = async {
         shared.origin_check.check_request(&parts)?;
         let admitted = shared.authenticate_request(&parts.headers, peer, &request_id).await?;
-        let role = caller.insert(admitted.caller).role;
+        let Caller { role, access, .. } = **caller.insert(admitted.caller);
         check_target(&parts)?;
-        if role != UserRole::Administrator {
-            let message = "Only administrators may read metrics.";
+        if role != UserRole::Administrator && access != Access::Metrics {
+            let message = "Only administrators and tokens of scope metrics may read metrics.";
             return Err(ErrorResponse::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
         }
         let mut response = Response::new(Body::from((shared.config.render_metrics)()));

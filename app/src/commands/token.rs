@@ -56,7 +56,8 @@ pub(crate) struct CreateOptions {
     /// The owner
     #[arg(long, value_name = "NAME", value_parser = UserName::parse)]
     user: UserName,
-    /// Maximum access, even if the user's role allows more: read or write
+    /// Maximum access, even if the user's role allows more: write, read, or metrics (only
+    /// /metrics)
     #[arg(long, value_name = "SCOPE", default_value = "write", value_parser = parse_scope)]
     scope: Access,
     /// Keys of the projects that it may use; the first is the default project
@@ -78,7 +79,7 @@ pub(crate) struct CreateOptions {
 
 fn parse_scope(text: &str) -> Result<Access, String> {
     let found = Access::ALL.into_iter().find(|access| access.name() == text);
-    found.ok_or_else(|| "the scopes are read and write".to_owned())
+    found.ok_or_else(|| "the scopes are write, read and metrics".to_owned())
 }
 
 pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8, CommandError> {

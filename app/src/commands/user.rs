@@ -1,6 +1,6 @@
 //! `reqlore user`: administers the users of a server.
 
-use reqlore_application::identity::user_admin::{self, UserChange};
+use reqlore_application::identity::user_admin::{self, LastAdministrator, UserChange};
 use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
@@ -32,12 +32,34 @@ pub(crate) enum UserCommand {
         name: UserName,
         #[command(flatten)]
         role: RoleArgument,
+        #[command(flatten)]
+        force: ForceArgument,
     },
-    /// Disable a user and all their tokens, permanently
+    /// Disable a user and all their tokens
     Disable {
         #[arg(value_parser = UserName::parse)]
         name: UserName,
+        #[command(flatten)]
+        force: ForceArgument,
     },
+    /// Enable a disabled user and their tokens, except expired and revoked ones
+    Enable {
+        #[arg(value_parser = UserName::parse)]
+        name: UserName,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct ForceArgument {
+    /// Even if no enabled administrator is left
+    #[arg(long)]
+    force: bool,
+}
+
+impl ForceArgument {
+    fn last_administrator(self) -> LastAdministrator {
+        if self.force { LastAdministrator::MayGo } else { LastAdministrator::Keep }
+    }
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -71,20 +93,34 @@ pub(crate) async fn run(config: &AppConfig, command: &UserCommand) -> Result<u8,
             let users = user_admin::list_users(&admin).await?;
             if *json { print_json(&users_json(&users)) } else { print(&users_table(&users)) }
         }
-        UserCommand::SetRole { name, role } => {
+        UserCommand::SetRole { name, role, force } => {
+            let (name, last) = (name.clone(), force.last_administrator());
             let UserChange { user: User { name, role, .. }, unchanged } =
-                user_admin::set_role(&admin, name.clone(), role.role).await?;
+                user_admin::set_role(&admin, name, role.role, last).await?;
             let since = if unchanged { "already" } else { "from the next request on" };
             print(&format!("{name} has the role {role} {since}.\n"))
         }
-        UserCommand::Disable { name } => {
+        UserCommand::Disable { name, force } => {
+            let (name, last) = (name.clone(), force.last_administrator());
             let UserChange { user, unchanged } =
-                user_admin::disable_user(&admin, name.clone()).await?;
+                user_admin::disable_user(&admin, name, last).await?;
             let since = user.disabled_at.unwrap_or_default().to_rfc3339();
             print(&if unchanged {
                 format!("{} has been disabled since {since}.\n", user.name)
             } else {
                 format!("{} is disabled: all tokens of this user are invalid.\n", user.name)
+            })
+        }
+        UserCommand::Enable { name } => {
+            let UserChange { user, unchanged } =
+                user_admin::enable_user(&admin, name.clone()).await?;
+            print(&if unchanged {
+                format!("{} is already enabled.\n", user.name)
+            } else {
+                format!(
+                    "{} is enabled: tokens that are neither expired nor revoked are valid again.\n",
+                    user.name
+                )
             })
         }
     }

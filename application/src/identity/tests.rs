@@ -18,10 +18,10 @@ use reqlore_storage_memory::MemoryStore;
 use super::audit_query::{self, ExpectedRow};
 use super::tokens::TokenLifetime;
 use super::tokens::{self, IssuedToken, TokenRequest};
-use super::user_admin;
-use super::user_admin::UserAdmin;
+use super::user_admin::{self, LastAdministrator, UserAdmin};
 use crate::test_support::team::ManualClock;
 
+const KEEP: LastAdministrator = LastAdministrator::Keep;
 const DAY: i64 = 24 * 60 * 60;
 
 struct Host {
@@ -96,16 +96,18 @@ fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
 async fn set_role_changes_role_and_keeps_name() {
     let host = Host::with_user("Ada", UserRole::User).await;
     let changed =
-        user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter).await.unwrap();
+        user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter, KEEP).await.unwrap();
     assert_eq!((changed.user.name.as_str(), changed.unchanged), ("Ada", false));
     let (rows, epoch) = (host.events().await.len(), host.store.identity_epoch().await.unwrap());
-    let again = user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter).await.unwrap();
+    let again =
+        user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter, KEEP).await.unwrap();
     assert!(again.unchanged, "the role is unchanged");
     assert_eq!(
         (host.events().await.len(), host.store.identity_epoch().await.unwrap()),
         (rows, epoch)
     );
-    let unknown = user_admin::set_role(&host.admin, user("eve"), UserRole::User).await.unwrap_err();
+    let unknown =
+        user_admin::set_role(&host.admin, user("eve"), UserRole::User, KEEP).await.unwrap_err();
     assert_error(
         &unknown,
         ErrorKind::NotFound,
@@ -119,11 +121,11 @@ async fn disabled_user_has_no_valid_token_and_gets_none() {
     let host = Host::with_user("ada", UserRole::User).await;
     let issued = host.create("ada").await;
     assert_eq!(host.verify(&issued).await, Ok(()));
-    assert!(!user_admin::disable_user(&host.admin, user("ADA")).await.unwrap().unchanged);
+    assert!(!user_admin::disable_user(&host.admin, user("ADA"), KEEP).await.unwrap().unchanged);
     assert_eq!(host.verify(&issued).await, Err(TokenError::Disabled));
     assert_eq!(host.states().await, ["user_disabled"]);
     host.wait(60);
-    let again = user_admin::disable_user(&host.admin, user("ada")).await.unwrap();
+    let again = user_admin::disable_user(&host.admin, user("ada"), KEEP).await.unwrap();
     assert!(again.unchanged && again.user.disabled_at < Some(host.clock.now()));
     for refused in [
         tokens::create_token(&host.admin, request("ada")).await.unwrap_err(),
@@ -137,6 +139,43 @@ async fn disabled_user_has_no_valid_token_and_gets_none() {
             &["user ada has been disabled since 2023-11-14T"],
         );
     }
+}
+
+#[tokio::test]
+async fn disabled_user_can_be_enabled_again() {
+    let host = Host::with_user("ada", UserRole::User).await;
+    let issued = host.create("ada").await;
+    user_admin::disable_user(&host.admin, user("ada"), KEEP).await.unwrap();
+    let enabled = user_admin::enable_user(&host.admin, user("ADA")).await.unwrap();
+    assert_eq!((enabled.unchanged, enabled.user.disabled_at), (false, None));
+    assert_eq!(host.verify(&issued).await, Ok(()));
+    assert!(user_admin::enable_user(&host.admin, user("ada")).await.unwrap().unchanged);
+    let unknown = user_admin::enable_user(&host.admin, user("eve")).await.unwrap_err();
+    assert_error(&unknown, ErrorKind::NotFound, &["user eve does not exist"]);
+}
+
+#[tokio::test]
+async fn last_enabled_administrator_goes_with_force_only() {
+    let host = Host::with_user("ada", UserRole::Administrator).await;
+    user_admin::add_user(&host.admin, user("bob"), UserRole::Administrator).await.unwrap();
+    user_admin::add_user(&host.admin, user("cay"), UserRole::User).await.unwrap();
+    // Not the last one.
+    user_admin::disable_user(&host.admin, user("bob"), KEEP).await.unwrap();
+    let words = ["user ada is the last enabled administrator", "--force"];
+    for refused in [
+        user_admin::disable_user(&host.admin, user("Ada"), KEEP).await.unwrap_err(),
+        user_admin::set_role(&host.admin, user("ada"), UserRole::User, KEEP).await.unwrap_err(),
+    ] {
+        assert_error(&refused, ErrorKind::Refused, &words);
+    }
+    // No change of an administrator, and one of another user.
+    let same = UserRole::Administrator;
+    assert!(user_admin::set_role(&host.admin, user("ada"), same, KEEP).await.unwrap().unchanged);
+    user_admin::disable_user(&host.admin, user("cay"), KEEP).await.unwrap();
+    user_admin::enable_user(&host.admin, user("bob")).await.unwrap();
+    user_admin::set_role(&host.admin, user("ada"), UserRole::User, KEEP).await.unwrap();
+    let forced = LastAdministrator::MayGo;
+    user_admin::disable_user(&host.admin, user("bob"), forced).await.unwrap();
 }
 
 // S5: 4.1
@@ -210,8 +249,8 @@ async fn admin_changes_are_audited_with_local_user() {
         .token
         .id;
     tokens::revoke_token(&host.admin, new.clone()).await.unwrap();
-    user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter).await.unwrap();
-    user_admin::disable_user(&host.admin, user("ada")).await.unwrap();
+    user_admin::set_role(&host.admin, user("ada"), UserRole::Commenter, KEEP).await.unwrap();
+    user_admin::disable_user(&host.admin, user("ada"), KEEP).await.unwrap();
     let mut changes = Vec::new();
     for event in host.events().await {
         assert_eq!((&*event.user, &*event.result), ("root", RESULT_OK));

@@ -1,4 +1,4 @@
-//! Adds, lists and disables users, and changes their roles.
+//! Adds, lists, disables and enables users, and changes their roles.
 //!
 //! Users are never deleted, because documents and the audit log refer to them. Every server on the
 //! storage applies a change from its next request on.
@@ -127,31 +127,71 @@ pub async fn list_users(admin: &UserAdmin) -> Result<Vec<User>> {
     Ok(admin.identities.list_users().await?)
 }
 
+/// The last enabled administrator keeps role and tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastAdministrator {
+    Keep,
+    /// Allows a server without an administrator.
+    MayGo,
+}
+
 /// Changes a user's role, which applies to all their tokens.
-pub async fn set_role(admin: &UserAdmin, name: UserName, role: UserRole) -> Result<UserChange> {
-    change_user(admin, "user/set-role", name, move |user| User { role, ..user }).await
+pub async fn set_role(
+    admin: &UserAdmin,
+    name: UserName,
+    role: UserRole,
+    last: LastAdministrator,
+) -> Result<UserChange> {
+    change_user(admin, "user/set-role", name, last, move |user| User { role, ..user }).await
 }
 
 /// Disables a user, which invalidates all their tokens.
-pub async fn disable_user(admin: &UserAdmin, name: UserName) -> Result<UserChange> {
+pub async fn disable_user(
+    admin: &UserAdmin,
+    name: UserName,
+    last: LastAdministrator,
+) -> Result<UserChange> {
     let now = admin.clock.now();
-    change_user(admin, "user/disable", name, move |user| {
+    change_user(admin, "user/disable", name, last, move |user| {
         // The first time stays.
         User { disabled_at: user.disabled_at.or(Some(now)), ..user }
     })
     .await
 }
 
+/// Enables a disabled user. Their tokens are valid again, except expired and revoked ones.
+pub async fn enable_user(admin: &UserAdmin, name: UserName) -> Result<UserChange> {
+    let enable = |user| User { disabled_at: None, ..user };
+    change_user(admin, "user/enable", name, LastAdministrator::Keep, enable).await
+}
+
 async fn change_user(
     admin: &UserAdmin,
     action: &'static str,
     name: UserName,
+    last: LastAdministrator,
     apply: impl Fn(User) -> User + Send + 'static,
 ) -> Result<UserChange> {
-    let reads = IdentityReadSet { users: vec![name.clone()], ..IdentityReadSet::default() };
+    // The user first, then the other administrators. The decision reads their newest state, so two
+    // commands cannot disable the last two at once.
+    let mut names = vec![name.clone()];
+    for user in admin.identities.list_users().await? {
+        if is_active_administrator(&user) && user.name.key() != name.key() {
+            names.push(user.name);
+        }
+    }
+    let reads = IdentityReadSet { users: names, ..IdentityReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| {
         let before = users.first().cloned().flatten().ok_or_else(|| unknown_user(&name))?;
         let user = apply(before.clone());
+        let is_last = !users.iter().skip(1).flatten().any(is_active_administrator);
+        if last == LastAdministrator::Keep
+            && is_last
+            && is_active_administrator(&before)
+            && !is_active_administrator(&user)
+        {
+            return Err(last_administrator(&before));
+        }
         // No change, no audit row, and caches of servers stay valid.
         if user == before {
             return Ok((Vec::new(), UserChange { user, unchanged: true }));
@@ -159,4 +199,17 @@ async fn change_user(
         Ok((vec![IdentityChange::User(user.clone())], UserChange { user, unchanged: false }))
     };
     admin.commit_changes(action, admin.clock.now(), reads, decide).await
+}
+
+fn is_active_administrator(user: &User) -> bool {
+    user.role == UserRole::Administrator && user.disabled_at.is_none()
+}
+
+fn last_administrator(user: &User) -> Error {
+    let name = &user.name;
+    let message = format!(
+        "user {name} is the last enabled administrator; add or enable another one first, or pass \
+         --force"
+    );
+    Error::new(ErrorKind::Refused, message).field("name").reference(name.as_str())
 }

@@ -17,10 +17,12 @@ use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
 named_enum! {
-    /// The access level of a tool or a caller. Writing includes reading.
+    /// The access level of a tool or a caller. A higher level includes the lower ones.
     #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     Access {
+        /// Reads the server's metrics and nothing else. No tool has this level.
+        Metrics = "metrics",
         Read = "read",
         Write = "write",
     }

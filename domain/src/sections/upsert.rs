@@ -204,8 +204,8 @@ fn follows_predecessor(position: usize, indices: &[Cow<'_, str>]) -> bool {
     requirement_index::group_of(&indices[above]) == requirement_index::group_of(&indices[position])
 }
 
-/// The position of a new index and all indices with it. Repairs the order first: a place among other
-/// indices is only defined then.
+/// The position of a new index, and all indices with it. Repairs the order first: a place among
+/// other indices is only defined then.
 fn place_new<'a>(before: &[&'a str], index: &'a str) -> Result<(usize, Vec<Cow<'a, str>>)> {
     let mut repaired = renumber_indices(before)?;
     let position = insert_position(&repaired, index);
