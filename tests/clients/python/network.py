@@ -62,6 +62,8 @@ def fitting_calls(server: Listening) -> None:
         file.write_text(text, "utf-8")
     fill = [sys.executable, str(LOADER), str(PROBES / "backlog.json"), "--", server.binary]
     run(*fill, "--root", str(server.project), env=server.common["env"])
+    # An assignee in the arguments.
+    server.user("bob", "commenter")
     arguments = (PROBES / "arguments.json").read_text("utf-8")
     file = server.folder / "arguments.json"
     file.write_text(arguments.replace("{project}", str(server.project)), "utf-8")
