@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::ParsedReference;
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::{Deletion, ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{
     BACKLOG_FOLDER, Document, DocumentId, DocumentKind, DocumentMeta, backlog_folder_of,
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::is_entity_id;
+use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
 use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
@@ -24,7 +24,8 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 
 use crate::backlog::arguments::not_found_error;
-use crate::backlog::item_lookup::BacklogReader;
+use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
+use crate::change::PlanContext;
 use crate::docsets::LoadedConfig;
 use crate::transaction::get_one;
 use crate::{ToolContext, links};
@@ -224,6 +225,11 @@ impl<'a> AddressSpace<'a> {
         Self { context, caller, entity_project: project.clone(), project }
     }
 
+    /// The project of a commit.
+    pub(crate) fn of_plan(context: PlanContext<'a>) -> Self {
+        Self::of_project(context.tools, &context.write.caller, context.project.clone())
+    }
+
     fn is_enabled(&self, toolset: Toolset) -> bool {
         self.context.ports.settings.toolsets.contains(&toolset)
     }
@@ -329,13 +335,7 @@ impl<'a> AddressSpace<'a> {
         if !self.is_enabled(Toolset::Knowledge) {
             return Ok(None);
         }
-        let mut words = vec![text.to_owned()];
-        let path = text.rfind(ENTITY_FOLDER).map(|at| &text[at + ENTITY_FOLDER.len()..]);
-        let path = path.unwrap_or(text);
-        words.push(path.strip_suffix(".md").unwrap_or(path).to_owned());
-        // IDs such as `dec-1d2c8f` have lower-case letters only.
-        words.push(text.to_lowercase());
-        words.dedup();
+        let words = entity_words(text);
         let found = self.lookup(&self.entity_project, DocumentKind::Entity, &words).await?;
         for (word, metas) in words.iter().zip(found) {
             if !metas.is_empty() {
@@ -415,9 +415,32 @@ impl<'a> AddressSpace<'a> {
         Ok(self.context.ports.documents.lookup(project, kind, words).await?)
     }
 
+    /// Time and user of the deletion of an entity; `None` without a tombstone.
+    async fn find_deletion(&self, text: &str) -> Result<Option<Deletion>> {
+        if !self.is_enabled(Toolset::Knowledge) {
+            return Ok(None);
+        }
+        let words = entity_words(text);
+        let found = self.lookup(&self.entity_project, DocumentKind::Deleted, &words).await?;
+        for meta in found.iter().flatten().filter(|meta| meta.entity.is_some()) {
+            let documents = &*self.context.ports.documents;
+            let tombstone = get_one(documents, &self.entity_project, &meta.id).await?;
+            let text = tombstone.as_ref().and_then(|tombstone| tombstone.text().ok());
+            if let Some(deletion) = text.and_then(parse_deletion) {
+                return Ok(Some(deletion));
+            }
+        }
+        Ok(None)
+    }
+
     async fn unknown_id(&self, text: &str) -> Result<Error> {
         let shown = truncate_echo(text);
         let mut message = format!("Not found: {shown:?}");
+        if let Some(deletion) = self.find_deletion(text).await? {
+            let hint = deletion_hint(&deletion);
+            message = format!("{message} (it was {})", deletion_text(&deletion));
+            return Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint));
+        }
         if self.is_enabled(Toolset::Knowledge) {
             let (ports, project) = (&self.context.ports, &self.entity_project);
             let cache = self.context.indexes.entities(ports, project, Refresh::Incremental).await?;
@@ -434,6 +457,18 @@ impl<'a> AddressSpace<'a> {
         let message = format!("{message}; {hint}");
         Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint))
     }
+}
+
+/// The words to look up for an entity.
+fn entity_words(text: &str) -> Vec<String> {
+    let mut words = vec![text.to_owned()];
+    let path = text.rfind(ENTITY_FOLDER).map(|at| &text[at + ENTITY_FOLDER.len()..]);
+    let path = path.unwrap_or(text);
+    words.push(path.strip_suffix(".md").unwrap_or(path).to_owned());
+    // IDs such as `dec-1d2c8f` have lower-case letters only.
+    words.push(text.to_lowercase());
+    words.dedup();
+    words
 }
 
 /// Returns the entity that a word names, or the error for an ID of several files.

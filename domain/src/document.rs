@@ -33,7 +33,7 @@ pub enum DocumentKind {
     /// One item of the backlog, named by its path below the folder of its kind:
     /// `REQ-048-guest-checkout-3f9a1c`, or by hand `auth/REQ-048`.
     Item(ItemKind),
-    /// The tombstone of an item, with the item's name.
+    /// The tombstone of an item or entity, see [`DocumentId::tombstone`].
     Deleted,
 }
 
@@ -99,6 +99,22 @@ impl DocumentId {
         Self { kind: DocumentKind::Entity, name: path.into() }
     }
 
+    /// The tombstone of an item or entity, with its name. Tombstones of entities are in a folder of
+    /// their own, because the name of an entity may look like that of an item.
+    #[must_use]
+    pub fn tombstone(&self) -> Self {
+        let folder = if self.kind == DocumentKind::Entity { ENTITY_TOMBSTONES } else { "" };
+        Self { kind: DocumentKind::Deleted, name: format!("{folder}{}", self.name) }
+    }
+
+    /// The name of the entity that a tombstone replaces; `None` for any other document.
+    pub fn deleted_entity(&self) -> Option<&str> {
+        match self.kind {
+            DocumentKind::Deleted => self.name.strip_prefix(ENTITY_TOMBSTONES),
+            _ => None,
+        }
+    }
+
     /// Validates an untrusted name, which must not address a file outside of the kind's folder. The
     /// message never contains a long name.
     pub fn check(&self) -> Result<(), String> {
@@ -113,6 +129,8 @@ impl DocumentId {
     }
 }
 
+/// Before the name of an entity in that of its tombstone.
+const ENTITY_TOMBSTONES: &str = "ixchel/";
 const MAX_PATH_BYTES: usize = 4_000;
 const MAX_PATH_FOLDERS: usize = 32;
 /// Maximum length of a folder's name, or of a file's name without `.md`.
@@ -402,6 +420,11 @@ impl DocumentMeta {
                 if let Some(kind) = item_kind(id) {
                     let (item, diagnostic) = ItemMeta::parse(kind, &id.name, text, modified);
                     meta.item = Some(Arc::new(item));
+                    meta.diagnostic = diagnostic;
+                } else if let Some(name) = id.deleted_entity() {
+                    let (entity, diagnostic) = Entity::parse(name, text);
+                    // A deleted document links to nothing.
+                    meta.entity = Some(Arc::new(Entity { links: Vec::new(), ..entity }));
                     meta.diagnostic = diagnostic;
                 } else {
                     let message = "the name of this tombstone is not a reference; remove the file";

@@ -83,6 +83,8 @@ const NOT_SAID = {
   'get_item.relationships.incoming': 'Relationship',
   'get_item.links.outgoing': 'Link',
   'get_item.links.incoming': 'Link',
+  'ixchel_show.links.outgoing': 'Link',
+  'ixchel_show.links.incoming': 'Link',
 };
 
 /** A result's schema with named shapes, and without null for keys that are omitted instead. */

@@ -31,7 +31,6 @@ pub(crate) type EpicRef = ReferenceArgument<0, 1>;
 pub(crate) type UserStoryRef = ReferenceArgument<1, 2>;
 pub(crate) type RequirementRef = ReferenceArgument<2, 3>;
 pub(crate) type AcceptanceCriteriaRef = ReferenceArgument<3, 4>;
-pub(crate) type ItemRef = ReferenceArgument<0, 4>;
 
 impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// `field` is the argument's name, for errors.

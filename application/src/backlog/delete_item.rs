@@ -1,4 +1,5 @@
-//! `delete_item`: replaces an item by a tombstone, so that its reference is never issued again.
+//! `delete_item`: replaces an item or entity by a tombstone, so that its reference is never issued
+//! again.
 //!
 //! Children and relationships are read before the commit, because a commit names its documents. The
 //! decision reads them again. If another one was added meanwhile, the deletion starts over.
@@ -8,8 +9,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
+use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
@@ -17,12 +20,14 @@ use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::arguments::ItemRef;
 use super::item_lookup::{self, BacklogReader, backlink_query};
 use super::write_item::apply_edit;
+use crate::ToolContext;
+use crate::address::{AddressSpace, AddressTarget};
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
+use crate::knowledge::delete_entity::EntityDeletion;
 use crate::tool::{decode_arguments, reply, write_tool};
 use crate::transaction::check_version;
 
@@ -33,7 +38,8 @@ const MAX_LISTED_DEPENDENTS: usize = 10;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    reference: ItemRef,
+    /// Such as REQ-047 or dec-1d2c8f.
+    reference: BoundedString<1_000>,
     /// Also delete its children and end relationships.
     #[serde(default)]
     cascade: bool,
@@ -42,15 +48,33 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct DeletedItem {
-    project: String,
-    reference_id: String,
-    title: String,
-    version: String,
+pub(crate) struct DeletedItem {
+    pub(crate) project: String,
+    pub(crate) reference_id: String,
+    pub(crate) title: String,
+    pub(crate) version: String,
     /// All deleted items, this one first.
-    deleted: Vec<String>,
-    /// Requirements that lost a relationship.
-    unlinked: Vec<String>,
+    pub(crate) deleted: Vec<String>,
+    /// Items that lost a relationship.
+    pub(crate) unlinked: Vec<String>,
+}
+
+impl DeletedItem {
+    pub(crate) fn render_text(&self, noun: &str) -> String {
+        let Self { reference_id, title, version, deleted, unlinked, .. } = self;
+        let mut text =
+            format!("Deleted {noun} {reference_id}: {title} (version {})", &version[..8]);
+        // The first one is the item itself.
+        let descendants = deleted.get(1..).unwrap_or_default();
+        for (label, references) in
+            [("Also deleted", descendants), ("Relationships removed from", unlinked.as_slice())]
+        {
+            if !references.is_empty() {
+                text = format!("{text}\n{label}: {}", references.join(", "));
+            }
+        }
+        text
+    }
 }
 
 impl WriteTool for DeleteItem {
@@ -60,8 +84,8 @@ impl WriteTool for DeleteItem {
             ..write_tool::<Arguments, DeletedItem>(
                 "delete_item",
                 "Delete an item",
-                "Deletes a backlog item. Refuses if it has children or relationships, unless \
-                 cascade is true.",
+                "Deletes a backlog item or knowledge entity. Refuses if it has children or \
+                 relationships, unless cascade is true.",
             )
         }
     }
@@ -73,15 +97,16 @@ impl WriteTool for DeleteItem {
         _: &LocalNames,
     ) -> Result<Box<dyn Change>> {
         let arguments: Arguments = decode_arguments(call, spec)?;
-        let reference = arguments.reference.parse("reference")?;
         let Arguments { cascade, if_version, .. } = arguments;
+        let reference = arguments.reference.into_string();
         Ok(Box::new(ItemRemoval { reference, cascade, if_version }))
     }
 }
 
-/// Deletes an item.
+/// Deletes an item or entity.
 struct ItemRemoval {
-    reference: Reference,
+    /// In any spelling.
+    reference: String,
     cascade: bool,
     if_version: Option<VersionPrefix>,
 }
@@ -89,15 +114,37 @@ struct ItemRemoval {
 #[async_trait]
 impl Change for ItemRemoval {
     fn reason(&self) -> String {
-        format!("delete {}", self.reference)
+        format!("delete {}", truncate_echo(&self.reference).escape_debug())
+    }
+
+    async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
+        // An entity may be in a project above the caller's.
+        let space = AddressSpace::of_caller(context, caller).await?;
+        Ok(space.resolve(&self.reference, "reference").await?.project)
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
+        let space = AddressSpace::of_plan(context);
+        let target = space.resolve(&self.reference, "reference").await?.target;
+        let meta = match &target {
+            AddressTarget::Item(meta) => Arc::clone(meta),
+            AddressTarget::Entity(meta) => {
+                return EntityDeletion::plan(context, meta, self.cascade, self.if_version).await;
+            }
+            other => {
+                let message = format!("{}. Nothing was deleted.", other.right_tool(true));
+                let error = Error::new(ErrorKind::InvalidArgument, message);
+                return Err(error.field("reference"));
+            }
+        };
+        let Some(reference) = item_lookup::item_meta(&meta).and_then(|item| item.reference) else {
+            let message = format!("{}: the file name contains no reference; rename it", meta.id);
+            return Err(Error::new(ErrorKind::Refused, message).field("reference"));
+        };
         let backlog = BacklogReader::for_plan(context);
-        let meta = backlog.find_argument(self.reference, "reference").await?;
         let mut deletion = ItemDeletion {
             project: context.project.clone(),
-            deleted: vec![AffectedItem { reference: self.reference, meta }],
+            deleted: vec![AffectedItem { reference, meta }],
             unlinked: Vec::new(),
             cascade: self.cascade,
             if_version: self.if_version,
@@ -105,26 +152,10 @@ impl Change for ItemRemoval {
             at: context.write.at.whole_seconds(),
         };
         if self.cascade {
-            deletion.add_descendants(backlog, self.reference).await?;
+            deletion.add_descendants(backlog, reference).await?;
         }
         Ok(Box::new(deletion))
     }
-}
-
-fn render_text(reference: Reference, item: &DeletedItem) -> String {
-    let DeletedItem { title, version, deleted, unlinked, .. } = item;
-    let noun = reference.kind.noun().to_lowercase();
-    let mut text = format!("Deleted {noun} {reference}: {title} (version {})", &version[..8]);
-    // The first one is the item itself.
-    let descendants = deleted.get(1..).unwrap_or_default();
-    for (label, references) in
-        [("Also deleted", descendants), ("Relationships removed from", unlinked.as_slice())]
-    {
-        if !references.is_empty() {
-            text = format!("{text}\n{label}: {}", references.join(", "));
-        }
-    }
-    text
 }
 
 struct AffectedItem {
@@ -228,7 +259,7 @@ impl ChangePlan for ItemDeletion {
             documents.push(item.meta.id.clone());
         }
         for item in &self.deleted {
-            documents.push(tombstone_id(&item.meta.id));
+            documents.push(item.meta.id.tombstone());
         }
         ReadSet { backlinks: self.backlink_query(), ..ReadSet::of_documents(documents) }
     }
@@ -272,7 +303,7 @@ impl ChangePlan for ItemDeletion {
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);
-            state.put(Document::new(tombstone_id(id), tombstone.into()));
+            state.put(Document::new(id.tombstone(), tombstone.into()));
             state.delete(id.clone());
             deleted_ids.push(affected.reference.to_string());
         }
@@ -301,19 +332,15 @@ impl ChangePlan for ItemDeletion {
         let reference = *reference;
         let render = move |tombstone: &Document| {
             let item = DeletedItem { version: tombstone.version.to_string(), ..item };
-            reply(render_text(reference, &item), &item)
+            reply(item.render_text(&reference.kind.noun().to_lowercase()), &item)
         };
-        let id = tombstone_id(&meta.id);
+        let id = meta.id.tombstone();
         Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))
     }
 }
 
 fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> {
     Ok(item_lookup::parse_item(meta, document, item_lookup::document_text(document)?))
-}
-
-fn tombstone_id(id: &DocumentId) -> DocumentId {
-    DocumentId { kind: DocumentKind::Deleted, name: id.name.clone() }
 }
 
 /// True for a child of any of these items and for a requirement that relates to one. False for an
@@ -347,17 +374,20 @@ fn still_referenced_error(
     for link in &item.relationships {
         reasons.push(format!("it {} {}", link.kind.name(), link.target));
     }
-    let count = reasons.len();
-    reasons.truncate(MAX_LISTED_DEPENDENTS);
-    let more = if count > MAX_LISTED_DEPENDENTS {
-        format!(" and {} more", count - MAX_LISTED_DEPENDENTS)
-    } else {
-        String::new()
-    };
     let message = format!(
-        "{reference} cannot be deleted: {}{more}. Delete these items and relationships first, or \
+        "{reference} cannot be deleted: {}. Delete these items and relationships first, or \
          pass cascade: true. Nothing was deleted.",
-        reasons.join(", ")
+        list_reasons(reasons)
     );
     Error::new(ErrorKind::Refused, message).field("cascade").reference(reference.to_string())
+}
+
+/// Joins the first reasons against a deletion.
+pub(crate) fn list_reasons(mut reasons: Vec<String>) -> String {
+    let count = reasons.len();
+    reasons.truncate(MAX_LISTED_DEPENDENTS);
+    match count.saturating_sub(MAX_LISTED_DEPENDENTS) {
+        0 => reasons.join(", "),
+        more => format!("{} and {more} more", reasons.join(", ")),
+    }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{self, ItemKind, ItemMeta, ItemSortKey, LinkTarget, Reference};
+use reqlore_domain::backlog::{
+    self, Deletion, ItemKind, ItemMeta, ItemSortKey, LinkTarget, Reference,
+};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -76,10 +78,8 @@ impl<'a> BacklogReader<'a> {
         if let Some(item) = tombstone.and_then(|meta| item_meta(meta))
             && let Some(deleted) = &item.deletion
         {
-            let by = deleted.by.as_ref().map(|user| format!(" by {user}")).unwrap_or_default();
-            let deletion = format!("deleted on {}{by}", deleted.at.to_rfc3339());
-            error.message = format!("{} (it was {deletion})", error.message);
-            error.hint = Some(format!("it was {deletion}; its text is kept in the deleted items"));
+            error.message = format!("{} (it was {})", error.message, deletion_text(deleted));
+            error.hint = Some(deletion_hint(deleted));
         }
         let unread = self.unread_files(reference.kind).await?;
         if let Some(file) = unread.iter().find(|file| file.reference == Some(reference)) {
@@ -188,6 +188,16 @@ impl FileWarnings {
         }
         listed
     }
+}
+
+/// Time and user of a deletion, for errors.
+pub(crate) fn deletion_text(deletion: &Deletion) -> String {
+    let by = deletion.by.as_ref().map(|user| format!(" by {user}")).unwrap_or_default();
+    format!("deleted on {}{by}", deletion.at.to_rfc3339())
+}
+
+pub(crate) fn deletion_hint(deletion: &Deletion) -> String {
+    format!("it was {}; its text is kept in the deleted items", deletion_text(deletion))
 }
 
 fn ambiguous_reference_error(reference: Reference, metas: &[Arc<DocumentMeta>]) -> Error {

@@ -8,7 +8,7 @@ mod create_epic;
 mod create_relationship;
 mod create_requirement;
 mod create_user_story;
-mod delete_item;
+pub(crate) mod delete_item;
 mod delete_relationship;
 mod epic_hierarchy;
 mod get_item;

@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod create;
+pub(crate) mod delete_entity;
 mod entity_request;
 pub(crate) mod search;
 pub(crate) mod show;

@@ -173,13 +173,13 @@ impl PlanLinks {
             let mut targets: Vec<String> = Vec::new();
             for target in plan_targets {
                 let (target, document) = match target {
-                    PlanTarget::Stored(target, id) => match state.document(id) {
-                        Some(_) => (target.clone(), id),
-                        None => {
+                    PlanTarget::Stored(target, id) => {
+                        if state.document(id).is_none() {
                             let message = format!("links: {target} was just deleted; try again");
                             return Err(Error::new(ErrorKind::NotFound, message).field("links"));
                         }
-                    },
+                        (target.clone(), id)
+                    }
                     PlanTarget::Created(item) => {
                         let document = state.created(*item)?;
                         (created_id(document)?, &document.id)
@@ -210,7 +210,7 @@ fn created_id(document: &Document) -> Result<String> {
 
 /// Returns the id or reference of a link target as links spell it, and its document.
 async fn find_target(context: PlanContext<'_>, id: &str) -> Result<(String, DocumentId)> {
-    let target = address_space(context).resolve(id, "links").await?.target;
+    let target = AddressSpace::of_plan(context).resolve(id, "links").await?.target;
     // Links to a section are exact, because any text of a front matter may equal its key.
     let id = match &target {
         AddressTarget::Section(_) => format!("{SECTION_PREFIX}{}", target.id()),
@@ -221,12 +221,6 @@ async fn find_target(context: PlanContext<'_>, id: &str) -> Result<(String, Docu
         _ => target.id().into_owned(),
     };
     Ok((id, target.document_id()))
-}
-
-/// The documents that IDs of an entity's project may name.
-fn address_space(context: PlanContext<'_>) -> AddressSpace<'_> {
-    let caller = &context.write.caller;
-    AddressSpace::of_project(context.tools, caller, context.project.clone())
 }
 
 /// Creates an entity with a new id.
@@ -346,7 +340,7 @@ impl Change for EntityUpdate {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let target = address_space(context).resolve(&self.id, "id").await?.target;
+        let target = AddressSpace::of_plan(context).resolve(&self.id, "id").await?.target;
         let AddressTarget::Entity(meta) = &target else {
             let message = format!("{}. Nothing was changed.", target.right_tool(false));
             return Err(Error::new(ErrorKind::InvalidArgument, message).field("id"));

@@ -72,7 +72,7 @@ impl Reference {
         let found = Self::from_document_name(&id.name);
         match id.kind {
             DocumentKind::Item(kind) => found.filter(|found| found.kind == kind),
-            DocumentKind::Deleted => found,
+            DocumentKind::Deleted => found.filter(|_| id.deleted_entity().is_none()),
             _ => None,
         }
     }

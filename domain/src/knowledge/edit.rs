@@ -3,8 +3,8 @@
 //! An edit changes only the given keys and `updated_at`. Kind and times that a file does not state
 //! follow from its id and its history, so a new file has neither `type` nor `updated_at`.
 
-use super::{Entity, EntityKind, METADATA_KEYS, tag_edits, unique_tags};
-use crate::backlog::Reference;
+use super::{Entity, EntityKind, EntityLink, METADATA_KEYS, tag_edits, unique_tags};
+use crate::backlog::{Deletion, Reference};
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
 use crate::timestamp::Timestamp;
@@ -12,6 +12,9 @@ use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 /// Keys at the end of the front matter. A new key of any other name is inserted before them.
 const LAST_KEYS: [&str; 3] = ["created_at", "created_by", "updated_at"];
+
+const DELETED_AT: &str = "deleted_at";
+const DELETED_BY: &str = "deleted_by";
 
 /// Number of hexadecimal digits of a new id.
 pub const ID_DIGITS: usize = 6;
@@ -131,6 +134,47 @@ pub fn edit_entity(
         Some(body) => Ok(Some(front_matter::with_body(&edited, body))),
         None => Ok(Some(edited)),
     }
+}
+
+/// Renders the tombstone of an entity: its text with time and user of the deletion. Front matter
+/// that cannot be edited becomes part of the body, below new front matter.
+pub fn tombstone_text(entity: &Entity, text: &str, at: Timestamp, by: &str) -> String {
+    let mut edits = vec![
+        // The id of a file without one is its path, which the tombstone does not have.
+        set("id", &entity.id),
+        KeyEdit { key: DELETED_AT, value: Some(FieldValue::Time(at)) },
+        set(DELETED_BY, by),
+    ];
+    if let Ok(edited) = front_matter::edit(text, &edits, &[]) {
+        return edited;
+    }
+    edits.insert(1, set("title", &entity.title));
+    format!("{}\n{text}", front_matter::render_front_matter(&edits))
+}
+
+/// The time and user in a tombstone's text.
+pub fn parse_deletion(text: &str) -> Option<Deletion> {
+    let entries = parse_entries(text);
+    let value = |key| yaml::find_key(&entries, key).and_then(YamlNode::text);
+    let at = Timestamp::parse(value(DELETED_AT)?)?;
+    Some(Deletion { at, by: value(DELETED_BY).map(str::to_owned) })
+}
+
+/// The edit that removes all links to these ids or references.
+pub fn unlink_edit(entity: &Entity, names: &[String]) -> EntityEdit {
+    let mut links: Vec<RelationTargets> = Vec::new();
+    for EntityLink { relation, target, .. } in &entity.links {
+        if contains_target(names, target) && links.iter().all(|list| list.relation != *relation) {
+            let mut targets = Vec::new();
+            for link in &entity.links {
+                if link.relation == *relation && !contains_target(names, &link.target) {
+                    targets.push(link.target.clone());
+                }
+            }
+            links.push(RelationTargets { relation: relation.clone(), targets });
+        }
+    }
+    EntityEdit { links, ..EntityEdit::default() }
 }
 
 /// Invalid front matter has no entries; [`front_matter::edit`] will reject its edit.

@@ -11,7 +11,10 @@ mod entity_graph;
 use serde::{Deserialize, Serialize};
 
 pub use crate::front_matter::body;
-pub use edit::{EntityEdit, ID_DIGITS, NewEntity, RelationTargets, check_relation, edit_entity};
+pub use edit::{
+    EntityEdit, ID_DIGITS, NewEntity, RelationTargets, check_relation, edit_entity, parse_deletion,
+    tombstone_text, unlink_edit,
+};
 pub use entity_graph::{
     EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount,
 };

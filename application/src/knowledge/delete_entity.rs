@@ -1,0 +1,175 @@
+//! Deletes entities for `delete_item`: replaces one by a tombstone that says when it was deleted.
+//!
+//! Links are read before the commit, because a commit names its documents. The decision reads them
+//! again. If another one was added meanwhile, the deletion starts over.
+
+use std::sync::Arc;
+
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::knowledge::{self, Entity};
+use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+
+use crate::backlog::delete_item::{DeletedItem, list_reasons};
+use crate::backlog::item_lookup::document_text;
+use crate::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
+use crate::tool::reply;
+use crate::transaction::check_version;
+
+/// An entity and the entities that link to it.
+pub(crate) struct EntityDeletion {
+    project: ProjectKey,
+    id: DocumentId,
+    /// As answers print it.
+    reference: String,
+    /// The names that links use.
+    names: Vec<String>,
+    /// The entities that lose their links; empty unless `cascade`.
+    unlinked: Vec<DocumentId>,
+    cascade: bool,
+    if_version: Option<VersionPrefix>,
+    user: String,
+    at: Timestamp,
+}
+
+impl EntityDeletion {
+    pub(crate) async fn plan(
+        context: PlanContext<'_>,
+        meta: &DocumentMeta,
+        cascade: bool,
+        if_version: Option<VersionPrefix>,
+    ) -> Result<Box<dyn ChangePlan>> {
+        let reference = meta.reference().unwrap_or_default().into_owned();
+        let mut names = vec![reference.clone(), meta.id.name.clone()];
+        // The id is often the name.
+        names.dedup();
+        let mut deletion = Self {
+            project: context.project.clone(),
+            id: meta.id.clone(),
+            reference,
+            names,
+            unlinked: Vec::new(),
+            cascade,
+            if_version,
+            user: context.write.caller.name.to_string(),
+            at: context.write.at.whole_seconds(),
+        };
+        if cascade {
+            let documents = &context.tools.ports.documents;
+            let found = documents.backlinks(context.project, &deletion.backlink_query()).await?;
+            for meta in found.into_iter().flatten() {
+                if meta.id != deletion.id && !deletion.unlinked.contains(&meta.id) {
+                    deletion.unlinked.push(meta.id.clone());
+                }
+            }
+        }
+        Ok(Box::new(deletion))
+    }
+
+    /// Only entities: other documents mention an entity in their text, and a text stays as it is.
+    fn backlink_query(&self) -> BacklinkQuery {
+        BacklinkQuery { kinds: vec![DocumentKind::Entity], targets: self.names.clone() }
+    }
+
+    fn still_linked_error(&self, sources: &[Arc<DocumentMeta>]) -> Error {
+        let mut reasons = Vec::new();
+        for meta in sources {
+            let name = meta.reference().unwrap_or_default();
+            for (relation, target) in meta.links() {
+                let reason = format!("{name} links to it ({relation})");
+                // One source may link by id and by path.
+                if self.names.iter().any(|name| *name == target) && !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+        }
+        let message = format!(
+            "{} cannot be deleted: {}. Remove these links first, or pass cascade: true. Nothing \
+             was deleted.",
+            self.reference,
+            list_reasons(reasons)
+        );
+        Error::new(ErrorKind::Refused, message).field("cascade").reference(&self.reference)
+    }
+}
+
+impl ChangePlan for EntityDeletion {
+    fn read_set(&self) -> ReadSet {
+        let mut documents = vec![self.id.clone(), self.id.tombstone()];
+        documents.extend(self.unlinked.iter().cloned());
+        ReadSet { backlinks: self.backlink_query(), ..ReadSet::of_documents(documents) }
+    }
+
+    fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
+        let Self { id, reference, .. } = self;
+        state.claim(id, Claim::Deletion)?;
+        let Some(document) = state.document(id) else {
+            let message = format!("{reference} was just deleted; nothing was changed");
+            let error = Error::new(ErrorKind::NotFound, message);
+            return Err(error.field("reference").reference(reference));
+        };
+        check_version(self.if_version, document, reference)?;
+        let text = document_text(document)?;
+        let (entity, _) = Entity::parse(&id.name, text);
+        let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);
+        let mut sources = state.backlinks(&self.backlink_query());
+        sources.retain(|meta| meta.id != *id && !self.unlinked.contains(&meta.id));
+        // A new plan would not contain what an earlier entry of the same call adds.
+        let is_added_here = sources.iter().any(|meta| state.is_changed(&meta.id));
+        if !sources.is_empty() && (is_added_here || !self.cascade) {
+            return Err(self.still_linked_error(&sources));
+        }
+        if !sources.is_empty() {
+            // They were added after the plan was made.
+            return Ok(None);
+        }
+        state.put(Document::new(id.tombstone(), tombstone.into()));
+        state.delete(id.clone());
+        let mut unlinked = Vec::new();
+        for source in &self.unlinked {
+            if let Some((name, edited)) = unlink(state, source, &self.names, self.at)? {
+                unlinked.push(name);
+                state.put(edited);
+            }
+        }
+        let item = DeletedItem {
+            project: self.project.to_string(),
+            reference_id: reference.clone(),
+            title: entity.title,
+            version: String::new(),
+            deleted: vec![reference.clone()],
+            unlinked,
+        };
+        let kind = entity.kind;
+        let render = move |tombstone: &Document| {
+            let item = DeletedItem { version: tombstone.version.to_string(), ..item };
+            reply(item.render_text(&kind), &item)
+        };
+        let id = id.tombstone();
+        Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))
+    }
+}
+
+/// Removes the links of an entity to deleted documents. Returns its id and its edited document;
+/// `None` if it does not link to them any more.
+fn unlink(
+    state: &CommitState<'_>,
+    source: &DocumentId,
+    names: &[String],
+    at: Timestamp,
+) -> Result<Option<(String, Document)>> {
+    let Some(document) = state.document(source) else { return Ok(None) };
+    let text = document_text(document)?;
+    let (entity, _) = Entity::parse(&source.name, text);
+    let edit = knowledge::unlink_edit(&entity, names);
+    let edited = knowledge::edit_entity(&entity, text, &edit, at).map_err(|problem| {
+        let message = format!("{source}: {problem}. Nothing was deleted.");
+        Error::new(ErrorKind::Refused, message).reference(&*entity.id)
+    })?;
+    Ok(edited.map(|text| (entity.id, Document::new(source.clone(), text.into()))))
+}
+
+#[cfg(test)]
+mod tests;

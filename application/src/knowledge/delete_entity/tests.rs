@@ -1,0 +1,110 @@
+//! Tests of `delete_item` for entities, on the memory store.
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::ErrorKind;
+use serde_json::{Value, json};
+
+use crate::test_support::TestApplication;
+
+const DECISION: &str = "---\nid: dec-1d2c8f\ntitle: Files first\n---\n\nText.\n";
+
+async fn project() -> TestApplication {
+    let testing = TestApplication::new();
+    testing.write_entity("decisions/dec-1d2c8f", DECISION).await;
+    testing.write_entity("ideas/old/free", "# Free\n").await;
+    testing
+}
+
+async fn delete(testing: &TestApplication, arguments: Value) -> Value {
+    testing.data("delete_item", arguments).await
+}
+
+#[tokio::test]
+async fn deleted_entity_answers_when_it_was_deleted() {
+    let testing = project().await;
+    let deleted = delete(&testing, json!({ "reference": "DEC-1d2c8f" })).await;
+    assert_eq!(deleted["deleted"], json!(["dec-1d2c8f"]));
+    assert_eq!(testing.body(DocumentId::entity("decisions/dec-1d2c8f")).await, None);
+    let tombstone = DocumentId::entity("decisions/dec-1d2c8f").tombstone();
+    assert_eq!(tombstone.to_string(), ".reqlore/backlog/deleted/ixchel/decisions/dec-1d2c8f.md");
+    assert_eq!(
+        testing.body(tombstone).await.unwrap(),
+        "---\nid: dec-1d2c8f\ntitle: Files first\ndeleted_at: 1970-01-01T00:00:00Z\n\
+         deleted_by: tester\n---\n\nText.\n"
+    );
+    delete(&testing, json!({ "reference": ".ixchel/ideas/old/free.md" })).await;
+    for id in ["dec-1d2c8f", "DEC-1D2C8F", "ideas/old/free", ".ixchel/ideas/old/free.md"] {
+        for (tool, argument) in [("get_item", "reference"), ("ixchel_show", "id")] {
+            let error = testing.error(tool, json!({ argument: id })).await;
+            assert_eq!(error.kind, ErrorKind::NotFound);
+            let message = error.message;
+            assert!(message.contains("deleted on 1970-01-01T00:00:00Z by tester"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn deletion_of_a_linked_entity_needs_cascade() {
+    let testing = project().await;
+    let source = "---\nid: idea-aaaaaa\nrelated: [EP-1, dec-1d2c8f]\nreplaces: decisions/dec-1d2c8f\n\
+                  # mine\nextra: 1\n---\nSee dec-1d2c8f.\n";
+    testing.write_entity("ideas/idea-aaaaaa", source).await;
+    let error = testing.error("delete_item", json!({ "reference": "dec-1d2c8f" })).await;
+    assert_eq!(
+        error.message,
+        "dec-1d2c8f cannot be deleted: idea-aaaaaa links to it (related), idea-aaaaaa links to \
+         it (replaces). Remove these links first, or pass cascade: true. Nothing was deleted."
+    );
+    let deleted = delete(&testing, json!({ "reference": "dec-1d2c8f", "cascade": true })).await;
+    assert_eq!(deleted["unlinked"], json!(["idea-aaaaaa"]));
+    assert_eq!(
+        testing.body(DocumentId::entity("ideas/idea-aaaaaa")).await.unwrap(),
+        "---\nid: idea-aaaaaa\nrelated: [EP-1]\n# mine\nextra: 1\n\
+         updated_at: 1970-01-01T00:00:00Z\n---\nSee dec-1d2c8f.\n"
+    );
+}
+
+#[tokio::test]
+async fn deletion_that_cannot_remove_a_link_changes_nothing() {
+    let testing = project().await;
+    let source = "---\nid: bd-aaaaaa\ndepends_on:\n- id: dec-1d2c8f\n  type: blocks\n---\n";
+    testing.write_entity("issues/bd-aaaaaa", source).await;
+    let arguments = json!({ "reference": "dec-1d2c8f", "cascade": true });
+    let message = testing.error("delete_item", arguments).await.message;
+    assert!(message.contains(".ixchel/issues/bd-aaaaaa.md: blocks: it has a target"), "{message}");
+    let body = testing.body(DocumentId::entity("decisions/dec-1d2c8f")).await;
+    assert_eq!(body.as_deref(), Some(DECISION));
+}
+
+#[tokio::test]
+async fn deletion_of_a_stale_version_is_a_conflict() {
+    let testing = project().await;
+    let arguments = json!({ "reference": "dec-1d2c8f", "if_version": "0123456789abcdef" });
+    assert_eq!(testing.error("delete_item", arguments).await.kind, ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn deletion_of_a_section_names_the_right_tool() {
+    let testing = project().await;
+    let section = "# General\n\n**2.1.** Bytes.\n";
+    testing.write(DocumentId::section("general"), section).await;
+    for (reference, message) in [
+        ("general:2.1", "reqlix_delete_requirements deletes it. Nothing was deleted."),
+        ("general", "reqlix_delete_requirements deletes its requirements one by one."),
+    ] {
+        let error = testing.error("delete_item", json!({ "reference": reference })).await;
+        assert!(error.message.contains(message), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn tombstone_of_unreadable_front_matter_keeps_the_text() {
+    let testing = TestApplication::new();
+    let broken = "---\nid: [\n---\nText.\n";
+    testing.write_entity("ideas/idea-aaaaaa", broken).await;
+    delete(&testing, json!({ "reference": "idea-aaaaaa" })).await;
+    let tombstone = DocumentId::entity("ideas/idea-aaaaaa").tombstone();
+    let body = testing.body(tombstone).await.unwrap();
+    assert!(body.starts_with("---\nid: idea-aaaaaa\n") && body.ends_with(broken), "{body}");
+    assert!(testing.check().await.is_empty());
+}
