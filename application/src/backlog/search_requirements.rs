@@ -33,7 +33,7 @@ struct Arguments {
     /// Words, a question or a reference.
     query: Option<BoundedString<10_000>>,
     status: Option<RequirementStatusArgument>,
-    /// 1 Critical to 4 Low.
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
     priority: Option<PriorityArgument>,
     #[serde(rename = "type")]
     requirement_type: Option<RequirementTypeArgument>,

@@ -22,7 +22,7 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// 1 Critical to 4 Low.
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
     priority: Option<PriorityArgument>,
     /// User name; empty to unassign.
     assignee: Option<Assignee>,

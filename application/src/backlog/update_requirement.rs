@@ -25,7 +25,7 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<RequirementStatusArgument>,
-    /// 1 Critical to 4 Low.
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
     priority: Option<PriorityArgument>,
     #[serde(rename = "type")]
     requirement_type: Option<RequirementTypeArgument>,

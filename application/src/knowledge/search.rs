@@ -27,7 +27,7 @@ struct Arguments {
     limit: Option<BoundedInt<1, 100>>,
     /// Hits to skip.
     offset: Option<BoundedInt<0, 1_000_000>>,
-    /// Such as "decision".
+    /// decision, issue, idea, report, source, citation, agent or session.
     kind: Option<BoundedString<40>>,
     /// Also search requirement sections.
     #[serde(default)]

@@ -22,7 +22,7 @@ pub(crate) struct TagsTool;
 struct Arguments {
     /// Path in the repository.
     repo: Option<Repo>,
-    /// Such as "decision".
+    /// decision, issue, idea, report, source, citation, agent or session.
     kind: Option<BoundedString<40>>,
     /// List entities without tags.
     #[serde(default)]
