@@ -80,6 +80,7 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
     match command {
         ConfiguredCommand::Serve => commands::serve::run(config),
         ConfiguredCommand::Check(options) => commands::check::run(config, options),
+        ConfiguredCommand::History(options) => commands::history::run(config, options),
         ConfiguredCommand::Copy(options) => {
             block_on(commands::transfer::run_copy(config, options))?
         }

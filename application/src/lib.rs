@@ -11,6 +11,7 @@ mod change;
 pub mod check;
 pub mod docsets;
 mod empty_answer;
+pub mod history;
 mod idempotency;
 pub mod identity;
 mod knowledge;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::apply_changes::ApplyChanges;
 use crate::change::WriteTool;
-use crate::{ApplicationPorts, ToolContext, backlog, docsets, knowledge, sections};
+use crate::{ApplicationPorts, ToolContext, backlog, docsets, history, knowledge, sections};
 
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
@@ -153,6 +153,8 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     if tools.iter().any(|tool| tool.as_write_tool().is_some()) {
         tools.push(Box::new(ApplyChanges));
     }
+    // It reads the documents of every enabled toolset.
+    tools.push(Box::new(history::get_history::GetHistory));
     tools
 }
 

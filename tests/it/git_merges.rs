@@ -12,7 +12,7 @@ use crate::client::{Server, project};
 use crate::copy_and_backup::run;
 
 /// Runs git without the user's configuration. Returns its output.
-fn run_git(folder: &Path, arguments: &[&str]) -> String {
+pub(crate) fn run_git(folder: &Path, arguments: &[&str]) -> String {
     let mut git = Command::new("git");
     git.current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")

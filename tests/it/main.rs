@@ -20,6 +20,7 @@ mod durability;
 mod freshness;
 mod git_merges;
 mod hand_made_files;
+mod history;
 mod http;
 mod imported_backlogs;
 mod init;

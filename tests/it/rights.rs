@@ -80,7 +80,7 @@ fn tool_arguments(tool: &str, project: &str) -> Value {
             json!({ "acceptance_criteria": "AC-001", "description": "changed" })
         }
         "delete_item" => json!({ "reference": "AC-001" }),
-        "get_item" => json!({ "reference": "EP-001" }),
+        "get_item" | "get_history" => json!({ "reference": "EP-001" }),
         "epic_hierarchy" => json!({ "epic": "EP-001" }),
         "get_user_story_requirements" => json!({ "user_story": "US-001" }),
         "search_global" | "search_requirements" => json!({ "query": MARKER_WORD }),

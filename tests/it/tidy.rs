@@ -102,7 +102,7 @@ const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("toml_edit", &["reqlore-client-config"]),
     ("clap", &["reqlore"]),
     ("clap_complete", &["reqlore"]),
-    ("similar", &["reqlore"]),
+    ("similar", &["reqlore", "reqlore-application"]),
     ("indicatif", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),

@@ -44,8 +44,11 @@ fn differences(name: &str, storage: &'static str) -> String {
         let Some(step) = parsed_step else { continue };
         let Some(answer) = player.play(&step) else { continue };
         let answer = mask_variable_parts(name, answer);
-        let http = lines.get(index + 2).and_then(|line| line.get("http"));
-        let expected = http.unwrap_or(&lines[index + 1]["expect"]);
+        let special = lines.get(index + 2).and_then(|line| {
+            let on_files = line.get("files").filter(|_| storage == "fs");
+            on_files.or_else(|| line.get("http"))
+        });
+        let expected = special.unwrap_or(&lines[index + 1]["expect"]);
         if answer != *expected {
             let line = index + 1;
             writeln!(

@@ -6,6 +6,7 @@ mod client_entry;
 pub(crate) mod demo;
 pub(crate) mod docsets;
 pub(crate) mod doctor;
+pub(crate) mod history;
 pub(crate) mod init;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
@@ -70,6 +71,8 @@ pub(crate) enum ConfiguredCommand {
     Serve,
     /// Report problems in the project's documents; exits 1 if there are any
     Check(check::CheckOptions),
+    /// Show the versions of a document, one of them, or the difference of two
+    History(history::HistoryOptions),
     /// Copy everything to another, empty storage
     Copy(transfer::CopyOptions),
     /// Write the whole storage to one file
@@ -99,7 +102,12 @@ impl ConfiguredCommand {
     pub(crate) fn targets_single_storage(&self) -> bool {
         matches!(
             self,
-            Self::Check(_) | Self::Backup(_) | Self::User(_) | Self::Token(_) | Self::Audit(_)
+            Self::Check(_)
+                | Self::History(_)
+                | Self::Backup(_)
+                | Self::User(_)
+                | Self::Token(_)
+                | Self::Audit(_)
         )
     }
 }

@@ -38,6 +38,7 @@ const ARGUMENTS = {
   delete_item: ['reference', 'cascade', 'if_version'],
   delete_relationship: LINK,
   epic_hierarchy: ['epic'],
+  get_history: [...PAGE, 'reference', 'version', 'compare_with'],
   get_item: ['reference'],
   get_user_story_requirements: ['user_story'],
   ixchel_context: ONE,

@@ -34,8 +34,8 @@ struct PresentFile {
     document: Option<Document>,
     /// When the file was changed or removed.
     changed_at: Timestamp,
-    /// Where the file is in Git: paths relative to the project's folder, without links. Empty if
-    /// Git cannot be asked.
+    /// Paths of the file in Git, relative to the project's folder, without links. Empty if Git
+    /// cannot be asked.
     paths: Vec<String>,
 }
 

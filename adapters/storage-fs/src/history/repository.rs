@@ -235,7 +235,7 @@ fn split_object(output: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     Some((Some(&rest[..size]), after))
 }
 
-/// Parses the raw text of a commit. Whatever is missing or damaged in it is left out.
+/// Parses the raw text of a commit. Leaves out missing and damaged fields.
 pub(super) fn parse_commit(raw: &[u8]) -> CommitInfo {
     let text = String::from_utf8_lossy(raw);
     let (header, message) = text.split_once("\n\n").unwrap_or((&text, ""));

@@ -1,0 +1,261 @@
+//! Earlier versions of documents in all toolsets: finding the document, its versions and texts.
+
+pub(crate) mod get_history;
+#[cfg(test)]
+mod tests;
+mod word_diff;
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::reference::ParsedReference;
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version, VersionPrefix};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
+use reqlore_domain::knowledge::{EntityKind, is_entity_id};
+use reqlore_domain::ports::history::{HistoryEntry, HistoryNote, HistoryQuery};
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply};
+use reqlore_domain::project_key::ProjectKey;
+use serde_json::{Map, Value};
+
+use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
+use crate::tool::Tool;
+use crate::{Application, ApplicationPorts, ToolContext};
+use get_history::GetHistory;
+
+/// Entries that a search for a version reads at once, and altogether.
+const SEARCH_PAGE: usize = 200;
+const MAX_SEARCHED: usize = 20_000;
+
+/// A document that exists or once existed.
+pub(crate) struct HistoryTarget {
+    pub(crate) project: ProjectKey,
+    pub(crate) id: DocumentId,
+    /// The ID as answers print it.
+    pub(crate) name: String,
+    /// Differences between what was asked for and what has a history.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A version with its text.
+pub(crate) struct VersionText {
+    /// Position in the history; 0 is the newest version.
+    age: usize,
+    version: Version,
+    /// `None` if the storage has the text, but does not list it.
+    entry: Option<HistoryEntry>,
+    document: Document,
+}
+
+/// Runs `get_history` for a command of the local user, without audit.
+pub async fn read_history(
+    ports: ApplicationPorts,
+    caller: Arc<Caller>,
+    arguments: Map<String, Value>,
+) -> Result<ToolReply> {
+    let tool = GetHistory;
+    let spec = tool.spec();
+    let call = ToolCall {
+        caller,
+        correlation_id: String::new(),
+        name: spec.name.to_owned(),
+        arguments,
+        progress_sink: Arc::new(NoProgress),
+        idempotency_key: None,
+    };
+    tool.call(&Application::new(ports).context, &spec, call).await
+}
+
+/// Finds the document that a text names, also after its deletion.
+pub(crate) async fn find_target(
+    context: &ToolContext,
+    caller: &Caller,
+    text: &str,
+) -> Result<HistoryTarget> {
+    let text = text.trim();
+    let space = AddressSpace::of_caller(context, caller).await?;
+    let address = match space.resolve(text, "reference").await {
+        Ok(address) => address,
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            return find_deleted(context, caller, text).await?.ok_or(error);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut notes = Vec::new();
+    let name = address.target.id().into_owned();
+    match &address.target {
+        AddressTarget::Requirement { section, .. } => notes.push(format!(
+            "{name} has no history of its own; this is the history of section {}.",
+            section.id.name
+        )),
+        AddressTarget::Docset { .. } => notes.push(format!(
+            "{name} has no history of its own; this is the history of the docset configuration."
+        )),
+        _ => {}
+    }
+    for other in &address.others {
+        notes.push(format!("{text} is also the name of {other}."));
+    }
+    let id = address.target.document_id();
+    Ok(HistoryTarget { project: address.project, id, name, notes })
+}
+
+/// Finds a document that was deleted, but has a history.
+async fn find_deleted(
+    context: &ToolContext,
+    caller: &Caller,
+    text: &str,
+) -> Result<Option<HistoryTarget>> {
+    let ports = &context.ports;
+    let toolsets = &ports.settings.toolsets;
+    let gone = format!("{text} does not exist any more");
+    // Projects, documents and the sections that replace a requirement.
+    let mut candidates: Vec<(ProjectKey, DocumentId, Option<&str>)> = Vec::new();
+    if toolsets.contains(&Toolset::Backlog)
+        && let Some((reference, id)) = deleted_item(ports, &caller.project, text).await?
+    {
+        let (project, name) = (caller.project.clone(), reference.to_string());
+        // Its tombstone proves that it existed, even if its history is not known.
+        return Ok(Some(HistoryTarget { project, id, name, notes: vec![format!("{gone}.")] }));
+    }
+    if toolsets.contains(&Toolset::Knowledge) {
+        let project = ports.projects.resolve(caller, None, Toolset::Knowledge).await?;
+        candidates.extend(entities_named(text).map(|id| (project.clone(), id, None)));
+    }
+    if toolsets.contains(&Toolset::Sections) {
+        let name = text.strip_prefix(SECTION_PREFIX).unwrap_or(text);
+        candidates.push((caller.project.clone(), DocumentId::section(name), None));
+        // A requirement that its section no longer has.
+        if let Some((key, _)) = name.rsplit_once(':') {
+            candidates.push((caller.project.clone(), DocumentId::section(key), Some(key)));
+        }
+    }
+    let query = HistoryQuery { after: None, limit: 1 };
+    for (project, id, section) in candidates {
+        // The text is untrusted.
+        if id.check().is_err() {
+            continue;
+        }
+        let page = ports.history.history(&project, &id, &query).await?;
+        if !page.entries.is_empty() {
+            let note = match section {
+                Some(key) => format!("{gone}; this is the history of section {key}."),
+                None => format!("{gone}."),
+            };
+            let name = text.to_owned();
+            return Ok(Some(HistoryTarget { project, id, name, notes: vec![note] }));
+        }
+    }
+    Ok(None)
+}
+
+/// The reference and the document of a deleted item. It has the name of its tombstone.
+async fn deleted_item(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    text: &str,
+) -> Result<Option<(Reference, DocumentId)>> {
+    for kind in ItemKind::ALL {
+        let ParsedReference::Reference(reference) = Reference::parse_any_case(kind, text) else {
+            continue;
+        };
+        let names = [reference.to_string()];
+        let found = ports.documents.lookup(project, DocumentKind::Deleted, &names).await?;
+        let Some(tombstone) = found.into_iter().flatten().next() else { break };
+        let id = DocumentId { kind: DocumentKind::Item(kind), name: tombstone.id.name.clone() };
+        return Ok(Some((reference, id)));
+    }
+    Ok(None)
+}
+
+/// The entities that a text may have named: at a path, or with an ID as tools create them.
+fn entities_named(text: &str) -> impl Iterator<Item = DocumentId> {
+    let path = text.strip_prefix(".ixchel/").unwrap_or(text);
+    let path = path.strip_suffix(".md").unwrap_or(path);
+    let id = text.to_lowercase();
+    let created = match id.split_once('-') {
+        Some((prefix, digits)) if is_entity_id(&id) => {
+            EntityKind::parse(prefix).map(|kind| kind.document_id(digits))
+        }
+        _ => None,
+    };
+    std::iter::once(DocumentId::entity(path)).chain(created)
+}
+
+/// Finds the text of the version that the argument `field` names; without a prefix the newest one.
+pub(crate) async fn find_version(
+    ports: &ApplicationPorts,
+    target: &HistoryTarget,
+    prefix: Option<VersionPrefix>,
+    field: &str,
+) -> Result<VersionText> {
+    let HistoryTarget { project, id, name, .. } = target;
+    let matches = |version: &Version| prefix.is_none_or(|prefix| prefix.matches(*version));
+    let present = ports.documents.versions(project, std::slice::from_ref(id)).await?;
+    // If Git converts the file, its own version is not in the list.
+    let mut found = present.into_iter().flatten().find(matches).map(|version| (version, None));
+    let mut age = 0;
+    let mut query = HistoryQuery { after: None, limit: SEARCH_PAGE };
+    let notes = loop {
+        let page = ports.history.history(project, id, &query).await?;
+        for entry in page.entries {
+            age += 1;
+            let Some(version) = entry.version.filter(matches) else { continue };
+            if found.as_ref().is_none_or(|(present, _)| *present == version) {
+                found = Some((version, Some((age, entry))));
+                break;
+            }
+        }
+        query.after = page.next;
+        if found.is_some() || query.after.is_none() || age >= MAX_SEARCHED {
+            break page.notes;
+        }
+    };
+    let Some((version, listed)) = found else {
+        let version = prefix.map_or_else(String::new, |prefix| format!(" {prefix}"));
+        let mut message =
+            format!("{field}: {name} has no version{version}; omit {field} to list its versions");
+        for note in notes {
+            message.extend([". ", note_text(note)]);
+        }
+        return Err(Error::new(ErrorKind::NotFound, message).field(field).reference(name));
+    };
+    let (age, entry) = listed.map_or((0, None), |(age, entry)| (age, Some(entry)));
+    let Some(document) = ports.history.document_at(project, id, version).await? else {
+        let message = format!("{field}: version {version} of {name} has no text; it was erased");
+        return Err(Error::new(ErrorKind::NotFound, message).field(field).reference(name));
+    };
+    Ok(VersionText { age, version, entry, document })
+}
+
+fn note_text(note: HistoryNote) -> &'static str {
+    match note {
+        HistoryNote::NoRepository => {
+            "Files have the history of Git, and this project is not in a Git repository: only the \
+             present text is known."
+        }
+        HistoryNote::NoGit => {
+            "Files have the history of Git, and Git is not installed: only the present text is \
+             known."
+        }
+        HistoryNote::ShallowClone => {
+            "The clone is shallow or partial: older versions are missing, and its first commit may \
+             not have written its text."
+        }
+        HistoryNote::ForeignOwner => {
+            "Git refuses to read the repository, because it belongs to another user: only the \
+             present text is known."
+        }
+        HistoryNote::FiltersChangeBytes => {
+            "Git converts line ends or content of the file, so the versions of commits differ from \
+             the file's own version."
+        }
+        HistoryNote::Uncommitted => "The first entry is not committed yet.",
+        HistoryNote::Truncated => "A limit of time or size was reached, so versions are missing.",
+        HistoryNote::Unreadable => {
+            "Git could not read the history, and the log of the server says why: only the present \
+             text is known."
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Tests of `get_history` on the memory store, and of notes that only files have.
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::error::ErrorKind;
+use reqlore_domain::ports::documents::DocumentFilter;
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::timestamp::Timestamp;
+use serde_json::{Value, json};
+
+use crate::test_support::{TestApplication, write_context};
+use crate::{Application, ApplicationPorts};
+
+/// A project with an epic that was changed twice with its tool.
+async fn project() -> TestApplication {
+    let testing = TestApplication::new();
+    let epic = json!({ "title": "Checkout", "priority": 1, "description": "Guests pay by card." });
+    testing.data("create_epic", epic).await;
+    for description in ["Guests pay by invoice.", "Guests pay by invoice or by card."] {
+        let change = json!({ "epic": "EP-001", "description": description });
+        testing.data("update_epic", change).await;
+    }
+    testing
+}
+
+async fn history(testing: &TestApplication, arguments: Value) -> Value {
+    testing.data("get_history", arguments).await
+}
+
+#[tokio::test]
+async fn get_history_lists_versions_with_their_origin() {
+    let testing = project().await;
+    let answer = history(&testing, json!({ "reference": "ep-1" })).await;
+    assert_eq!(answer["reference"], "EP-001");
+    let versions = answer["versions"].as_array().unwrap();
+    let present = testing.data("get_item", json!({ "reference": "EP-001" })).await;
+    assert_eq!(versions[0]["version"], present["item"]["version"]);
+    let tools: Vec<&Value> = versions.iter().map(|version| &version["tool"]).collect();
+    assert_eq!(tools, ["update_epic", "update_epic", "create_epic"]);
+    for version in versions {
+        let keys: Vec<&String> = version.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["version", "at", "user", "tool", "reason"]);
+        assert_eq!(version["user"], "tester");
+    }
+    assert_eq!(answer.get("next_cursor"), None);
+    let text = testing.text("get_history", json!({ "reference": "EP-001" })).await;
+    assert!(text.starts_with("History of EP-001, newest first:\n- "), "{text}");
+    assert!(text.contains(" tester, update_epic"), "{text}");
+}
+
+#[tokio::test]
+async fn get_history_pages_survive_new_versions() {
+    let testing = project().await;
+    let page = |cursor: Value| {
+        history(&testing, json!({ "reference": "EP-001", "limit": 1, "cursor": cursor }))
+    };
+    let whole = history(&testing, json!({ "reference": "EP-001" })).await;
+    let first = page(Value::Null).await;
+    testing.data("update_epic", json!({ "epic": "EP-001", "title": "New" })).await;
+    let second = page(first["next_cursor"].clone()).await;
+    let third = page(second["next_cursor"].clone()).await;
+    assert_eq!(third.get("next_cursor"), None);
+    for (index, page) in [first.clone(), second, third].iter().enumerate() {
+        assert_eq!(page["versions"], json!([whole["versions"][index]]));
+    }
+    testing.write(DocumentId::section("general"), "**1.** x\n").await;
+    let other = json!({ "reference": "general", "cursor": first["next_cursor"] });
+    let error = testing.error("get_history", other).await;
+    assert_eq!(error.field.as_deref(), Some("cursor"), "a cursor of another history");
+}
+
+#[tokio::test]
+async fn get_history_returns_the_text_of_a_version() {
+    let testing = project().await;
+    let versions = history(&testing, json!({ "reference": "EP-001" })).await["versions"].clone();
+    let oldest = versions[2]["version"].as_str().unwrap();
+    for prefix in [oldest, &oldest[..8], &oldest[..8].to_uppercase()] {
+        let answer = history(&testing, json!({ "reference": "EP-001", "version": prefix })).await;
+        assert_eq!(answer["versions"], json!([versions[2]]));
+        assert!(answer["text"].as_str().unwrap().contains("pay by card."), "{answer}");
+    }
+    let arguments = json!({ "reference": "EP-001", "version": oldest });
+    let text = testing.text("get_history", arguments).await;
+    assert!(text.starts_with(&format!("EP-001 at version {oldest}:\n\n---\n")), "{text}");
+    let unknown = json!({ "reference": "EP-001", "version": "00000000" });
+    let error = testing.error("get_history", unknown).await;
+    assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::NotFound, Some("version")));
+    assert!(error.message.contains("EP-001 has no version 00000000"), "{}", error.message);
+    let short = json!({ "reference": "EP-001", "version": "0000" });
+    assert_eq!(testing.error("get_history", short).await.kind, ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn get_history_compares_the_older_with_the_newer_text() {
+    let testing = project().await;
+    let versions = history(&testing, json!({ "reference": "EP-001" })).await["versions"].clone();
+    let [newest, middle, oldest] = [0, 1, 2].map(|index| versions[index]["version"].clone());
+    let words = "Guests pay by [-card.-]{+invoice.+}";
+    for (version, other) in [(&middle, &oldest), (&oldest, &middle)] {
+        let arguments = json!({ "reference": "EP-001", "version": version, "compare_with": other });
+        let answer = history(&testing, arguments).await;
+        assert!(answer["difference"].as_str().unwrap().contains(words), "{answer}");
+        assert_eq!(answer["versions"], json!([versions[1], versions[2]]));
+    }
+    let arguments = json!({ "reference": "EP-001", "compare_with": middle });
+    let answer = history(&testing, arguments.clone()).await;
+    assert_eq!(answer["versions"][0]["version"], newest);
+    let text = testing.text("get_history", arguments).await;
+    assert!(text.contains("{+invoice or by card.+}"), "{text}");
+    let same = json!({ "reference": "EP-001", "version": newest, "compare_with": newest });
+    assert_eq!(history(&testing, same).await["difference"], "The texts are the same.");
+}
+
+#[tokio::test]
+async fn deleted_item_keeps_its_history() {
+    let testing = project().await;
+    testing.data("delete_item", json!({ "reference": "EP-001" })).await;
+    let answer = history(&testing, json!({ "reference": "ep-001" })).await;
+    let versions = answer["versions"].as_array().unwrap();
+    assert_eq!(versions.len(), 4);
+    assert_eq!(
+        (&versions[0]["version"], &versions[0]["tool"]),
+        (&Value::Null, &"delete_item".into())
+    );
+    let last = json!({ "reference": "EP-001", "version": versions[1]["version"] });
+    assert!(history(&testing, last).await["text"].as_str().unwrap().contains("or by card."));
+    // The newest text is compared.
+    let compare = json!({ "reference": "EP-001", "compare_with": versions[3]["version"] });
+    assert_eq!(history(&testing, compare).await["versions"][0], versions[1]);
+    for (id, name) in [
+        (DocumentId::section("general"), "general:1"),
+        (DocumentId::section("general"), "general"),
+        (DocumentId::entity("decisions/dec-4f1a20"), ".ixchel/decisions/dec-4f1a20.md"),
+        (DocumentId::entity("decisions/dec-4f1a20"), "DEC-4f1a20"),
+    ] {
+        testing.write(id.clone(), "**1.** x\n").await;
+        testing.remove(id).await;
+        let answer = history(&testing, json!({ "reference": name })).await;
+        assert!(answer["notes"][0].as_str().unwrap().contains("does not exist any more"));
+        assert_eq!(answer["versions"][0]["version"], Value::Null, "{name}");
+    }
+    let error = testing.error("get_history", json!({ "reference": "EP-002" })).await;
+    assert_eq!(error.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn history_of_a_requirement_is_that_of_its_section() {
+    let testing = TestApplication::new();
+    testing.write(DocumentId::section("general"), "**1.** First.\n\n**2.1.** Be fast.\n").await;
+    let answer = history(&testing, json!({ "reference": "general:2.1" })).await;
+    assert_eq!(answer["reference"], "general:2.1");
+    let note = "general:2.1 has no history of its own; this is the history of section general.";
+    assert_eq!(
+        (answer["versions"].as_array().unwrap().len(), &answer["notes"]),
+        (1, &json!([note]))
+    );
+    let reply = testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
+    assert_eq!(reply.text[1], note);
+    // A set that is turned off is not read.
+    let mut ports: ApplicationPorts = testing.ports();
+    ports.settings.toolsets = vec![Toolset::Backlog];
+    let application = Application::new(ports);
+    let call = testing.call_on(&application, "get_history", json!({ "reference": "general" }));
+    assert_eq!(call.await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn erased_text_is_reported() {
+    let testing = project().await;
+    let versions = history(&testing, json!({ "reference": "EP-001" })).await["versions"].clone();
+    let filter = DocumentFilter::of_kind(DocumentKind::Item(ItemKind::Epic));
+    let found = testing.store.find(&testing.project, &filter).await.unwrap();
+    let id = found.metadata[0].id.clone();
+    let context = write_context(Timestamp::default());
+    testing.history.purge_history(&testing.project, &id, None, context).await.unwrap();
+    let arguments = json!({ "reference": "EP-001", "version": versions[2]["version"] });
+    let error = testing.error("get_history", arguments).await;
+    assert!(error.message.contains("it was erased"), "{}", error.message);
+    let answer = history(&testing, json!({ "reference": "EP-001" })).await;
+    assert_eq!(
+        (answer["versions"][0].get("purged"), &answer["versions"][2]["purged"]),
+        (None, &true.into())
+    );
+}
