@@ -22,6 +22,7 @@ use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
@@ -254,15 +255,18 @@ impl<'a> AddressSpace<'a> {
         // A text that is the ID of several documents names the first of them.
         let mut matches = Vec::new();
         let mut problem = None;
-        for found in [self.find_item(text).await, self.find_entity(text).await] {
+        for found in [
+            self.find_item(text).await,
+            self.find_entity(text).await,
+            self.find_requirement(text).await,
+            self.find_section(text).await,
+            self.find_docset(text).await,
+        ] {
             match found {
                 Ok(target) => matches.extend(target),
                 Err(error) => problem = problem.or(Some(error)),
             }
         }
-        matches.extend(self.find_requirement(text).await?);
-        matches.extend(self.find_section(text).await?);
-        matches.extend(self.find_docset(text).await?);
         if matches.is_empty() {
             if let Some(problem) = problem {
                 return Err(problem);
@@ -346,28 +350,30 @@ impl<'a> AddressSpace<'a> {
     }
 
     async fn find_section(&self, key: &str) -> Result<Option<AddressTarget>> {
-        Ok(self.section_meta(key).await?.map(AddressTarget::Section))
+        let Some(document) = self.section_document(key).await? else { return Ok(None) };
+        // Links and title do not depend on the time.
+        let meta = DocumentMeta::from_document(&document, Timestamp::default());
+        Ok(Some(AddressTarget::Section(Arc::new(meta))))
     }
 
-    async fn section_meta(&self, key: &str) -> Result<Option<Arc<DocumentMeta>>> {
-        if !self.is_enabled(Toolset::Sections) {
+    /// Reads a section. Looking it up would inspect all sections.
+    async fn section_document(&self, key: &str) -> Result<Option<Document>> {
+        let id = DocumentId::section(key);
+        if !self.is_enabled(Toolset::Sections) || id.check().is_err() {
             return Ok(None);
         }
-        let found = self.lookup(&self.project, DocumentKind::Section, &[key.to_owned()]).await?;
-        Ok(found.into_iter().flatten().next())
+        Ok(get_one(&*self.context.ports.documents, &self.project, &id).await?)
     }
 
     /// Finds `key:index`.
     async fn find_requirement(&self, text: &str) -> Result<Option<AddressTarget>> {
         let Some((key, index)) = text.rsplit_once(':') else { return Ok(None) };
-        let Some(section) = self.section_meta(key).await? else { return Ok(None) };
-        let documents = &*self.context.ports.documents;
-        let Some(document) = get_one(documents, &self.project, &section.id).await? else {
-            return Ok(None);
-        };
+        let Some(document) = self.section_document(key).await? else { return Ok(None) };
         // The problem of an unreadable section is reported for the section itself.
         let Ok(source) = document.text() else { return Ok(None) };
         let index = Section::parse(source).find(index).map(|found| found.index.to_owned());
+        let meta = DocumentMeta::from_document(&document, Timestamp::default());
+        let section = Arc::new(meta);
         Ok(index.map(|index| AddressTarget::Requirement { section, document, index }))
     }
 

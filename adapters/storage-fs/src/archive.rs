@@ -94,7 +94,7 @@ impl StoreInner {
         let tree = ProjectTree::new(root, &self.layout);
         let mut ids = VecDeque::new();
         ids.extend(check_present(&tree, DocumentId::instructions(), obstacles)?);
-        let mut sections = list_files::list_sections(tree.requirements()?, Some(obstacles))?;
+        let mut sections = list_files::list_copied_sections(tree.requirements()?, obstacles)?;
         sections.sort_unstable();
         ids.extend(sections);
         ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);

@@ -342,39 +342,51 @@ fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
 }
 
 /// Lists each regular `*.md` directly in the directory, except AGENTS.md and the file that it links
-/// to. With `obstacles` everything that may be a section is either listed or reported.
-pub(crate) fn list_sections(
+/// to.
+pub(crate) fn list_sections(requirements: &RequirementsDir<'_>) -> StoreResult<Vec<ListedFile>> {
+    let Some(dir) = requirements.dir() else { return Ok(Vec::new()) };
+    let instructions = instructions_target_inode(dir);
+    let mut listed = Vec::new();
+    for entry in dir.entries().map_err(|error| sections_not_listed(requirements, error))? {
+        let entry = entry.map_err(|error| sections_not_listed(requirements, error))?;
+        let name = entry.file_name();
+        if !may_be_section(name.as_encoded_bytes()) {
+            continue;
+        }
+        // An error if the file was removed since.
+        let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if file_type(&stat) != FileType::RegularFile || instructions == Some(stat.st_ino) {
+            continue;
+        }
+        if let Some(id) = name.to_str().and_then(section_id) {
+            listed.push(ListedFile { id, stamp: FileStamp::from_stat(&stat) });
+        }
+    }
+    Ok(listed)
+}
+
+/// Like [`list_sections`], for a copy: everything that may be a section is either listed or added
+/// to the obstacles.
+pub(crate) fn list_copied_sections(
     requirements: &RequirementsDir<'_>,
-    mut obstacles: Option<&mut CopyObstacles>,
+    obstacles: &mut CopyObstacles,
 ) -> StoreResult<Vec<DocumentId>> {
-    let Some(dir) = requirements.dir() else {
-        return Ok(Vec::new());
-    };
+    let Some(dir) = requirements.dir() else { return Ok(Vec::new()) };
     let instructions = instructions_target_inode(dir);
     let mut ids = Vec::new();
     for entry in dir.entries().map_err(|error| sections_not_listed(requirements, error))? {
         let entry = entry.map_err(|error| sections_not_listed(requirements, error))?;
         let name = entry.file_name();
-        let bytes = name.as_encoded_bytes();
-        if !bytes.ends_with(b".md") || bytes.starts_with(b".") || bytes == b"AGENTS.md" {
+        if !may_be_section(name.as_encoded_bytes()) {
             continue;
         }
-        // `None` if the file was removed since.
-        let metadata = entry.metadata().ok();
-        if let Some(metadata) = &metadata
+        if let Ok(metadata) = entry.metadata()
             && (metadata.is_dir() || instructions == Some(metadata.ino()))
         {
             continue;
         }
-        let id = name.to_str().and_then(section_id);
-        let Some(obstacles) = &mut obstacles else {
-            if metadata.is_some_and(|metadata| metadata.is_file()) {
-                ids.extend(id);
-            }
-            continue;
-        };
         let path = requirements.display_path(&name.to_string_lossy());
-        match id {
+        match name.to_str().and_then(section_id) {
             Some(id) => {
                 if check_copyable(dir, &*name, &path, obstacles) {
                     ids.push(id);
@@ -388,6 +400,10 @@ pub(crate) fn list_sections(
         }
     }
     Ok(ids)
+}
+
+fn may_be_section(name: &[u8]) -> bool {
+    name.ends_with(b".md") && !name.starts_with(b".") && name != b"AGENTS.md"
 }
 
 fn sections_not_listed(requirements: &RequirementsDir<'_>, error: io::Error) -> StoreError {

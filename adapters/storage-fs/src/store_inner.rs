@@ -209,6 +209,18 @@ impl StoreInner {
         if journal::exists(self.project_path(project)) || !index.is_current(kinds) {
             return None;
         }
+        for kind in kinds {
+            match kind {
+                // Listing the few sections costs less than switching to another thread.
+                DocumentKind::Section => {
+                    let root = ProjectRoot::open(self.project_path(project)).ok()?;
+                    if !index.are_sections_current(&ProjectTree::new(&root, &self.layout)) {
+                        return None;
+                    }
+                }
+                kind => drop(DocumentArea::of_kind(*kind)?),
+            }
+        }
         Some(query(&mut index))
     }
 }

@@ -145,11 +145,9 @@ impl MetadataIndex {
         in_area.flat_map(|(_, kind_index)| kind_index.entries.values_mut())
     }
 
-    /// True if inotify guarantees that the index holds the current metadata of these kinds.
+    /// True if inotify guarantees that the index holds the current metadata of these kinds, all of
+    /// which must be in an area.
     pub(crate) fn is_current(&mut self, kinds: &[DocumentKind]) -> bool {
-        if kinds.iter().any(|kind| DocumentArea::of_kind(*kind).is_none()) {
-            return false;
-        }
         for area in DocumentArea::of_kinds(kinds) {
             if !self.drain_events(area) || !self.watch_state(area).is_current() {
                 return false;
@@ -440,29 +438,22 @@ impl MetadataIndex {
 
     /// Refreshes a kind outside the areas by inspecting each of its few files.
     fn refresh_by_stat(&mut self, kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<()> {
-        let ids = match kind {
-            DocumentKind::Instructions => vec![DocumentId::instructions()],
-            DocumentKind::Docsets => vec![DocumentId::docsets()],
-            _ => list_files::list_sections(tree.requirements()?, None)?,
+        let listed = match kind {
+            DocumentKind::Section => list_files::list_sections(tree.requirements()?)?,
+            DocumentKind::Docsets => list_single(&DocumentId::docsets(), tree),
+            _ => list_single(&DocumentId::instructions(), tree),
         };
-        let mut listed = Vec::with_capacity(ids.len());
-        for id in ids {
-            let location = match tree.locate(&id) {
-                Ok(Some(location)) => location,
-                Ok(None) => continue,
-                // A rejected file (a link, a folder) is listed with its error.
-                Err(error) => {
-                    let loaded = LoadedMetadata::from_error(&id, &error, None);
-                    self.insert(loaded.metadata, None, false, false);
-                    continue;
-                }
-            };
-            if let Some(stamp) = list_files::stat_file(&location.dir, &location.name) {
-                listed.push(ListedFile { id, stamp });
-            }
-        }
         self.apply_scan(&[kind], listed, tree, false);
         Ok(())
+    }
+
+    /// True if the stamps of all section files prove that the index is current.
+    pub(crate) fn are_sections_current(&self, tree: &ProjectTree<'_>) -> bool {
+        let Ok(requirements) = tree.requirements() else { return false };
+        let Ok(listed) = list_files::list_sections(requirements) else { return false };
+        let known = self.kinds.get(&DocumentKind::Section).map_or(0, |kind| kind.entries.len());
+        listed.len() == known
+            && listed.iter().all(|file| self.cached_version(&file.id, file.stamp).is_some())
     }
 
     /// Compares the index with a complete listing of some kinds: loads new and changed documents,
@@ -540,6 +531,14 @@ impl MetadataIndex {
             None => false,
         }
     }
+}
+
+/// Lists a document that has a kind of its own. A rejected file (a link, a folder) is not listed;
+/// reading it reports the problem.
+fn list_single(id: &DocumentId, tree: &ProjectTree<'_>) -> Vec<ListedFile> {
+    let Ok(Some(location)) = tree.locate(id) else { return Vec::new() };
+    let stamp = list_files::stat_file(&location.dir, &location.name);
+    stamp.into_iter().map(|stamp| ListedFile { id: id.clone(), stamp }).collect()
 }
 
 /// The metadata indexes of all projects. The holder of an index's lock refreshes it.

@@ -23,7 +23,7 @@ use crate::{Config, FsStore};
 
 /// Writes one epic, with an audit row and an idempotency key.
 fn operation() -> Operation {
-    operations().swap_remove(5)
+    operations().into_iter().find(|one| one.name == "one audited").unwrap()
 }
 
 fn epic() -> DocumentId {
