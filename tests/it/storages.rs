@@ -162,6 +162,37 @@ fn knowledge_sync_imports_the_root_into_the_database() {
     }
 }
 
+// Ruling 5: knowledge that tools wrote into a database survives an import of files.
+#[test]
+fn knowledge_sync_keeps_what_tools_wrote() {
+    for (storage, _) in database_files() {
+        let project = project();
+        let folder = project.path().join(".ixchel/decisions");
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(folder.join(format!("{name}.md")), "# Old\n").unwrap();
+        }
+        let mut server = Server::start_with(project.path(), &["--storage", storage]);
+        server.data("ixchel_sync", json!({}));
+        let new =
+            json!({ "kind": "decision", "title": "New", "links": { "affects": ["decisions/a"] } });
+        let created = server.data("ixchel_create", new);
+        server.data("ixchel_update", json!({ "id": "decisions/a", "body": "Ours." }));
+        server.data("delete_item", json!({ "reference": "decisions/b" }));
+        fs::remove_file(folder.join("c.md")).unwrap();
+        let synced = server.data("ixchel_sync", json!({}));
+        assert_eq!(synced["warnings"], json!([]), "{storage}");
+        let shown = server.data("ixchel_show", json!({ "id": created["id"] }));
+        assert_eq!(shown["version"], created["version"], "{storage}");
+        let updated = server.data("ixchel_show", json!({ "id": "decisions/a" }));
+        assert!(updated["raw"].as_str().unwrap().contains("Ours."), "{storage}: {updated}");
+        for name in ["decisions/b", "decisions/c"] {
+            let deleted = server.call("ixchel_show", json!({ "id": name }));
+            assert_eq!(deleted["result"]["isError"], true, "{storage}: {deleted}");
+        }
+    }
+}
+
 #[test]
 fn docsets_import_writes_into_the_database() {
     let project = project();

@@ -4,6 +4,7 @@ pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod delete_entity;
 mod entity_request;
+mod import_files;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod show_graph;

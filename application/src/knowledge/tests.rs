@@ -149,17 +149,6 @@ async fn with_files(files: &[(&str, &str)]) -> TestApplication {
 }
 
 #[tokio::test]
-async fn sync_in_database_imports_changes_and_deletions() {
-    let testing = with_files(&[("a", "# New\n"), ("b", "same\n")]).await;
-    testing.write_entity("b", "same\n").await;
-    testing.write_entity("gone", "old\n").await;
-    let synced = testing.call("ixchel_sync", json!({})).await.unwrap().data;
-    assert_eq!(synced["scanned"], 2, "{synced}");
-    assert_eq!(testing.body(DocumentId::entity("a")).await.as_deref(), Some("# New\n"));
-    assert_eq!(testing.body(DocumentId::entity("gone")).await, None);
-}
-
-#[tokio::test]
 async fn sync_from_root_without_entities_deletes_nothing() {
     let testing = with_files(&[]).await;
     testing.write_entity("kept", "x\n").await;
