@@ -30,25 +30,28 @@ const PRUNE_LIMIT: usize = 1_000;
 /// Project, kind, name, number and hash of an entry.
 type EntryKey = (i64, String, String, u64, Option<[u8; 32]>);
 
-/// The present version of a document before a change.
-pub(crate) struct OldVersion {
-    pub(crate) number: u64,
-    pub(crate) hash: TextHash,
-}
-
+/// Returns the present version of a document as the entry that it becomes when a change at `ended`
+/// replaces it.
 pub(crate) fn present_version(
     connection: &Connection,
     project: i64,
     id: &DocumentId,
-) -> Result<Option<OldVersion>, QueryError> {
+    ended: Timestamp,
+) -> Result<Option<PastEntry>, QueryError> {
     let mut select = connection.prepare_cached(
-        "SELECT d.number, b.body FROM documents d JOIN bodies b ON b.document = d.id \
+        "SELECT d.number, d.modified, d.user, d.tool, d.reason, b.body \
+         FROM documents d JOIN bodies b ON b.document = d.id \
          WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
     )?;
     let mut rows = select.query((project, id.kind.name(), &id.name))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let hash = TextHash::of_bytes(row.get_ref(1)?.as_blob()?);
-    Ok(Some(OldVersion { number: row.get(0)?, hash }))
+    Ok(Some(PastEntry {
+        number: row.get(0)?,
+        at: Timestamp(row.get(1)?),
+        ended,
+        origin: decode_origin(row, 2)?,
+        content: PastContent::Text(Bytes::copy_from_slice(row.get_ref(5)?.as_blob()?)),
+    }))
 }
 
 /// Returns the number of the first version of a new document. A document with the same name may
@@ -63,30 +66,6 @@ pub(crate) fn next_number(
          WHERE project = ?1 AND kind = ?2 AND name = ?3",
     )?;
     Ok(select.query_one((project, id.kind.name(), &id.name), |row| row.get(0))?)
-}
-
-/// Moves the present version of a document to the history. Called before it changes.
-pub(crate) fn end_version(
-    connection: &Connection,
-    project: i64,
-    id: &DocumentId,
-    old: &OldVersion,
-    ended: Timestamp,
-) -> Result<(), QueryError> {
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO history (project, kind, name, number, hash, at, ended, user, tool, reason) \
-         SELECT project, kind, name, number, ?4, modified, ?5, user, tool, reason FROM documents \
-         WHERE project = ?1 AND kind = ?2 AND name = ?3",
-    )?;
-    insert.execute((project, id.kind.name(), &id.name, old.hash.0, ended.0))?;
-    let mut copy = connection.prepare_cached(
-        "INSERT OR IGNORE INTO history_texts (project, kind, name, hash, body) \
-         SELECT d.project, d.kind, d.name, ?4, b.body \
-         FROM documents d JOIN bodies b ON b.document = d.id \
-         WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
-    )?;
-    copy.execute((project, id.kind.name(), &id.name, old.hash.0))?;
-    Ok(())
 }
 
 /// Inserts an entry and its text.

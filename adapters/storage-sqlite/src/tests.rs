@@ -1,6 +1,7 @@
 //! The contract suite on real files, and tests of what only this storage does.
 
 mod damage;
+mod earlier_texts;
 mod opening;
 mod sharing;
 mod team;

@@ -12,9 +12,7 @@ use reqlore_domain::ports::documents::{
     CommitDecision, CommitRequest, CommitResult, DocumentChange, DocumentFilter, ReadSet, Revision,
     Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::ports::history::{
-    ChangeOrigin, PastContent, PastEntry, PresentEntry, TextHash,
-};
+use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, PresentEntry};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -25,7 +23,7 @@ use rusqlite::Connection;
 
 use crate::database_file::DatabaseFile;
 use crate::error::{DATABASE_NAME, QueryError, call_error};
-use crate::history::{self, OldVersion};
+use crate::history;
 use crate::read;
 
 #[derive(Debug)]
@@ -212,15 +210,15 @@ fn write_changes(
     let (project, revision) = next_revision(connection, project)?;
     for change in DocumentChange::last_of_each(changes) {
         raise_mark_to(connection, project, change.id())?;
-        let old = history::present_version(connection, project, change.id())?;
+        let old = history::present_version(connection, project, change.id(), context.at)?;
         let row = (project, revision);
-        match (change, old) {
-            (DocumentChange::Put { document }, old) => {
+        match change {
+            DocumentChange::Put { document } => {
                 replace_document(connection, row, document, old, context)?;
             }
-            (DocumentChange::Delete { id }, old) => {
-                if let Some(old) = old {
-                    record_deletion(connection, project, id, &old, context)?;
+            DocumentChange::Delete { id } => {
+                if let Some(old) = &old {
+                    record_deletion(connection, project, id, old, context)?;
                 }
                 delete_document(connection, project, revision, id)?;
             }
@@ -234,12 +232,12 @@ fn replace_document(
     connection: &Connection,
     (project, revision): (i64, Revision),
     document: &Document,
-    old: Option<OldVersion>,
+    old: Option<PastEntry>,
     context: &WriteContext,
 ) -> Result<(), QueryError> {
     let id = &document.id;
     let number = match old {
-        Some(old) if old.hash == TextHash::of_bytes(&document.body) => {
+        Some(old) if old.content == PastContent::Text(document.body.clone()) => {
             let mut touch = connection.prepare_cached(
                 "UPDATE documents SET revision = ?4 \
                  WHERE project = ?1 AND kind = ?2 AND name = ?3",
@@ -248,7 +246,7 @@ fn replace_document(
             return Ok(());
         }
         Some(old) => {
-            history::end_version(connection, project, id, &old, context.at)?;
+            history::insert_entry(connection, project, id, &old)?;
             old.number + 1
         }
         None => history::next_number(connection, project, id)?,
@@ -261,10 +259,10 @@ fn record_deletion(
     connection: &Connection,
     project: i64,
     id: &DocumentId,
-    old: &OldVersion,
+    old: &PastEntry,
     context: &WriteContext,
 ) -> Result<(), QueryError> {
-    history::end_version(connection, project, id, old, context.at)?;
+    history::insert_entry(connection, project, id, old)?;
     let deletion = PastEntry {
         number: old.number + 1,
         at: context.at,
