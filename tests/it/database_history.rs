@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::backlog::{create_epic, data};
 use crate::client::{Server, project};
 use crate::compatibility::unpack;
-use crate::copy_and_backup::run_ok;
+use crate::copy_and_backup::{run, run_ok};
 use crate::schemas::block_on;
 
 const DATABASES: [&str; 2] = ["sqlite", "sled"];
@@ -163,4 +163,55 @@ fn copy_and_backup_carry_history_between_databases() {
     assert!(output.contains(left), "{output}");
     let output = run_ok(root, "copy --from fs:files --to sqlite:again.db --verify");
     assert!(!output.contains("earlier"), "{output}");
+}
+
+// The text is gone from the database, and everything else stays.
+#[test]
+fn history_purge_erases_an_earlier_text() {
+    for storage in DATABASES {
+        let scratch = project();
+        let root = scratch.path();
+        let mut server = Server::start_with(root, &["--storage", storage]);
+        let epic = create_epic(&mut server, "hunter2");
+        let versions: Vec<String> = ["Login", "Sign-in"]
+            .iter()
+            .map(|title| {
+                let update = json!({ "epic": epic, "title": title });
+                data(&server.call("update_epic", update))["version"].as_str().unwrap().to_owned()
+            })
+            .collect();
+        assert!(server.end().1.success());
+        let purge = format!("--storage {storage} history purge {epic}");
+        let (code, output) = run(root, &format!("{purge} --version {} --reason x", versions[1]));
+        assert_eq!(code, 1, "{output}");
+        assert!(output.contains("is the present text of"), "{output}");
+        let (code, output) = run(root, &format!("{purge} --version 0123456789abcdef --reason x"));
+        assert!(code == 1 && output.contains("has no version 0123456789abcdef"), "{output}");
+        let (code, output) = run(root, &format!("--read-only {purge} --reason x"));
+        assert!(code == 1 && output.contains("administrator"), "{output}");
+
+        let output = run_ok(root, &format!("{purge} --reason pasted --json"));
+        assert!(output.contains("\"erased\": 2") || output.contains("\"erased\":2"), "{output}");
+        let dump = format!("{storage}.dump");
+        run_ok(root, &format!("--storage {storage} backup {dump}"));
+        let dump = fs::read_to_string(root.join(dump)).unwrap();
+        assert!(!dump.contains("title: hunter2") && dump.contains("\"purged\":"), "{dump}");
+        let rows = run_ok(root, &format!("--storage {storage} audit list"));
+        assert!(rows.contains("history purge") && rows.contains("pasted"), "{rows}");
+        let (code, output) =
+            run(root, &format!("--storage {storage} history purge EP-007 --reason x"));
+        assert!(code == 1 && output.contains("EP-007"), "{output}");
+    }
+}
+
+#[test]
+fn history_purge_refuses_files() {
+    let scratch = project();
+    let root = scratch.path();
+    let mut server = Server::start(root);
+    let epic = create_epic(&mut server, "hunter2");
+    assert!(server.end().1.success());
+    let (code, output) = run(root, &format!("history purge {epic} --reason x"));
+    assert_eq!(code, 1);
+    assert!(output.contains("Git"), "{output}");
 }

@@ -1,8 +1,11 @@
-//! `reqlore history`: shows the versions of a document, one of them, or the difference of two.
+//! `reqlore history`: shows the versions of a document, one of them, or the difference of two, and
+//! erases earlier texts.
 
 use std::sync::Arc;
 
+use reqlore_application::history::purge::{PurgeRequest, purge_history};
 use reqlore_application::history::read_history;
+use reqlore_domain::document::VersionPrefix;
 use serde_json::{Map, json};
 
 use super::untrusted_text::is_terminal_control;
@@ -12,10 +15,13 @@ use crate::config::AppConfig;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct HistoryOptions {
+    #[command(subcommand)]
+    command: Option<HistoryCommand>,
     /// Any ID: EP-001, dec-1d2c8f, general, general:2.1
-    #[arg(value_name = "ID")]
-    reference: String,
+    #[arg(value_name = "ID", required = true)]
+    reference: Option<String>,
     /// Show the text of this version (at least 8 digits)
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
@@ -38,10 +44,39 @@ pub(crate) struct HistoryOptions {
     json: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum HistoryCommand {
+    /// Erase earlier texts of a document in a database, such as a pasted password
+    Purge(PurgeOptions),
+}
+
+#[derive(Debug, clap::Args)]
+struct PurgeOptions {
+    /// Any ID, also of a deleted document
+    #[arg(value_name = "ID")]
+    reference: String,
+    /// Only the text of this version (at least 8 digits); all earlier texts without it
+    #[arg(long, value_name = "VERSION", value_parser = parse_version)]
+    version: Option<VersionPrefix>,
+    /// Why, for the audit log; do not repeat the text
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_version(text: &str) -> Result<VersionPrefix, String> {
+    VersionPrefix::try_from(text.to_owned())
+}
+
 pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, CommandError> {
+    if let Some(HistoryCommand::Purge(options)) = &options.command {
+        return run_purge(config, options);
+    }
     let ports = composition::open_ports(config)?;
     let caller = Arc::new(composition::local_caller(config));
-    let HistoryOptions { reference, version, compare, limit, cursor, json } = options;
+    let HistoryOptions { reference, version, compare, limit, cursor, json, .. } = options;
     let mut arguments = Map::new();
     arguments.insert("reference".to_owned(), json!(reference));
     arguments.insert("limit".to_owned(), json!(limit));
@@ -51,6 +86,26 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
     let read = composition::block_on(read_history(ports, caller, arguments))?;
     let reply = read.map_err(CommandError::failure)?;
     if *json { print_json(&*reply.data) } else { print(&printable(&reply.text.join("\n"))) }
+}
+
+/// The storage must exist: a misspelt one would be created, without anything to erase.
+fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandError> {
+    let store = composition::open_existing_store(config)?;
+    let ports = composition::ports_over(config, &store, false)?;
+    let caller = Arc::new(composition::local_caller(config));
+    let request = PurgeRequest {
+        reference: options.reference.clone(),
+        version: options.version,
+        reason: options.reason.clone(),
+        is_audited: config.audit != Some(false),
+    };
+    let purged = composition::block_on(purge_history(ports, caller, request))?;
+    let report = purged.map_err(CommandError::failure)?;
+    if options.json {
+        return print_json(&json!({ "document": report.document, "erased": report.erased }));
+    }
+    let noun = if report.erased == 1 { "version" } else { "versions" };
+    print(&format!("Erased the text of {} {noun} of {}.\n", report.erased, report.document))
 }
 
 /// Documents and the subjects of commits may contain controls of the terminal.

@@ -1,6 +1,7 @@
 //! Earlier versions of documents in all toolsets: finding the document, its versions and texts.
 
 pub(crate) mod get_history;
+pub mod purge;
 #[cfg(test)]
 mod tests;
 mod word_diff;
