@@ -143,16 +143,6 @@ impl PageReader {
     fn digest(&self, position: &str) -> String {
         Version::of_bytes(&[self.list.as_slice(), b"\n", position.as_bytes()].concat()).to_string()
     }
-
-    /// Returns the number of results before the page of a ranked list, which has no sort key.
-    pub(crate) fn offset(&self, cursor: Option<&PageCursor>) -> Result<usize> {
-        Ok(self.position(cursor)?.unwrap_or_default())
-    }
-
-    /// Returns the cursor of the page that starts at `end`; `None` after the last item.
-    pub(crate) fn next_cursor(&self, end: usize, total: usize) -> Option<String> {
-        (end < total).then(|| self.cursor(&end))
-    }
 }
 
 #[cfg(test)]
@@ -167,18 +157,18 @@ mod tests {
         let pages = PageReader::new(project, &("a", 1));
         let other_arguments = PageReader::new(project, &("a", 2));
         let other_project = PageReader::new(other, &("a", 1));
-        let next = PageCursor(pages.next_cursor(50, 51).unwrap());
-        assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
-        assert_eq!(pages.offset(None).unwrap(), 0);
-        assert_eq!(pages.next_cursor(51, 51), None);
-        assert!(other_arguments.offset(Some(&next)).is_err());
-        assert!(other_project.offset(Some(&next)).is_err());
+        let next = PageCursor(pages.cursor(&50));
+        assert_eq!(pages.position::<u32>(Some(&next)).unwrap(), Some(50));
+        assert_eq!(pages.position::<u32>(None).unwrap(), None);
+        assert!(other_arguments.position::<u32>(Some(&next)).is_err());
+        assert!(other_project.position::<u32>(Some(&next)).is_err());
         // The digest is correct, but the list has other sort keys.
         assert!(pages.position::<String>(Some(&next)).is_err());
         let cut = next.0[1..].to_owned();
         let long = "A".repeat(100_000);
         for wrong in ["50", "", ".", "é", &cut, &format!("{}A", next.0), &long] {
-            let error = pages.offset(Some(&PageCursor(wrong.to_owned()))).unwrap_err();
+            let cursor = PageCursor(wrong.to_owned());
+            let error = pages.position::<u32>(Some(&cursor)).unwrap_err();
             assert_eq!(error.field.as_deref(), Some("cursor"));
         }
     }

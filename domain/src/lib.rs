@@ -12,6 +12,7 @@ pub mod docsets;
 pub mod document;
 pub mod error;
 pub mod front_matter;
+pub mod function_words;
 pub mod identity;
 pub mod knowledge;
 pub mod ports;

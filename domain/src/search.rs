@@ -96,17 +96,20 @@ pub enum SemanticMode {
     Off,
 }
 
-/// The result of a query.
+/// The result of a query: its certain hits, page by page. The last page ends with uncertain hits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHits {
-    /// Best first.
+    /// Certain hits, best first, then uncertain ones, best first.
     pub hits: Vec<SearchHit>,
-    /// Number of all matching items.
+    /// Number of certain hits on all pages.
     pub total: usize,
     /// The signals of the ranking: `words`, `meaning:NAME`.
     pub signals: Vec<String>,
     /// Number of texts without an embedding.
     pub pending: usize,
+    /// Differs after each change of the indexed items or of the ranking model. Pages with different
+    /// states may repeat or miss hits.
+    pub state: u64,
 }
 
 /// A matching item.
@@ -117,8 +120,10 @@ pub struct SearchHit {
     pub kind: String,
     pub title: String,
     pub facets: Vec<SearchFacet>,
-    /// From 0 to 1. Comparable within one result only.
+    /// From 0 to 1. Comparable between the results of one model.
     pub score: f32,
+    /// True if the evidence is weak: the text is near to the query, but may not answer it.
+    pub is_uncertain: bool,
     /// The matching part of the text on one line, about 240 characters.
     pub snippet: String,
 }

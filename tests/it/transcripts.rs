@@ -148,7 +148,11 @@ pub(crate) fn mask_variable_parts(name: &str, answer: Value) -> Value {
     if !name.starts_with("backlog") && !name.ends_with("changes") {
         return answer;
     }
-    serde_json::from_str(&mask_text(&answer.to_string())).unwrap()
+    let mut text = mask_text(&answer.to_string());
+    if name.ends_with("changes") {
+        text = mask_scores(&text);
+    }
+    serde_json::from_str(&text).unwrap()
 }
 
 fn mask_text(text: &str) -> String {
@@ -178,6 +182,25 @@ fn mask_text(text: &str) -> String {
     let masked = masked + rest;
     let masked = masked.replace("uid: \\\"{uid}\\\"", "uid: {uid}");
     masked.replace("\\\"{mark}\\\"", "{mark}")
+}
+
+/// Replaces the scores. They depend on the lengths of texts, and a random id has a varying number
+/// of parts.
+fn mask_scores(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("\"score") {
+        let (before, score) = rest.split_at(start);
+        masked.push_str(before);
+        let is_key = |c: char| !c.is_ascii_digit() && c != ',';
+        let value = score.find(|c| !is_key(c)).unwrap_or(score.len());
+        let (key, value) = score.split_at(value);
+        let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+        masked.push_str(key);
+        masked.push_str(if end > 0 { "0.5" } else { "" });
+        rest = &value[end..];
+    }
+    masked + rest
 }
 
 /// True if the text ends inside a `linked` map, before a value.

@@ -8,11 +8,14 @@ use crate::bert::HIDDEN_SIZE;
 /// Part of the vectors' ID: increased when the same files result in other vectors.
 const VECTOR_FORMAT: u32 = 1;
 
+/// Measured with all-minilm-l6-v2; see docs/decisions/0049-rank-by-absolute-evidence.md.
+const MIN_EVIDENCE: f32 = 0.38;
+
 static SUPPORTED_MODELS: [SupportedModel; 2] = [
     SupportedModel {
         name: "all-minilm-l6-v2",
         languages: ModelLanguages::English,
-        weight: 1.0,
+        unrelated_cosine: 0.0,
         vocabulary_size: 30_522,
         layer_count: 6,
         max_pieces: 128,
@@ -22,7 +25,8 @@ static SUPPORTED_MODELS: [SupportedModel; 2] = [
     SupportedModel {
         name: "multilingual-e5-small",
         languages: ModelLanguages::Many,
-        weight: 1.0,
+        // The model's card: cosines are between 0.7 and 1.
+        unrelated_cosine: 0.75,
         vocabulary_size: 250_037,
         layer_count: 12,
         max_pieces: 256,
@@ -34,7 +38,7 @@ static SUPPORTED_MODELS: [SupportedModel; 2] = [
 pub(crate) struct SupportedModel {
     name: &'static str,
     languages: ModelLanguages,
-    weight: f32,
+    unrelated_cosine: f32,
     pub(crate) vocabulary_size: usize,
     pub(crate) layer_count: usize,
     /// Maximum pieces of a text, including the special pieces at both ends. The rest is ignored.
@@ -58,7 +62,8 @@ impl SupportedModel {
             name: self.name.to_owned(),
             id: format!("{}-{}-{VECTOR_FORMAT}", self.name, self.max_pieces),
             dimension: HIDDEN_SIZE,
-            weight: self.weight,
+            unrelated_cosine: self.unrelated_cosine,
+            min_evidence: MIN_EVIDENCE,
             languages: self.languages,
             speed: ModelSpeed::Slow,
         }

@@ -9,6 +9,7 @@ mod vector_table;
 use std::fmt;
 
 use reqlore_domain::error::Result;
+use reqlore_domain::function_words;
 use reqlore_domain::ports::embedder::{
     Embedder, ModelLanguages, ModelProfile, ModelSpeed, TextRole,
 };
@@ -21,10 +22,8 @@ use crate::vector_table::{DIMENSION, MAX_PIECE_BYTES, PieceHash, VectorTable};
 /// The name and version of the table.
 pub const ID: &str = "static-1";
 
-/// The weight of semantic scores; that of lexical scores is 1. It was the best of five weights for
-/// manual pages searched by their one-line descriptions, and close to the best in other
-/// collections.
-const SEMANTIC_WEIGHT: f32 = 0.5;
+/// See docs/decisions/0049-rank-by-absolute-evidence.md.
+const MIN_EVIDENCE: f32 = 0.34;
 
 /// Longer words are ignored: they are keys, hashes or encoded data.
 const MAX_WORD_BYTES: usize = 100;
@@ -43,7 +42,8 @@ impl StaticEmbedder {
                 name: "static".to_owned(),
                 id: ID.to_owned(),
                 dimension: DIMENSION,
-                weight: SEMANTIC_WEIGHT,
+                unrelated_cosine: 0.0,
+                min_evidence: MIN_EVIDENCE,
                 languages: ModelLanguages::English,
                 speed: ModelSpeed::Instant,
             },
@@ -68,10 +68,32 @@ impl Embedder for StaticEmbedder {
         &self.profile
     }
 
-    /// Embeds whole texts of any length; the role makes no difference.
-    fn embed(&self, _role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        Ok(texts.iter().map(|text| embed_text(text)).collect())
+    /// Embeds whole texts of any length. A query is embedded without its function words, which are
+    /// half of a short question.
+    fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let embed = match role {
+            TextRole::Query => embed_query,
+            TextRole::Passage => embed_text,
+        };
+        Ok(texts.iter().map(|text| embed(text)).collect())
     }
+}
+
+fn embed_query(query: &str) -> Vec<f32> {
+    let is_letter = |c: char| c.is_alphanumeric();
+    let mut content = String::with_capacity(query.len());
+    for word in query.split(|c| !is_letter(c)) {
+        if !is_function_word(word) {
+            content.push_str(word);
+            content.push(' ');
+        }
+    }
+    // A query of function words only is all there is.
+    embed_text(if content.contains(is_letter) { &content } else { query })
+}
+
+fn is_function_word(word: &str) -> bool {
+    function_words::ENGLISH.split_ascii_whitespace().any(|known| known.eq_ignore_ascii_case(word))
 }
 
 fn embed_text(text: &str) -> Vec<f32> {

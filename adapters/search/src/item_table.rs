@@ -35,6 +35,8 @@ pub(crate) struct ItemTable {
     item_count: usize,
     script_counts: [usize; Script::COUNT],
     revision: u64,
+    /// See [`ItemTable::content_hash`].
+    content_hash: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,11 @@ impl ItemTable {
     /// Changes with each change of the table; derived data is valid while it is the same.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Equal for equal documents and versions, also in another process.
+    pub(crate) fn content_hash(&self) -> u64 {
+        self.content_hash
     }
 
     pub(crate) fn main_script(&self) -> Script {
@@ -113,6 +120,8 @@ impl ItemTable {
     pub(crate) fn remove_document(&mut self, document: &DocumentId) -> Vec<(u32, IndexedItem)> {
         let Some(indexed) = self.documents.remove(document) else { return Vec::new() };
         self.revision += 1;
+        let removed_hash = document_hash(document, indexed.version);
+        self.content_hash = self.content_hash.wrapping_sub(removed_hash);
         let mut removed = Vec::new();
         for slot in indexed.slots {
             let Some(item) = self.items_by_slot[slot_index(slot)].take() else { continue };
@@ -156,8 +165,13 @@ impl ItemTable {
     ) -> Arc<DocumentId> {
         self.revision += 1;
         let document = Arc::new(document);
-        self.documents
-            .insert(Arc::clone(&document), IndexedDocument { version, slots: Slots::new() });
+        let indexed = IndexedDocument { version, slots: Slots::new() };
+        // A sum of hashes does not depend on the order of the changes.
+        self.content_hash = self.content_hash.wrapping_add(document_hash(&document, version));
+        if let Some(replaced) = self.documents.insert(Arc::clone(&document), indexed) {
+            let replaced = document_hash(&document, replaced.version);
+            self.content_hash = self.content_hash.wrapping_sub(replaced);
+        }
         document
     }
 
@@ -261,6 +275,18 @@ impl ItemTable {
     }
 }
 
+fn document_hash(document: &DocumentId, version: Version) -> u64 {
+    let mut bytes = Vec::new();
+    put_document(&mut bytes, document, version);
+    first_bytes(&blake3::hash(&bytes))
+}
+
+/// Returns the first bytes of a hash as a number.
+pub(crate) fn first_bytes(hash: &blake3::Hash) -> u64 {
+    let (first, _) = hash.as_bytes().split_first_chunk().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*first)
+}
+
 pub(crate) fn slot_index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
 }
@@ -297,6 +323,7 @@ mod tests {
         let bytes = table.encode();
         let decoded = ItemTable::decode(&bytes).unwrap();
         assert_eq!(decoded.versions(), table.versions());
+        assert_eq!(decoded.content_hash(), table.content_hash());
         assert!(decoded.iter().eq(table.iter()));
         assert_eq!(decoded.facets.text(decoded.iter().next().unwrap().1.facets[0]), "x");
         assert_eq!((decoded.item_count(), decoded.main_script()), (4, Script::Cyrillic));

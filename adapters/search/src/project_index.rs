@@ -8,9 +8,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::embedder::{Embedder, ModelSpeed, TextRole};
+use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
 use reqlore_domain::search::{
     self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery,
 };
@@ -20,11 +21,11 @@ use crate::cache_dir::CacheDir;
 use crate::checkpoints::CheckpointFile;
 use crate::chunk;
 use crate::filter::ItemFilter;
-use crate::item_table::{IndexedItem, ItemTable, slot_index};
+use crate::item_table::{IndexedItem, ItemTable, first_bytes, slot_index};
 use crate::lexical::LexicalIndex;
-use crate::lexical::bm25::{self, QueryTerm};
+use crate::lexical::bm25::{self, LexicalMatch, QueryTerm};
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
-use crate::rank_fusion::{self, ResultPage};
+use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
 use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
 use crate::snippet;
@@ -250,34 +251,31 @@ impl ProjectIndex {
         let Self { lexical, table, semantic, analyzers, .. } = self;
         let filter = ItemFilter::new(query, &table.facets);
         let searcher = lexical.searcher();
-        let terms = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
-        let mut scores =
-            bm25::score_items(searcher, &terms, table.item_count(), table.slot_count())?;
-        // The filter is applied after scoring, so that it does not change the term weights.
-        for (slot, score) in (0..).zip(&mut scores) {
-            if *score > 0.0 && !filter.includes_slot(table, slot) {
-                *score = 0.0;
-            }
-        }
+        let words = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
+        let matches = bm25::match_items(searcher, &words, table.item_count(), table.slot_count())?;
         let mut pinned = pinned_slots(table, &query.text);
         pinned.retain(|slot| filter.includes_slot(table, *slot));
 
         let mut signals = vec!["words".to_owned()];
-        let mut semantic_hits = None;
+        let (mut semantic_hits, mut rule) = (None, FusionRule::LEXICAL);
         if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
-            let hits = semantic.most_similar(model, table, vector, plan.script, |slot| {
-                filter.includes_slot(table, slot)
-            });
-            semantic_hits = Some(hits);
-            signals.push(format!("meaning:{}", semantic.embedder(model).profile().name));
+            let includes_slot = |slot| filter.includes_slot(table, slot);
+            semantic_hits = Some(semantic.most_similar(model, table, vector, includes_slot));
+            let profile = semantic.embedder(model).profile();
+            signals.push(format!("meaning:{}", profile.name));
+            let is_cross_script = profile.languages == ModelLanguages::Many
+                && table.main_script() != Script::None
+                && table.main_script() != plan.script;
+            rule =
+                FusionRule::with_model(words.word_count(), profile.min_evidence, is_cross_script);
         }
-
+        let candidates = find_candidates(table, &filter, &matches, semantic_hits.as_ref());
         let range = query.offset..query.offset.saturating_add(query.limit);
-        let semantic_ranking = semantic_hits.as_ref().map(|hits| &hits.ranking);
-        let page = rank_fusion::rank_page(table, &scores, semantic_ranking, &pinned, range);
+        let page = rank_fusion::rank_page(table, &candidates, &rule, &pinned, range);
         let pending = semantic.pending_chunks(table);
-        let hits = self.build_hits(&page, semantic_hits.as_ref(), &terms)?;
-        Ok(SearchHits { hits, total: page.total, signals, pending })
+        let state = index_state(table, semantic, plan.model);
+        let hits = self.build_hits(&page, semantic_hits.as_ref(), &words.terms)?;
+        Ok(SearchHits { hits, total: page.total, signals, pending, state })
     }
 
     fn build_hits(
@@ -287,12 +285,12 @@ impl ProjectIndex {
         terms: &[QueryTerm],
     ) -> tantivy::Result<Vec<SearchHit>> {
         let mut hits = Vec::with_capacity(page.hits.len());
-        for ranked in &page.hits {
+        for (position, ranked) in page.hits.iter().enumerate() {
             let Some(item) = self.table.item(ranked.slot) else { continue };
             let stored = self.lexical.searcher().stored_text(ranked.slot)?;
             let (title, text) = stored.unwrap_or_default();
             let best_chunk = match semantic_hits {
-                Some(semantic_hits) => semantic_hits.best_chunks.get(&ranked.slot).copied(),
+                Some(semantic_hits) => semantic_hits.best_chunks[slot_index(ranked.slot)],
                 None => None,
             };
             let snippet = snippet::best_snippet(&self.analyzers.query, &text, terms, || {
@@ -305,6 +303,7 @@ impl ProjectIndex {
                 title: item.title.to_string(),
                 facets: self.table.facets.to_facets(&item.facets),
                 score: ranked.score,
+                is_uncertain: position >= page.certain_count,
                 snippet,
             });
         }
@@ -414,6 +413,42 @@ fn load_saved(
     Some((table, lexical))
 }
 
+/// Returns the included items that have a word of the query or are among the most similar ones.
+fn find_candidates(
+    table: &ItemTable,
+    filter: &ItemFilter<'_>,
+    matches: &[LexicalMatch],
+    semantic_hits: Option<&SemanticHits>,
+) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for (slot, lexical) in (0..).zip(matches) {
+        // The filter is applied after matching, so that it does not change the weights of terms.
+        if lexical.score > 0.0 && filter.includes_slot(table, slot) {
+            let similarity = semantic_hits.map_or(0.0, |hits| hits.similarities[slot_index(slot)]);
+            candidates.push(Candidate { slot, lexical: *lexical, similarity });
+        }
+    }
+    let Some(semantic_hits) = semantic_hits else { return candidates };
+    for hit in &semantic_hits.best {
+        let lexical = matches.get(slot_index(hit.slot)).copied().unwrap_or_default();
+        if lexical.score == 0.0 {
+            candidates.push(Candidate { slot: hit.slot, lexical, similarity: hit.score });
+        }
+    }
+    candidates
+}
+
+/// Returns a number that differs if the items, the model, or its vectors differ.
+fn index_state(table: &ItemTable, semantic: &mut SemanticIndex, model: Option<usize>) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&table.content_hash().to_le_bytes());
+    if let Some(model) = model {
+        let (id, missing) = semantic.ranking_state(model, table);
+        hasher.update(id.as_bytes()).update(&missing.to_le_bytes());
+    }
+    first_bytes(&hasher.finalize())
+}
+
 /// Embeds the first [`MAX_QUERY_BYTES`] of a query.
 pub(crate) fn embed_query(embedder: &dyn Embedder, query: &SearchQuery) -> Result<Vec<f32>> {
     let text = truncate_to(&query.text, MAX_QUERY_BYTES);
@@ -463,6 +498,17 @@ fn pinned_slots(table: &ItemTable, query: &str) -> Vec<u32> {
 }
 
 fn pin_reference(table: &ItemTable, reference: &str, pinned: &mut Vec<u32>) {
+    // A path names its file.
+    let name = reference.rsplit_once('/').map_or(reference, |(_, name)| name);
+    let name = name.strip_suffix(".md").unwrap_or(name);
+    // `req-7` and `REQ-007-guest-checkout-3f9a1c` are `REQ-007`.
+    let parsed = Reference::from_document_name(&name.to_ascii_uppercase());
+    let canonical = parsed.map(|parsed| parsed.to_string());
+    pin_slots(table, reference, pinned);
+    pin_slots(table, canonical.as_deref().unwrap_or(name), pinned);
+}
+
+fn pin_slots(table: &ItemTable, reference: &str, pinned: &mut Vec<u32>) {
     for slot in table.slots_of_reference(reference) {
         if !pinned.contains(&slot) && pinned.len() < MAX_PINNED_ITEMS {
             pinned.push(slot);

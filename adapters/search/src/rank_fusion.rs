@@ -1,18 +1,26 @@
-//! Rank fusion: merges lexical and semantic scores, after the pinned exact references.
+//! Rank fusion: orders items by their lexical and semantic evidence, after the pinned references.
 //!
-//! The order never depends on the page, and equal scores are ordered by reference. Therefore
+//! It knows neither how the lists of items were made nor the other items of an answer, so a score
+//! means the same in every answer of one model. Equal scores are ordered by reference. Therefore
 //! consecutive pages have no gaps and no repeats.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::ops::Range;
 
-use foldhash::fast::RandomState;
+use crate::item_table::ItemTable;
+use crate::lexical::bm25::LexicalMatch;
 
-use crate::item_table::{ItemTable, slot_index};
-
-/// Number of the best lexical and of the best semantic results that are fused.
-pub(crate) const MAX_FUSED: usize = 200;
+/// The weight of the similarity; that of the lexical score is 1.
+const SEMANTIC_WEIGHT: f32 = 0.75;
+/// The same if query and texts differ in script, so that no words match.
+const CROSS_SCRIPT_WEIGHT: f32 = 3.0 * SEMANTIC_WEIGHT;
+/// Of this number of words in a question, a partial match counts by half. One common word of a
+/// short question is often an accident.
+const HALF_RELIABLE_WORDS: f32 = 3.0;
+/// The minimum evidence without a model: a third of the query's words, weighted by rarity.
+const MIN_LEXICAL_EVIDENCE: f32 = 1.0 / 9.0;
+/// Uncertain hits complete the last page up to this number of hits.
+const MAX_HITS_WITH_UNCERTAIN: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ScoredSlot {
@@ -20,86 +28,104 @@ pub(crate) struct ScoredSlot {
     pub(crate) score: f32,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct SemanticRanking {
-    /// At most [`MAX_FUSED`], best first.
-    pub(crate) best: Vec<ScoredSlot>,
-    /// The weight of semantic scores; that of lexical scores is 1.
-    pub(crate) weight: f32,
-    /// The minimum similarity of a result that contains no term of the query.
-    pub(crate) cutoff: f32,
+/// The evidence that an item answers the query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) slot: u32,
+    pub(crate) lexical: LexicalMatch,
+    /// From 0 to 1; 0 without a model.
+    pub(crate) similarity: f32,
+}
+
+/// Turns the evidence for an item into its score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FusionRule {
+    /// The share of a partial lexical match that counts.
+    reliability: f32,
+    semantic_weight: f32,
+    min_evidence: f32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultPage {
+    /// Certain hits, then uncertain ones.
     pub(crate) hits: Vec<ScoredSlot>,
-    /// Number of results on all pages.
+    /// Number of certain hits on this page.
+    pub(crate) certain_count: usize,
+    /// Number of certain hits on all pages.
     pub(crate) total: usize,
 }
 
-/// Ranks all results and returns one page of them. `lexical_scores` are by slot. `pinned` slots
-/// come first, in their own order.
+impl FusionRule {
+    /// Ranks by words only.
+    pub(crate) const LEXICAL: Self =
+        Self { reliability: 1.0, semantic_weight: 0.0, min_evidence: MIN_LEXICAL_EVIDENCE };
+
+    /// Ranks with a model. `min_evidence` is that of its profile.
+    pub(crate) fn with_model(word_count: f32, min_evidence: f32, is_cross_script: bool) -> Self {
+        let semantic_weight = if is_cross_script { CROSS_SCRIPT_WEIGHT } else { SEMANTIC_WEIGHT };
+        let reliability = word_count / (word_count + HALF_RELIABLE_WORDS);
+        Self { reliability, semantic_weight, min_evidence }
+    }
+
+    /// Returns the score, from 0 to 1.
+    fn score(&self, candidate: &Candidate) -> f32 {
+        let LexicalMatch { score, coverage } = candidate.lexical;
+        let lexical = score * (coverage + (1.0 - coverage) * self.reliability);
+        let sum = lexical + self.semantic_weight * candidate.similarity;
+        (sum / (1.0 + self.semantic_weight)).clamp(0.0, 1.0)
+    }
+
+    /// True if the item is expected to answer the query. All words of a query are enough.
+    fn is_certain(&self, candidate: &Candidate) -> bool {
+        let coverage = candidate.lexical.coverage;
+        coverage * coverage + candidate.similarity >= self.min_evidence
+    }
+}
+
+/// Ranks the candidates and returns one page of them. `pinned` slots come first, in their own
+/// order. Uncertain hits are only on the last page.
 pub(crate) fn rank_page(
     table: &ItemTable,
-    lexical_scores: &[f32],
-    semantic: Option<&SemanticRanking>,
+    candidates: &[Candidate],
+    rule: &FusionRule,
     pinned: &[u32],
     page: Range<usize>,
 ) -> ResultPage {
-    let semantic = semantic.filter(|semantic| !semantic.best.is_empty());
-    let mut lexical = Vec::new();
-    for (slot, score) in (0..).zip(lexical_scores) {
-        if *score > 0.0 {
-            lexical.push(ScoredSlot { slot, score: *score });
+    let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
+    for candidate in candidates {
+        if pinned.contains(&candidate.slot) {
+            continue;
+        }
+        let hit = ScoredSlot { slot: candidate.slot, score: rule.score(candidate) };
+        if rule.is_certain(candidate) {
+            certain.push(hit);
+        } else {
+            uncertain.push(hit);
         }
     }
-    let mut total = lexical.len();
-    // Fusion and pins may remove results from the lexical order, so more are needed.
-    let needed = page.end.saturating_add(pinned.len());
-    let kept_count = match semantic {
-        Some(_) if needed <= MAX_FUSED => MAX_FUSED,
-        Some(_) => needed.saturating_add(2 * MAX_FUSED),
-        None => needed,
-    };
-    keep_best(&mut lexical, kept_count);
-    lexical.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
-
-    let mut ranked = match semantic {
-        Some(semantic) => {
-            for hit in &semantic.best {
-                if hit.score >= semantic.cutoff && !has_term(lexical_scores, hit.slot) {
-                    total += 1;
-                }
-            }
-            fuse_scores(table, lexical_scores, &lexical, semantic)
-        }
-        None => normalize_lexical(&lexical),
-    };
-    let mut ordered = Vec::with_capacity(pinned.len() + ranked.len());
-    for slot in pinned {
-        // Not counted so far: a reference need not contain a term of the query.
-        if !has_term(lexical_scores, *slot) && !is_semantic_hit(semantic, *slot) {
-            total += 1;
-        }
-        ordered.push(ScoredSlot { slot: *slot, score: 1.0 });
+    let total = pinned.len() + certain.len();
+    sort_best(table, &mut certain, page.end.saturating_sub(pinned.len()));
+    let mut hits: Vec<_> =
+        pinned.iter().map(|slot| ScoredSlot { slot: *slot, score: 1.0 }).collect();
+    hits.append(&mut certain);
+    let range = page.start.min(hits.len())..page.end.min(hits.len());
+    let mut hits = hits[range].to_vec();
+    let certain_count = hits.len();
+    if page.end >= total {
+        let room = page.len().saturating_sub(certain_count);
+        let count = MAX_HITS_WITH_UNCERTAIN.saturating_sub(total).min(room);
+        sort_best(table, &mut uncertain, count);
+        hits.append(&mut uncertain);
     }
-    ranked.retain(|hit| !pinned.contains(&hit.slot));
-    ordered.append(&mut ranked);
-    let range = page.start.min(ordered.len())..page.end.min(ordered.len());
-    ResultPage { hits: ordered[range].to_vec(), total }
+    ResultPage { hits, certain_count, total }
 }
 
-/// True if the item contains a term of the query.
-fn has_term(lexical_scores: &[f32], slot: u32) -> bool {
-    match lexical_scores.get(slot_index(slot)) {
-        Some(score) => *score > 0.0,
-        None => false,
-    }
-}
-
-fn is_semantic_hit(semantic: Option<&SemanticRanking>, slot: u32) -> bool {
-    let Some(semantic) = semantic else { return false };
-    semantic.best.iter().any(|hit| hit.slot == slot && hit.score >= semantic.cutoff)
+/// Keeps the best `count` results, best first.
+fn sort_best(table: &ItemTable, results: &mut Vec<ScoredSlot>, count: usize) {
+    keep_best(results, count);
+    results.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
+    results.truncate(count);
 }
 
 /// Orders the best score first, and equal scores by reference, then by document.
@@ -129,56 +155,6 @@ pub(crate) fn keep_best(results: &mut Vec<ScoredSlot>, count: usize) {
     results.retain(|result| result.score >= worst);
 }
 
-/// Scores as shares of the best score, for a ranking without semantic results.
-fn normalize_lexical(lexical: &[ScoredSlot]) -> Vec<ScoredSlot> {
-    let Some(best) = lexical.first() else { return Vec::new() };
-    let mut normalized = Vec::with_capacity(lexical.len());
-    for hit in lexical {
-        normalized.push(ScoredSlot { slot: hit.slot, score: hit.score / best.score });
-    }
-    normalized
-}
-
-/// Ranks by the weighted sum of both scores, each scaled over the best [`MAX_FUSED`] of its list.
-/// The remaining lexical results follow in their order, with score 0.
-fn fuse_scores(
-    table: &ItemTable,
-    lexical_scores: &[f32],
-    lexical: &[ScoredSlot],
-    semantic: &SemanticRanking,
-) -> Vec<ScoredSlot> {
-    let (head, tail) = lexical.split_at(lexical.len().min(MAX_FUSED));
-    let weight_sum = 1.0 + semantic.weight;
-    let mut sums: HashMap<u32, f32, RandomState> = HashMap::default();
-    for (hit, scaled) in head.iter().zip(min_max_scaled(head)) {
-        sums.insert(hit.slot, scaled / weight_sum);
-    }
-    for (hit, scaled) in semantic.best.iter().zip(min_max_scaled(&semantic.best)) {
-        if hit.score >= semantic.cutoff || has_term(lexical_scores, hit.slot) {
-            *sums.entry(hit.slot).or_default() += scaled * semantic.weight / weight_sum;
-        }
-    }
-    let mut ranked = Vec::with_capacity(sums.len() + tail.len());
-    for (slot, score) in &sums {
-        ranked.push(ScoredSlot { slot: *slot, score: score.clamp(0.0, 1.0) });
-    }
-    ranked.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
-    for hit in tail {
-        if !sums.contains_key(&hit.slot) {
-            ranked.push(ScoredSlot { slot: hit.slot, score: 0.0 });
-        }
-    }
-    ranked
-}
-
-/// Min-max scaling: the best score becomes 1, the worst 0. Equal scores all become 1.
-fn min_max_scaled(hits: &[ScoredSlot]) -> impl Iterator<Item = f32> {
-    let best = hits.first().map_or(0.0, |hit| hit.score);
-    let worst = hits.last().map_or(0.0, |hit| hit.score);
-    let width = best - worst;
-    hits.iter().map(move |hit| if width > 0.0 { (hit.score - worst) / width } else { 1.0 })
-}
-
 #[cfg(test)]
 mod tests {
     use reqlore_domain::document::{DocumentId, Version};
@@ -202,9 +178,14 @@ mod tests {
         table
     }
 
-    fn ranking(list: &[(u32, f32)], weight: f32) -> SemanticRanking {
-        let list = list.iter().map(|(slot, score)| ScoredSlot { slot: *slot, score: *score });
-        SemanticRanking { best: list.collect(), weight, cutoff: 0.5 }
+    /// Slot, lexical score, coverage, similarity.
+    fn candidates(list: &[(u32, f32, f32, f32)]) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for (slot, score, coverage, similarity) in list {
+            let lexical = LexicalMatch { score: *score, coverage: *coverage };
+            candidates.push(Candidate { slot: *slot, lexical, similarity: *similarity });
+        }
+        candidates
     }
 
     fn slots(page: &ResultPage) -> Vec<u32> {
@@ -213,31 +194,70 @@ mod tests {
 
     #[test]
     fn equal_scores_are_ordered_by_reference() {
-        let page = rank_page(&table(4), &[1.0, 2.0, 0.0, 1.0], None, &[], 0..9);
+        let list = candidates(&[(0, 0.3, 1.0, 0.0), (1, 0.6, 1.0, 0.0), (3, 0.3, 1.0, 0.0)]);
+        let page = rank_page(&table(4), &list, &FusionRule::LEXICAL, &[], 0..9);
         assert_eq!((slots(&page), page.total), (vec![1, 3, 0], 3));
     }
 
     #[test]
-    fn fusion_scales_and_weighs_both_lists() {
-        let words = [9.0, 5.0, 1.0, 0.0, 0.0];
-        let semantic = ranking(&[(3, 0.9), (1, 0.7), (4, 0.4), (2, 0.1)], 1.0);
-        let page = rank_page(&table(5), &words, Some(&semantic), &[], 0..9);
-        // 0: 1 and none; 1: .5 and .75; 2: 0 and 0; 3: none and 1; 4 is below the cutoff.
-        assert_eq!((slots(&page), page.total), (vec![1, 3, 0, 2], 4));
-        assert!((page.hits[0].score - 0.625).abs() < 1e-6);
+    fn score_does_not_depend_on_other_items() {
+        let rule = FusionRule::with_model(6.0, 0.3, false);
+        let one = candidates(&[(0, 0.4, 0.5, 0.2)]);
+        let two = candidates(&[(0, 0.4, 0.5, 0.2), (1, 0.9, 1.0, 0.9)]);
+        let alone = rank_page(&table(2), &one, &rule, &[], 0..9);
+        let with_other = rank_page(&table(2), &two, &rule, &[], 0..9);
+        assert_eq!(alone.hits[0], with_other.hits[1]);
+        // Five sixths of the lexical score, and the similarity.
+        let expected = (0.4 * (0.5 + 0.5 * 2.0 / 3.0) + 0.75 * 0.2) / 1.75;
+        assert!((alone.hits[0].score - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn weak_evidence_is_uncertain_and_ends_the_last_page() {
+        let rule = FusionRule::with_model(6.0, 0.3, false);
+        let list = candidates(&[
+            (0, 0.0, 0.0, 0.29),
+            (1, 0.2, 0.4, 0.1),
+            (2, 0.0, 0.0, 0.31),
+            (3, 0.5, 1.0, 0.0),
+            (4, 0.2, 0.5, 0.1),
+        ]);
+        let page = |range| rank_page(&table(5), &list, &rule, &[], range);
+        let all = page(0..10);
+        assert_eq!((slots(&all), all.certain_count, all.total), (vec![3, 4, 2, 1, 0], 3, 3));
+        assert_eq!(slots(&page(0..2)), [3, 4]);
+        assert_eq!(slots(&page(2..4)), [2, 1]);
+        let three = page(0..3);
+        assert_eq!((slots(&three), three.total), (vec![3, 4, 2], 3));
+        let list = candidates(&[(1, 0.2, 0.3, 0.0), (3, 0.5, 1.0, 0.0), (4, 0.1, 0.4, 0.0)]);
+        let words = rank_page(&table(5), &list, &FusionRule::LEXICAL, &[], 0..10);
+        assert_eq!((slots(&words), words.total), (vec![3, 4, 1], 2));
+    }
+
+    #[test]
+    fn uncertain_hits_complete_ten_hits_at_most() {
+        let mut list = Vec::new();
+        for slot in 0..50 {
+            list.push((slot, 0.5, if slot < 4 { 1.0 } else { 0.1 }, 0.0));
+        }
+        let page = rank_page(&table(50), &candidates(&list), &FusionRule::LEXICAL, &[], 0..50);
+        assert_eq!((page.hits.len(), page.certain_count, page.total), (10, 4, 4));
     }
 
     #[test]
     fn pages_of_fused_results_have_no_gaps_or_repeats() {
         let table = table(900);
-        let words: Vec<f32> =
-            (0..900_u16).map(|slot| f32::from(slot % 97) * f32::from(slot % 2)).collect();
-        let list: Vec<_> =
-            (0..200_u8).map(|i| (u32::from(i) * 4 + 3, 0.9 - 0.001 * f32::from(i))).collect();
-        let semantic = ranking(&list, 0.5);
+        let mut list = Vec::new();
+        for slot in 0..900_u16 {
+            let score = f32::from(slot % 97) / 97.0;
+            list.push((u32::from(slot), score, score, 0.001 * f32::from(slot % 400)));
+        }
+        let list = candidates(&list);
+        let rule = FusionRule::with_model(5.0, 0.3, false);
         let pinned = [899, 2, 3];
-        let whole = rank_page(&table, &words, Some(&semantic), &pinned, 0..usize::MAX);
-        assert_eq!(whole.hits.len(), whole.total);
+        let whole = rank_page(&table, &list, &rule, &pinned, 0..usize::MAX);
+        assert_eq!((whole.hits.len(), whole.certain_count), (whole.total, whole.total));
+        assert!(whole.total > 400 && whole.total < 800, "{}", whole.total);
         let mut unique: Vec<u32> = slots(&whole);
         unique.sort_unstable();
         unique.dedup();
@@ -245,7 +265,7 @@ mod tests {
         for size in [1, 7, 190, 210, 500] {
             let mut pages = Vec::new();
             for start in (0..whole.total).step_by(size) {
-                let part = rank_page(&table, &words, Some(&semantic), &pinned, start..start + size);
+                let part = rank_page(&table, &list, &rule, &pinned, start..start + size);
                 assert_eq!(part.total, whole.total);
                 pages.extend(part.hits);
             }

@@ -17,7 +17,7 @@ use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, Text
 use crate::cache_dir::CacheDir;
 use crate::chunk::{Chunk, ChunkHash};
 use crate::item_table::{ItemTable, slot_index};
-use crate::rank_fusion::{self, MAX_FUSED, ScoredSlot, SemanticRanking};
+use crate::rank_fusion::{self, ScoredSlot};
 use crate::script::Script;
 use vector_file::VectorFile;
 use vector_set::{HashPrefix, QuantizedVector, VectorSet};
@@ -30,19 +30,10 @@ pub(crate) const MAX_EMBEDDED_ON_OPEN: usize = 20_000;
 /// Texts per background batch, by the model's speed. Calls run between batches.
 const INSTANT_BATCH_TEXTS: usize = 64;
 const SLOW_BATCH_TEXTS: usize = 4;
+/// Number of the most similar items that are ranked, besides those with a word of the query.
+const MAX_SEMANTIC_HITS: usize = 200;
 /// Query vectors are cached because the pages of one query follow each other.
 const MAX_CACHED_QUERIES: usize = 16;
-/// Factor of semantic scores if query and texts differ in script, so that no words match.
-const CROSS_SCRIPT_FACTOR: f32 = 3.0;
-/// The cutoff is this number of standard deviations above the mean similarity, which works where
-/// all texts have one subject. In two judged collections a quarter of the relevant texts lies above
-/// it, and one in 300 of the irrelevant ones.
-const CUTOFF_DEVIATIONS: f32 = 3.0;
-/// This similarity is always enough, because a few texts have no outliers. About half of the
-/// relevant texts have it, and one in twenty of the irrelevant ones.
-const MAX_CUTOFF: f32 = 0.55;
-/// A lower similarity is never enough. Most relevant texts have more.
-const MIN_CUTOFF: f32 = 0.25;
 /// Unused vectors are kept, as texts come back: at most the number of used ones plus this.
 const MAX_UNUSED_VECTORS: usize = 1024;
 
@@ -93,11 +84,22 @@ pub(crate) struct EmbeddingBatch {
     pub(crate) texts: Vec<Box<str>>,
 }
 
+/// The similarity of the items to a query.
 #[derive(Debug)]
 pub(crate) struct SemanticHits {
-    pub(crate) ranking: SemanticRanking,
-    /// The position of each item's most similar chunk, by slot.
-    pub(crate) best_chunks: HashMap<u32, u32>,
+    /// By slot: 0 for an unrelated item to 1.
+    pub(crate) similarities: Vec<f32>,
+    /// By slot: the position of the item's most similar chunk; `None` without a vector.
+    pub(crate) best_chunks: Vec<Option<u32>>,
+    /// At most [`MAX_SEMANTIC_HITS`], best first.
+    pub(crate) best: Vec<ScoredSlot>,
+}
+
+impl SemanticHits {
+    fn of_slots(count: usize) -> Self {
+        let (similarities, best_chunks) = (vec![0.0; count], vec![None; count]);
+        Self { similarities, best_chunks, best: Vec::new() }
+    }
 }
 
 impl SemanticIndex {
@@ -203,6 +205,13 @@ impl SemanticIndex {
         None
     }
 
+    /// Identifies the vectors that rank: the model, and how many of its texts are embedded.
+    pub(crate) fn ranking_state(&mut self, model: usize, table: &ItemTable) -> (&str, usize) {
+        let model = &mut self.models[model];
+        let missing = model.refresh_rows(table).missing_chunks;
+        (&model.embedder.profile().id, missing)
+    }
+
     pub(crate) fn embedder(&self, model: usize) -> &Arc<dyn Embedder> {
         &self.models[model].embedder
     }
@@ -226,51 +235,38 @@ impl SemanticIndex {
         self.models[model].disable(error);
     }
 
-    /// Returns the most similar items to a query among the included slots.
+    /// Returns the similarity of each item to a query, and the most similar ones of the included
+    /// slots.
     pub(crate) fn most_similar(
         &mut self,
         model: usize,
         table: &ItemTable,
         query: &[f32],
-        script: Script,
         includes_slot: impl Fn(u32) -> bool,
     ) -> SemanticHits {
         let model = &mut self.models[model];
         model.refresh_rows(table);
-        let similarities = model.vectors.similarities(query);
-        let mut best_by_slot = vec![(f32::MIN, 0); table.slot_count()];
+        let cosines = model.vectors.similarities(query);
+        let mut hits = SemanticHits::of_slots(table.slot_count());
+        let unrelated = model.embedder.profile().unrelated_cosine;
         for (row, slot, chunk) in &model.chunk_rows.rows {
-            let score = similarities[slot_index(*row)];
-            let best = &mut best_by_slot[slot_index(*slot)];
-            if score > best.0 {
-                *best = (score, *chunk);
+            let cosine = cosines[slot_index(*row)];
+            let similarity = ((cosine - unrelated) / (1.0 - unrelated)).clamp(0.0, 1.0);
+            let slot = slot_index(*slot);
+            if hits.best_chunks[slot].is_none() || similarity > hits.similarities[slot] {
+                hits.similarities[slot] = similarity;
+                hits.best_chunks[slot] = Some(*chunk);
             }
         }
-        // The cutoff is that of all items, so that a filter does not change it.
-        let cutoff = similarity_cutoff(&best_by_slot);
-        let mut best = Vec::new();
-        for (slot, (score, _)) in (0..).zip(&best_by_slot) {
-            if *score > 0.0 && includes_slot(slot) {
-                best.push(ScoredSlot { slot, score: *score });
+        for (slot, similarity) in (0..).zip(&hits.similarities) {
+            if hits.best_chunks[slot_index(slot)].is_some() && includes_slot(slot) {
+                hits.best.push(ScoredSlot { slot, score: *similarity });
             }
         }
-        rank_fusion::keep_best(&mut best, MAX_FUSED);
-        best.sort_unstable_by(|a, b| rank_fusion::compare_ranks(table, *a, *b));
-        best.truncate(MAX_FUSED);
-        let mut best_chunks = HashMap::with_capacity(best.len());
-        for hit in &best {
-            best_chunks.insert(hit.slot, best_by_slot[slot_index(hit.slot)].1);
-        }
-        let profile = model.embedder.profile();
-        let table_script = table.main_script();
-        let mut weight = profile.weight;
-        if profile.languages == ModelLanguages::Many
-            && table_script != Script::None
-            && table_script != script
-        {
-            weight *= CROSS_SCRIPT_FACTOR;
-        }
-        SemanticHits { ranking: SemanticRanking { best, weight, cutoff }, best_chunks }
+        rank_fusion::keep_best(&mut hits.best, MAX_SEMANTIC_HITS);
+        hits.best.sort_unstable_by(|a, b| rank_fusion::compare_ranks(table, *a, *b));
+        hits.best.truncate(MAX_SEMANTIC_HITS);
+        hits
     }
 
     /// Makes this process the writer of the vector files.
@@ -410,20 +406,4 @@ pub(crate) fn embed_texts(
 fn profile_mismatch() -> Error {
     let message = "embedding model: number or dimension of its vectors is wrong";
     Error::new(ErrorKind::Internal, message)
-}
-
-/// Returns the minimum similarity of an item that contains no term of the query. Slots without a
-/// vector have the score `f32::MIN`.
-fn similarity_cutoff(best_by_slot: &[(f32, u32)]) -> f32 {
-    let (mut count, mut sum, mut squares) = (0.0_f32, 0.0_f32, 0.0_f32);
-    for (score, _) in best_by_slot {
-        if *score > f32::MIN {
-            count += 1.0;
-            sum += score;
-            squares += score * score;
-        }
-    }
-    let mean = sum / count.max(1.0);
-    let deviation = (squares / count.max(1.0) - mean * mean).max(0.0).sqrt();
-    (mean + CUTOFF_DEVIATIONS * deviation).clamp(MIN_CUTOFF, MAX_CUTOFF)
 }

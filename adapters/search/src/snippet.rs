@@ -173,8 +173,10 @@ mod tests {
     use super::*;
 
     fn snippet(text: &str, words: &[&str]) -> String {
-        let words: Vec<_> =
-            words.iter().map(|word| QueryTerm { text: (*word).to_owned(), weight: 1.0 }).collect();
+        let words: Vec<_> = words
+            .iter()
+            .map(|word| QueryTerm { text: (*word).to_owned(), weight: 1.0, is_replacement: false })
+            .collect();
         best_snippet(&Analyzer::new(), text, &words, || 0)
     }
 

@@ -25,6 +25,8 @@ pub struct MemoryIndex {
 struct IndexedProject {
     documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
     checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
+    /// Number of changes, which identifies the state.
+    changes: u64,
 }
 
 impl MemoryIndex {
@@ -60,6 +62,7 @@ impl SearchIndex for MemoryIndex {
     ) -> Result<()> {
         self.with_project(project, |project| {
             for DocumentProjection { document, version, items } in projections {
+                project.changes += 1;
                 match version {
                     Some(version) => project.documents.insert(document, (version, items)),
                     None => project.documents.remove(&document),
@@ -71,7 +74,7 @@ impl SearchIndex for MemoryIndex {
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
-        let mut hits = self.with_project(project, |project| {
+        let (mut hits, state) = self.with_project(project, |project| {
             let mut hits = Vec::new();
             for (id, (_, items)) in &project.documents {
                 if !query.document_kinds.contains(&id.kind) {
@@ -85,13 +88,13 @@ impl SearchIndex for MemoryIndex {
                     }
                 }
             }
-            hits
+            (hits, project.changes)
         });
         // The best score first, then by reference.
         hits.sort_by_key(|hit| (Reverse(hit.score.to_bits()), hit.reference.clone()));
         let total = hits.len();
         let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
-        Ok(SearchHits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
+        Ok(SearchHits { hits, total, signals: vec!["words".to_owned()], pending: 0, state })
     }
 
     async fn generation(&self, _: &ProjectKey) -> Result<u64> {
@@ -130,6 +133,7 @@ fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Opt
         facets: item.facets.clone(),
         #[expect(clippy::cast_precision_loss, reason = "a few words")]
         score: matches as f32 / words.len() as f32,
+        is_uncertain: false,
         snippet: item.text.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned(),
     })
 }

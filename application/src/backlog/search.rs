@@ -1,14 +1,54 @@
 //! The response of `search_global` and `search_requirements`.
 
 use reqlore_domain::document::DocumentKind;
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::pagination::PageReader;
+use crate::pagination::{PageCursor, PageReader};
 use crate::tool;
+
+const SECTION: &str = "section";
+/// Precedes the uncertain results in the text.
+const UNCERTAIN_LINE: &str = "Uncertain, the nearest texts may not answer this:";
+
+/// The start of a page in ranked results, which have no sort key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchPosition {
+    /// Number of certain results before the page.
+    pub(super) offset: usize,
+    /// The state of the index at the first page; `None` before it.
+    state: Option<u64>,
+}
+
+impl SearchPosition {
+    /// Returns the position of the cursor, or the start without one.
+    pub(super) fn read(pages: &PageReader, cursor: Option<&PageCursor>) -> Result<Self> {
+        Ok(pages.position(cursor)?.unwrap_or(Self { offset: 0, state: None }))
+    }
+
+    /// Returns the position after these hits; `None` after the last certain hit.
+    fn after(self, page: &SearchHits) -> Option<Self> {
+        let certain = page.hits.iter().filter(|hit| !hit.is_uncertain).count();
+        let offset = self.offset + certain;
+        (offset < page.total).then_some(Self { offset, state: Some(page.state) })
+    }
+
+    /// An error if the index has changed since the first page.
+    fn check_state(self, page: &SearchHits) -> Result<()> {
+        match self.state {
+            Some(state) if state != page.state => {
+                let message = "cursor: the search results have changed since the previous page; \
+                               search again without cursor.";
+                Err(Error::new(ErrorKind::Conflict, message).field("cursor"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchResponse {
@@ -37,22 +77,36 @@ pub(super) struct SearchResult {
     pub(super) status: Option<String>,
     #[schemars(required, extend("type" = ["number", "null"]))]
     pub(super) score: Option<f64>,
+    /// Weak evidence; not counted in total.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub(super) uncertain: bool,
     pub(super) snippet: String,
 }
 
 impl SearchResponse {
-    /// `offset` is the position of the first hit of the page.
-    pub(super) fn from_hits(page: SearchHits, offset: usize, pages: &PageReader) -> Self {
-        let SearchHits { hits, total, signals, pending } = page;
-        let next_cursor = pages.next_cursor(offset + hits.len(), total);
+    /// An error if the index has changed since the page before `position`.
+    pub(super) fn from_hits(
+        page: SearchHits,
+        position: SearchPosition,
+        pages: &PageReader,
+    ) -> Result<Self> {
+        position.check_state(&page)?;
+        let next_cursor = position.after(&page).map(|next| pages.cursor(&next));
+        let SearchHits { hits, total, signals, pending, .. } = page;
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
-        Self { total, results, next_cursor, signals, pending }
+        Ok(Self { total, results, next_cursor, signals, pending })
     }
 
     /// The text has a summary and a line for each result.
     pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
         let mut lines = vec![self.summary_line(offset)];
+        let mut is_certain = true;
         for result in &self.results {
+            if is_certain && result.uncertain {
+                lines.push(UNCERTAIN_LINE.to_owned());
+            }
+            is_certain = !result.uncertain;
             lines.push(result.text_line());
         }
         if let Some(cursor) = &self.next_cursor {
@@ -62,7 +116,8 @@ impl SearchResponse {
     }
 
     fn summary_line(&self, offset: usize) -> String {
-        let (total, shown) = (self.total, self.results.len());
+        let total = self.total;
+        let shown = self.results.iter().filter(|result| !result.uncertain).count();
         let items = if total == 1 { "item" } else { "items" };
         let showing = if shown == total {
             String::new()
@@ -81,7 +136,7 @@ impl SearchResponse {
 impl SearchResult {
     fn from_hit(hit: SearchHit) -> Self {
         let (entity_type, kind) = match hit.document.kind {
-            DocumentKind::Section => ("section", None),
+            DocumentKind::Section => (SECTION, None),
             DocumentKind::Entity => ("knowledge", Some(hit.kind)),
             kind => (kind.name(), None),
         };
@@ -92,6 +147,7 @@ impl SearchResult {
             reference_id: hit.reference,
             entity_type,
             title: hit.title,
+            uncertain: hit.is_uncertain,
             // An f32 score has many meaningless digits as an f64.
             score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
             snippet: hit.snippet,
@@ -100,9 +156,11 @@ impl SearchResult {
 
     fn text_line(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or(self.entity_type);
+        // A rule has no title of its own; its section's name is in the reference.
+        let label = if self.entity_type == SECTION { &self.snippet } else { &self.title };
         match &self.status {
-            Some(status) => format!("{} ({kind}, {status}): {}", self.reference_id, self.title),
-            None => format!("{} ({kind}): {}", self.reference_id, self.title),
+            Some(status) => format!("{} ({kind}, {status}): {label}", self.reference_id),
+            None => format!("{} ({kind}): {label}", self.reference_id),
         }
     }
 }
@@ -128,6 +186,7 @@ mod tests {
                 title: String::new(),
                 status: None,
                 score: None,
+                uncertain: false,
                 snippet: String::new(),
             };
             let results = (0..shown).map(result).collect();

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::enum_argument;
-use super::search::SearchResponse;
+use super::search::{SearchPosition, SearchResponse};
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
@@ -105,20 +105,21 @@ impl Tool for SearchGlobal {
         types.dedup();
         let project = &call.caller.project;
         let pages = PageReader::new(project, &(spec.name, query.as_str(), &types));
-        let offset = pages.offset(arguments.cursor.as_ref())?;
+        let position = SearchPosition::read(&pages, arguments.cursor.as_ref())?;
         let query = SearchQuery {
             text: query.into_string(),
             document_kinds: types.iter().map(|kind| kind.document_kind()).collect(),
             item_kinds: Vec::new(),
             facets: Vec::new(),
-            offset,
+            offset: position.offset,
             limit: page_limit(arguments.limit),
             semantic_mode: SemanticMode::Best,
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(ports, project, &query, observer).await?;
-        let is_empty = page.hits.is_empty() && offset == 0;
-        let mut reply = SearchResponse::from_hits(page, offset, &pages).reply(offset)?;
+        let is_empty = page.hits.is_empty() && position.offset == 0;
+        let mut reply =
+            SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
         if is_empty {
             let (kinds, excluded) = (&query.document_kinds, "No text matches the query.");
             add_reason(&mut reply, ports, &call.caller, project, kinds, excluded).await?;

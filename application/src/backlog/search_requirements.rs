@@ -16,7 +16,7 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::search::{SearchResponse, SearchResult};
+use super::search::{SearchPosition, SearchResponse, SearchResult};
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
 use crate::pagination::{Page, PageCursor, PageLimit, PageReader, page_limit};
@@ -83,20 +83,21 @@ impl Tool for SearchRequirements {
             }
             return Ok(reply);
         };
-        let offset = pages.offset(cursor)?;
+        let position = SearchPosition::read(&pages, cursor)?;
         let query = SearchQuery {
             text,
             document_kinds: kinds.to_vec(),
             item_kinds: Vec::new(),
             facets: filters.search_facets(),
-            offset,
+            offset: position.offset,
             limit,
             semantic_mode: SemanticMode::Best,
         };
         let observer = &*call.progress_sink;
         let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
-        let is_empty = page.hits.is_empty() && offset == 0;
-        let mut reply = SearchResponse::from_hits(page, offset, &pages).reply(offset)?;
+        let is_empty = page.hits.is_empty() && position.offset == 0;
+        let mut reply =
+            SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
         if is_empty {
             let excluded = "No requirement matches the query and the filters.";
             let (caller, project) = (&call.caller, backlog.project);
@@ -222,6 +223,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),
         score: None,
+        uncertain: false,
         snippet: excerpt.split_whitespace().collect::<Vec<_>>().join(" "),
     }
 }

@@ -59,8 +59,12 @@ struct EntityHit<'a> {
     id: &'a str,
     kind: &'a str,
     title: &'a str,
-    /// 0 to 1; comparable within one response.
+    /// 0 to 1.
     score: f64,
+    /// Weak evidence; not counted in total.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    uncertain: bool,
     snippet: &'a str,
 }
 
@@ -123,6 +127,7 @@ fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<Too
             title: &hit.title,
             // More digits would cost tokens without helping to compare hits.
             score: (f64::from(hit.score) * 10_000.0).round() / 10_000.0,
+            uncertain: hit.is_uncertain,
             snippet: &hit.snippet,
         });
     }

@@ -29,8 +29,11 @@ pub struct ModelProfile {
     pub id: String,
     /// The number of components of a vector.
     pub dimension: usize,
-    /// The weight of semantic scores; lexical scores have weight 1.
-    pub weight: f32,
+    /// The usual cosine of a query and an unrelated text, below 1. It counts as no similarity.
+    pub unrelated_cosine: f32,
+    /// The evidence from which a text is expected to answer a query: the square of the share of the
+    /// query's words in the text, plus the similarity.
+    pub min_evidence: f32,
     pub languages: ModelLanguages,
     pub speed: ModelSpeed,
 }

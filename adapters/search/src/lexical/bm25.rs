@@ -1,4 +1,4 @@
-//! BM25 over the postings, term by term.
+//! BM25 over the postings, term by term, as a share of its upper bound.
 //!
 //! Terms are added in the query's order, so equal content gives equal scores to the last bit.
 
@@ -13,38 +13,81 @@ use crate::item_table::slot_index;
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
+/// The words of a query as terms of the index.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct LexicalQuery {
+    /// Terms with postings, in the query's order.
+    pub(crate) terms: Vec<QueryTerm>,
+    /// Number of words, with repeats, of which no item has the term.
+    pub(crate) absent_words: f32,
+}
+
+impl LexicalQuery {
+    /// Number of words, with repeats.
+    pub(crate) fn word_count(&self) -> f32 {
+        let exact = self.terms.iter().filter(|term| !term.is_replacement);
+        self.absent_words + exact.map(|term| term.weight).sum::<f32>()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryTerm {
     pub(crate) text: String,
     pub(crate) weight: f32,
+    /// True for a term that is similar to an absent word.
+    pub(crate) is_replacement: bool,
 }
 
-/// Returns the scores of all items by slot; zero for an item without the terms.
-pub(crate) fn score_items(
+/// The lexical evidence for one item.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct LexicalMatch {
+    /// BM25 as a share of its upper bound for the query, below 1; 0 without a term.
+    pub(crate) score: f32,
+    /// The share of the query's words that the item has, weighted by their rarity.
+    pub(crate) coverage: f32,
+}
+
+/// Returns the matches of all items by slot.
+pub(crate) fn match_items(
     searcher: &LexicalSearcher,
-    terms: &[QueryTerm],
+    query: &LexicalQuery,
     item_count: usize,
     slot_count: usize,
-) -> tantivy::Result<Vec<f32>> {
-    let mut scores = vec![0.0; slot_count];
+) -> tantivy::Result<Vec<LexicalMatch>> {
+    let mut matches = vec![LexicalMatch::default(); slot_count];
     let length_norms = length_norms(searcher, item_count);
+    // An absent word is as rare as possible, and its weight is what no item can reach.
+    let mut total = query.absent_words * inverse_document_frequency(item_count, 0);
     let mut postings = Vec::new();
-    for term in terms {
+    for term in &query.terms {
         postings.clear();
         // The weight depends on the number of postings, so they are collected first.
         for_each_posting(searcher, &term.text, |slot, norm, count| {
             postings.push((slot, norm, count));
         })?;
-        let weight =
-            term.weight * inverse_document_frequency(item_count, postings.len()) * (K1 + 1.0);
+        let rarity = inverse_document_frequency(item_count, postings.len());
+        let weight = term.weight * rarity;
+        // A replacement ranks lower, but it covers its word as a whole.
+        let covered = if term.is_replacement { rarity } else { weight };
+        if !term.is_replacement {
+            total += weight;
+        }
         for (slot, norm, count) in &postings {
             let count = to_f32(slot_index(*count));
-            if let Some(score) = scores.get_mut(slot_index(*slot)) {
-                *score += weight * count / (count + length_norms[usize::from(*norm)]);
+            if let Some(matched) = matches.get_mut(slot_index(*slot)) {
+                matched.score += weight * count / (count + length_norms[usize::from(*norm)]);
+                matched.coverage += covered;
             }
         }
     }
-    Ok(scores)
+    if total > 0.0 {
+        for matched in &mut matches {
+            // Several replacements of one word may exceed the word's weight.
+            matched.score = (matched.score / total).min(1.0);
+            matched.coverage = (matched.coverage / total).min(1.0);
+        }
+    }
+    Ok(matches)
 }
 
 /// Calls `take` with the slot, the length code and the term count of each item with the term.

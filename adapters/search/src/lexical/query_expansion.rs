@@ -2,10 +2,14 @@
 //!
 //! Only the beginning of a query and its rarest terms are used, so the cost of a query is bounded.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use reqlore_domain::function_words;
 use tantivy::Term;
 
 use super::LexicalSearcher;
-use super::bm25::{self, QueryTerm};
+use super::bm25::{self, LexicalQuery, QueryTerm};
 use crate::analyzer::{Analyzer, truncate_to};
 
 /// The rest of a longer query is ignored.
@@ -24,32 +28,51 @@ const SHARED_PREFIX_CHARS: usize = 2;
 /// Shorter terms are not replaced, because too many terms are similar to them.
 const MIN_EXPANDED_CHARS: usize = 4;
 
-/// Returns the terms to search for, in the query's order. A repeated term has a higher weight.
+/// Function words as terms of the analyzer.
+static FUNCTION_TERMS: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let mut terms = HashSet::new();
+    for words in [function_words::ENGLISH, function_words::RUSSIAN] {
+        Analyzer::new().for_each_word(words, |word| {
+            terms.insert(word.to_owned());
+        });
+    }
+    terms
+});
+
+/// Returns the terms to search for. A repeated term has a higher weight. Function words are dropped
+/// from a query that has other words.
 pub(crate) fn expand_query(
     searcher: &LexicalSearcher,
     analyzer: &Analyzer,
     query: &str,
-) -> tantivy::Result<Vec<QueryTerm>> {
+) -> tantivy::Result<LexicalQuery> {
     let query = truncate_to(query, MAX_QUERY_BYTES);
     let mut terms: Vec<QueryTerm> = Vec::new();
     analyzer.for_each_word(query, |word| {
         if let Some(term) = terms.iter_mut().find(|term| term.text == word) {
             term.weight += 1.0;
         } else if terms.len() < MAX_DISTINCT_TERMS {
-            terms.push(QueryTerm { text: word.to_owned(), weight: 1.0 });
+            terms.push(QueryTerm { text: word.to_owned(), weight: 1.0, is_replacement: false });
         }
     });
+    if terms.iter().any(|term| !FUNCTION_TERMS.contains(&term.text)) {
+        terms.retain(|term| !FUNCTION_TERMS.contains(&term.text));
+    }
     if terms.len() > MAX_SEARCHED_TERMS {
         terms = rarest_terms(searcher, terms)?;
     }
     let last = terms.len().saturating_sub(1);
-    let mut expanded = Vec::with_capacity(terms.len());
+    let mut expanded = LexicalQuery::default();
     let mut budget = MAX_COMPARED_TERMS;
     for (position, term) in terms.into_iter().enumerate() {
         if bm25::has_postings(searcher, &term.text)? {
-            expanded.push(term);
-        } else if is_expandable(&term.text) {
-            expanded.extend(similar_terms(searcher, &term, position == last, &mut budget)?);
+            expanded.terms.push(term);
+            continue;
+        }
+        expanded.absent_words += term.weight;
+        if is_expandable(&term.text) {
+            let similar = similar_terms(searcher, &term, position == last, &mut budget)?;
+            expanded.terms.extend(similar);
         }
     }
     Ok(expanded)
@@ -123,7 +146,8 @@ fn similar_terms(
     counted.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     counted.truncate(MAX_EXPANSIONS);
     let weight = missing.weight * EXPANSION_WEIGHT;
-    Ok(counted.into_iter().map(|(_, text)| QueryTerm { text, weight }).collect())
+    let replacement = |(_, text)| QueryTerm { text, weight, is_replacement: true };
+    Ok(counted.into_iter().map(replacement).collect())
 }
 
 /// Adds the matching terms with this prefix to `terms`, without repeats.

@@ -71,10 +71,15 @@ impl TestIndex {
         self.runtime.block_on(self.index.update_checkpoint(&self.key, "sync", versions)).unwrap()
     }
 
-    /// References of the hits, best first.
+    /// References of the certain hits, best first.
     pub(crate) fn found_references(&self, text: &str) -> Vec<String> {
-        self.search(&query(text)).hits.into_iter().map(|hit| hit.reference).collect()
+        certain_references(&self.search(&query(text)))
     }
+}
+
+pub(crate) fn certain_references(found: &SearchHits) -> Vec<String> {
+    let certain = found.hits.iter().filter(|hit| !hit.is_uncertain);
+    certain.map(|hit| hit.reference.clone()).collect()
 }
 
 pub(crate) fn query(text: &str) -> SearchQuery {
@@ -136,7 +141,8 @@ impl ToyModel {
             name: format!("toy-{pace:?}").to_lowercase(),
             id: format!("toy {pace:?} {languages:?}"),
             dimension: Self::SYNONYMS.len() + 1,
-            weight: 1.0,
+            unrelated_cosine: 0.0,
+            min_evidence: 0.3,
             languages,
             speed: pace,
         };

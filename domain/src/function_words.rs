@@ -1,0 +1,9 @@
+//! Function words of English and Russian, which give a sentence its structure and not its subject.
+//!
+//! A search ignores them in a query that has other words. They stay searchable in texts.
+
+/// Separated by white space, in lower case. Contractions are in parts: `don` and `t`.
+pub const ENGLISH: &str = include_str!("function_words/english.txt");
+
+/// Separated by white space, in lower case, with `е` for `ё`.
+pub const RUSSIAN: &str = include_str!("function_words/russian.txt");
