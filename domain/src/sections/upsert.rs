@@ -50,7 +50,9 @@ impl Section<'_> {
             before.insert(position, index.as_str());
             (position, indices)
         };
-        let text = strip_own_marker(text, index)?;
+        let given = normalize_line_ends(text);
+        let given = given.trim_matches(WHITE_SPACE);
+        let text = strip_own_marker(given, index)?.to_owned();
         let new = RequirementBlock::new(&indices[position], &text, columns);
         let line_end = markdown::line_end(self.source);
         let mut splices = self.renumber_edits(&before, &indices, position, existing.is_some());
@@ -60,7 +62,7 @@ impl Section<'_> {
             let requirement = &self.requirements[existing];
             let stored = self.stored_text(requirement);
             let after_index = &stored["**".len() + requirement.index.len()..];
-            if self.is_stored_text(requirement, &text) {
+            if self.is_stored_text(requirement, given) || self.is_stored_text(requirement, &text) {
                 // A text that was read keeps its bytes, such as mixed line ends and long lines.
                 block = format!("**{}{after_index}", indices[position]);
                 new_text = text;
@@ -113,11 +115,13 @@ impl Section<'_> {
         edits
     }
 
-    /// True if `text` is the requirement's text as stored or as read, without its marker.
+    /// True if `text` is the requirement in a form in which callers read it: as stored, with or
+    /// without the marker, or without escapes.
     fn is_stored_text(&self, requirement: &Requirement<'_>, text: &str) -> bool {
-        let stored = self.stored_text(requirement);
-        let after_marker = normalize_line_ends(&stored[requirement.index.len() + "**.**".len()..]);
-        after_marker.trim_matches(WHITE_SPACE) == text || self.text(requirement) == text
+        let stored = normalize_line_ends(self.stored_text(requirement));
+        let after_marker = &stored[requirement.index.len() + "**.**".len()..];
+        let forms = [stored.as_str(), after_marker, &self.text(requirement)];
+        forms.iter().any(|form| form.trim_matches(WHITE_SPACE) == text)
     }
 
     /// The edit that inserts `block` at `position` with blank lines around it.
@@ -242,10 +246,8 @@ fn insert_position(indices: &[Cow<'_, str>], index: &str) -> usize {
     }
 }
 
-/// The text with LF line ends, without white space around it and without its own marker, which a
-/// caller may copy from a response.
-pub(super) fn strip_own_marker(text: &str, index: &RequirementIndex) -> Result<String> {
-    let text = normalize_line_ends(text);
+/// The text without its own marker, which a caller may copy from a response.
+pub(super) fn strip_own_marker<'a>(text: &'a str, index: &RequirementIndex) -> Result<&'a str> {
     let mut rest = text.trim_matches(WHITE_SPACE);
     loop {
         let first_line = rest.split('\n').next().unwrap_or_default();
@@ -262,7 +264,7 @@ pub(super) fn strip_own_marker(text: &str, index: &RequirementIndex) -> Result<S
             format!("text: only the marker of requirement {index} is given; add its text");
         return Err(Error::new(ErrorKind::InvalidArgument, message).field("text"));
     }
-    Ok(rest.to_owned())
+    Ok(rest)
 }
 
 fn check_size(requirements: usize, bytes: usize) -> Result<()> {
