@@ -239,8 +239,8 @@ fn check_enabled(user: &User) -> Result<()> {
     let Some(since) = user.disabled_at else { return Ok(()) };
     let User { name, .. } = user;
     let message = format!(
-        "user {name} has been disabled since {} and cannot have tokens; add a user with a \
-         different name",
+        "user {name} has been disabled since {} and cannot have tokens; run `reqlore user enable \
+         {name}` first",
         since.to_rfc3339()
     );
     Err(Error::new(ErrorKind::Refused, message).field("user").reference(name.as_str()))

@@ -114,11 +114,14 @@ pub async fn add_user(admin: &UserAdmin, name: UserName, role: UserRole) -> Resu
 
 fn user_exists(user: &User) -> Error {
     let User { name, role, .. } = user;
-    let state = if user.disabled_at.is_some() { ", disabled" } else { "" };
-    let message = format!(
-        "user {name} already exists (role {role}{state}); to change the role, run `reqlore user \
-         set-role {name} --role ROLE`"
-    );
+    let message = if user.disabled_at.is_some() {
+        format!("user {name} already exists, disabled; run `reqlore user enable {name}`")
+    } else {
+        format!(
+            "user {name} already exists (role {role}); to change the role, run `reqlore user \
+             set-role {name} --role ROLE`"
+        )
+    };
     Error::new(ErrorKind::Refused, message).field("name").reference(name.as_str())
 }
 
