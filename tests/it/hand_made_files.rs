@@ -140,3 +140,66 @@ fn unread_files_are_named_by_check_and_the_tools() {
     let text = full_text(&missing);
     assert!(text.contains("REQ-007.markdown is not read; rename it to REQ-007.md"), "{text}");
 }
+
+#[test]
+fn unreadable_items_are_named_by_check_and_the_tools() {
+    let project = project();
+    let root = project.path();
+    let mut server = Server::start(root);
+    create_epic(&mut server, "Shop");
+    write(root, "epics/EP-002.md", &format!("---\ntitle: Large\n---\n{}", "x".repeat(9 << 20)));
+    write(root, "epics/EP-003.md", "");
+    fs::write(root.join(BACKLOG).join("epics/EP-003.md"), b"---\ntitle: \xff\n---\n").unwrap();
+    std::os::unix::fs::symlink("EP-002.md", root.join(BACKLOG).join("epics/EP-004.md")).unwrap();
+    let problems =
+        ["EP-002.md: ", "8 MiB", "EP-003.md: line 2 is not UTF-8", "EP-004.md: is a symbolic"];
+    let (code, output) = run(root, "check");
+    let listed = full_text(&server.call("list_epics", json!({})));
+    assert_eq!(code, 1);
+    for problem in problems {
+        assert!(output.contains(problem), "{problem}: {output}");
+        assert!(listed.contains(problem), "{problem}: {listed}");
+    }
+    for reference in ["EP-002", "EP-003", "EP-004"] {
+        let answer = server.call("get_item", json!({ "reference": reference }));
+        assert!(full_text(&answer).contains(&format!("epics/{reference}.md")), "{answer}");
+    }
+}
+
+#[test]
+fn section_of_0_1_0_is_kept_and_listed_by_check() {
+    let project = project();
+    let root = project.path();
+    let folder = root.join("docs/development/requirements");
+    fs::create_dir_all(&folder).unwrap();
+    // Version 0.1.0 stored a word as an index, and escaped an escaped line again.
+    let source = "**1.** One.\n\\\\## kept\n\n**login.** A requirement of 0.1.0.\n\n**Note.** Prose.\n\n\
+                  **1.2.3-beta.4.** No index.\n\n**2.** Two.\n";
+    fs::write(folder.join("general.md"), source).unwrap();
+    let (code, output) = run(root, "check");
+    assert_eq!(code, 1);
+    assert!(
+        output.contains("section general:4: `**login.**` is text, but version 0.1.0"),
+        "{output}"
+    );
+    assert!(
+        output.contains("section general:8: `**1.2.3-beta.4.**` is not a requirement"),
+        "{output}"
+    );
+    assert!(!output.contains("Note"), "{output}");
+    let mut server = Server::start(root);
+    let arguments = |mut arguments: Value| {
+        arguments["project_root"] = json!(root);
+        arguments["operation_description"] = json!("test");
+        arguments["section"] = json!("general");
+        arguments
+    };
+    let read = server.call("reqlix_get_requirements", arguments(json!({})));
+    assert_eq!(full_text(&read), source);
+    let text = "**1.** One.\n\\\\## kept\n\n**login.** A requirement of 0.1.0.\n\n**Note.** Prose.";
+    server.call("reqlix_set_requirements", arguments(json!({ "index": 1, "text": text })));
+    assert_eq!(fs::read_to_string(folder.join("general.md")).unwrap(), source);
+    server.call("reqlix_set_requirements", arguments(json!({ "index": "2", "text": "Due." })));
+    let edited = fs::read_to_string(folder.join("general.md")).unwrap();
+    assert_eq!(edited, source.replace("Two.", "Due."));
+}

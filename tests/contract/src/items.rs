@@ -200,6 +200,12 @@ pub async fn number_in_a_name_raises_the_sequence(s: &Storage) {
     s.delete(&item(REQ, "REQ-500")).await;
     s.delete(&item(REQ, "REQ-501-aaaaaa")).await;
     assert_eq!(create_item(&*s.store, s, REQ, "bbbbbb").await, 502);
+    // A name may hold folders.
+    let nested = item(REQ, "auth/web/REQ-600-login-3f9a1c");
+    s.put(&nested, "---\ntitle: In a folder\n---\n").await;
+    let found = s.store.lookup(&s.project, nested.kind, &["REQ-600".to_owned()]).await.unwrap();
+    assert_eq!(found[0][0].id, nested);
+    assert_eq!(create_item(&*s.store, s, REQ, "cccccc").await, 601);
 }
 
 pub async fn tombstone_keeps_its_number(s: &Storage) {
