@@ -14,7 +14,7 @@ use reqlore_domain::ports::documents::{
     Snapshot,
 };
 
-use super::crash::{has_journal, operations, run_and_die};
+use super::crash::{has_journal, operation, run_and_die};
 use super::{PROJECT, Project, check_refused, config, get, item, make_pipe, names, put};
 use crate::failpoint::FailPoint;
 use crate::{Config, FsStore};
@@ -444,10 +444,9 @@ async fn metadata_cache_is_reused_unless_format_differs() {
 
 #[tokio::test]
 async fn items_recovered_from_a_journal_raise_the_sequence() {
-    let operations = operations();
-    let operation = operations.iter().find(|one| one.name == "create three, replace one").unwrap();
+    let operation = operation("create three, replace one");
     let project = operation.prepare();
-    assert!(!run_and_die(operation, &project, FailPoint::Exchanged, 1));
+    assert!(!run_and_die(&operation, &project, FailPoint::Exchanged, 1));
     assert!(has_journal(&project));
     assert_eq!(next_number(&project.store()).await, 4);
     assert_eq!(operation.on_disk(&project), operation.after());

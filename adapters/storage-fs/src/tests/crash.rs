@@ -32,13 +32,17 @@ pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
 /// A commit of documents with their contents before and after it.
 pub(super) struct Operation {
-    pub(super) name: &'static str,
+    name: &'static str,
     documents: Vec<(DocumentId, Option<&'static str>, Option<&'static str>)>,
     /// The commit has an audit row and an idempotency key.
     is_audited: bool,
 }
 
 /// The last two are audited.
+pub(super) fn operation(name: &str) -> Operation {
+    operations().into_iter().find(|operation| operation.name == name).unwrap()
+}
+
 pub(super) fn operations() -> Vec<Operation> {
     let section = |name, before, after| {
         let list = |section| match section {
@@ -257,7 +261,7 @@ pub(super) fn has_journal(project: &Project) -> bool {
 fn killed_child_process() {
     let Some(argument) = child_argument() else { return };
     let [root, name, step, times] = argument.split('|').collect::<Vec<_>>()[..] else { return };
-    let operation = operations().into_iter().find(|candidate| candidate.name == name).unwrap();
+    let operation = operation(&name);
     let project = Project { outside: tempfile::tempdir().unwrap(), root: root.into() };
     match operation.steps().into_iter().find(|candidate| format!("{candidate:?}") == step) {
         Some(step) => plan(step, times.parse().unwrap(), Act::Abort),

@@ -11,7 +11,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
 
-use super::crash::{Operation, commit_here, has_journal, operations, save};
+use super::crash::{self, Operation, commit_here, has_journal, save};
 use super::{
     LOCAL, PROJECT, Project, check_refused, commit, config, get, item, make_pipe, names, put,
 };
@@ -27,7 +27,7 @@ const STORIES: &str = ".reqlore/backlog/stories";
 
 /// Deletes two requirements and replaces a story.
 fn operation() -> Operation {
-    operations().swap_remove(3)
+    crash::operation("delete two, replace one")
 }
 
 fn story(name: &str) -> DocumentId {

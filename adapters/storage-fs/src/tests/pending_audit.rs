@@ -13,7 +13,7 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::crash::{
-    KEY, Operation, audited, audited_changes, chain, commit_here, commit_to, operations,
+    self, KEY, Operation, audited, audited_changes, chain, commit_here, commit_to,
     plan_overtaking_save, run_and_die, with_key,
 };
 use super::{PROJECT, Project, commit, config, item};
@@ -23,7 +23,7 @@ use crate::{Config, FsStore};
 
 /// Writes one epic, with an audit row and an idempotency key.
 fn operation() -> Operation {
-    operations().into_iter().find(|one| one.name == "one audited").unwrap()
+    crash::operation("one audited")
 }
 
 fn epic() -> DocumentId {
