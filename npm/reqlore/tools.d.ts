@@ -21,6 +21,8 @@ export interface Tools {
   delete_relationship: { arguments: DeleteRelationshipArguments; result: DeleteRelationshipResult };
   /** Returns an epic with its user stories, requirements and acceptance criteria: titles and statuses only. */
   epic_hierarchy: { arguments: EpicHierarchyArguments; result: EpicHierarchyResult };
+  /** Lists the versions of an item, entity or section, newest first. */
+  get_history: { arguments: GetHistoryArguments; result: GetHistoryResult };
   /** Returns any document by its ID: a backlog item, a knowledge entity, a section or one of its requirements, a docset. With links in both directions. */
   get_item: { arguments: GetItemArguments; result: GetItemResult };
   /** Get all requirements linked to a specific user story */
@@ -247,7 +249,7 @@ export type CreateAcceptanceCriteriaResult = Item;
 export type CreateEpicArguments = {
   title: string;
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority: number;
   /**
@@ -305,7 +307,7 @@ export type CreateRequirementArguments = {
   user_story: string;
   title: string;
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority: number;
   type: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
@@ -336,7 +338,7 @@ export type CreateUserStoryArguments = {
   epic: string;
   title: string;
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority: number;
   /**
@@ -453,6 +455,56 @@ export type EpicHierarchyResult = {
    * Names the omitted part.
    */
   left_out?: string;
+};
+
+/**
+ * Show earlier versions: the arguments of `get_history`.
+ */
+export type GetHistoryArguments = {
+  /**
+   * Any ID.
+   */
+  reference: string;
+  /**
+   * Returns its text.
+   */
+  version?: string;
+  /**
+   * Returns the word difference to version (default the newest).
+   */
+  compare_with?: string;
+  /**
+   * Default 50.
+   */
+  limit?: number;
+  /**
+   * next_cursor of the previous page.
+   */
+  cursor?: string;
+};
+
+/**
+ * Show earlier versions: the structured content of `get_history`.
+ */
+export type GetHistoryResult = {
+  reference: string;
+  versions: {
+    /**
+     * Null for a deletion.
+     */
+    version?: string;
+    at: string;
+    user?: string;
+    tool?: string;
+    reason?: string;
+    /**
+     * The text was erased.
+     */
+    purged?: boolean;
+  }[];
+  next_cursor?: string;
+  text?: string;
+  difference?: string;
 };
 
 /**
@@ -695,7 +747,7 @@ export type IxchelSearchArguments = {
    */
   offset?: number;
   /**
-   * Such as "decision".
+   * decision, issue, idea, report, source, citation, agent or session.
    */
   kind?: string;
   /**
@@ -837,7 +889,7 @@ export type IxchelTagsArguments = {
    */
   repo?: string;
   /**
-   * Such as "decision".
+   * decision, issue, idea, report, source, citation, agent or session.
    */
   kind?: string;
   /**
@@ -1210,7 +1262,7 @@ export type SearchRequirementsArguments = {
   query?: string;
   status?: 'Draft' | 'Active' | 'Obsolete';
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority?: number;
   type?: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
@@ -1283,7 +1335,7 @@ export type UpdateEpicArguments = {
   description?: string;
   status?: 'Backlog' | 'Draft' | 'In Progress' | 'Done' | 'Cancelled';
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority?: number;
   /**
@@ -1319,7 +1371,7 @@ export type UpdateRequirementArguments = {
   description?: string;
   status?: 'Draft' | 'Active' | 'Obsolete';
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority?: number;
   type?: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
@@ -1357,7 +1409,7 @@ export type UpdateUserStoryArguments = {
   description?: string;
   status?: 'Backlog' | 'Draft' | 'In Progress' | 'Done' | 'Cancelled';
   /**
-   * 1 Critical to 4 Low.
+   * 1 Critical, 2 High, 3 Medium, 4 Low.
    */
   priority?: number;
   epic?: string;

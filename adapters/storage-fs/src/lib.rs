@@ -44,6 +44,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
 use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
+use tokio::sync::Semaphore;
 
 use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use lock::LockQueue;
@@ -128,6 +129,7 @@ impl FsStore {
             indexes: MetadataIndexes::default(),
             cache: MetadataCache { parent_dir: config.cache.clone() },
             git: config.git.clone(),
+            git_permits: Semaphore::new(history::MAX_CONCURRENT),
             team,
         };
         Self { inner: Arc::new(inner) }

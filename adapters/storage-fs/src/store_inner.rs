@@ -7,6 +7,7 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
+use tokio::sync::Semaphore;
 
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::lock::LockQueue;
@@ -34,6 +35,7 @@ pub(crate) struct StoreInner {
     pub(crate) cache: MetadataCache,
     pub(crate) team: TeamHandle,
     pub(crate) git: GitEnvironment,
+    pub(crate) git_permits: Semaphore,
 }
 
 impl StoreInner {

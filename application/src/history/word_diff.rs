@@ -192,6 +192,45 @@ mod tests {
         assert_eq!(word_diff("a\r\nb", "a\nb\n"), "Only line ends differ.");
     }
 
+    /// The words of one side of a difference: without the marked words of the other.
+    fn words_of_side(shown: &str, [open, close]: [&str; 2], other: [&str; 2]) -> Vec<String> {
+        let mut text = String::new();
+        for line in shown.lines().filter(|line| !line.starts_with("@@")) {
+            let mut rest = line;
+            while let Some((before, after)) = rest.split_once(other[0]) {
+                text += before;
+                rest = after.split_once(other[1]).unwrap().1;
+            }
+            text += rest;
+            text += "\n";
+        }
+        let text = text.replace(open, "").replace(close, "");
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn word_diff_contains_the_words_of_both_texts() {
+        let mut texts = vec![String::new()];
+        for start in 0..84 {
+            for part in ["a", "b", " ", "\n"] {
+                texts.push(format!("{}{part}", texts[start]));
+            }
+        }
+        for old in &texts {
+            for new in texts.iter().filter(|new| !old.lines().eq(new.lines())) {
+                let shown = word_diff(old, new);
+                for (text, side, other) in [(old, REMOVED, ADDED), (new, ADDED, REMOVED)] {
+                    let words: Vec<&str> = text.split_whitespace().collect();
+                    assert_eq!(
+                        words_of_side(&shown, side, other),
+                        words,
+                        "{old:?} {new:?}: {shown}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn word_diff_of_large_texts_is_bounded() {
         let many = |prefix: &str| {

@@ -26,6 +26,8 @@ use crate::list_files;
 use crate::store_inner::StoreInner;
 use repository::{CommittedFile, FileCommit, GitRepository, GitResult, parse_commit};
 
+/// Maximum histories that are read at the same time; each starts several processes.
+pub(crate) const MAX_CONCURRENT: usize = 4;
 /// Maximum bytes that one page or one step of a search reads from Git, after its first text.
 const MAX_BYTES_PER_STEP: u64 = 8 << 20;
 
@@ -47,6 +49,7 @@ impl DocumentHistory for FsStore {
         id: &DocumentId,
         query: &HistoryQuery,
     ) -> StoreResult<HistoryPage> {
+        let _permit = self.inner.git_permits.acquire().await;
         let (project, id, query) = (project.clone(), id.clone(), query.clone());
         self.run_blocking(move |store| list_versions(store, &project, &id, &query)).await
     }
@@ -57,6 +60,7 @@ impl DocumentHistory for FsStore {
         id: &DocumentId,
         version: Version,
     ) -> StoreResult<Option<Document>> {
+        let _permit = self.inner.git_permits.acquire().await;
         let (project, id) = (project.clone(), id.clone());
         self.run_blocking(move |store| find_version(store, &project, &id, version)).await
     }
