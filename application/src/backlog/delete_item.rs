@@ -10,10 +10,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
 use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, VersionPrefix};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -27,7 +28,7 @@ use crate::address::{AddressSpace, AddressTarget};
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
-use crate::knowledge::delete_entity::EntityDeletion;
+use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
 use crate::tool::{decode_arguments, reply, write_tool};
 use crate::transaction::check_version;
 
@@ -146,6 +147,8 @@ impl Change for ItemRemoval {
             project: context.project.clone(),
             deleted: vec![AffectedItem { reference, meta }],
             unlinked: Vec::new(),
+            unlinked_entities: Vec::new(),
+            link_kinds: link_kinds(&context.tools.ports.settings.toolsets),
             cascade: self.cascade,
             if_version: self.if_version,
             user: context.write.caller.name.to_string(),
@@ -158,17 +161,28 @@ impl Change for ItemRemoval {
     }
 }
 
+/// The kinds of documents that may link to items. Disabled toolsets are not read.
+fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
+    let mut kinds = DocumentKind::ITEMS.to_vec();
+    if toolsets.contains(&Toolset::Knowledge) {
+        kinds.push(DocumentKind::Entity);
+    }
+    kinds
+}
+
 struct AffectedItem {
     reference: Reference,
     meta: Arc<DocumentMeta>,
 }
 
-/// An item, its descendants, and the requirements that relate to any of them.
+/// An item, its descendants, and the documents that relate to any of them.
 struct ItemDeletion {
     project: ProjectKey,
     /// The item itself first.
     deleted: Vec<AffectedItem>,
     unlinked: Vec<AffectedItem>,
+    unlinked_entities: Vec<DocumentId>,
+    link_kinds: Vec<DocumentKind>,
     cascade: bool,
     if_version: Option<VersionPrefix>,
     user: String,
@@ -179,7 +193,7 @@ impl ItemDeletion {
     async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
         let mut level = vec![root];
         while !level.is_empty() {
-            let query = backlink_query(&level);
+            let query = self.backlink_query(&level);
             let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
             // Keyed by id, because one item may link to several items of the level.
             let mut unique_backlinks: BTreeMap<DocumentId, Arc<DocumentMeta>> = BTreeMap::new();
@@ -190,6 +204,10 @@ impl ItemDeletion {
             let mut next_level = Vec::new();
             for (id, meta) in unique_backlinks {
                 if already_deleted.contains(&id) {
+                    continue;
+                }
+                if meta.entity.is_some() {
+                    self.unlinked_entities.push(id);
                     continue;
                 }
                 let Some(item) = item_lookup::item_meta(&meta) else { continue };
@@ -210,6 +228,8 @@ impl ItemDeletion {
         // An item may relate to several deleted ones.
         self.unlinked.sort_by(|a, b| a.meta.id.cmp(&b.meta.id));
         self.unlinked.dedup_by(|a, b| a.meta.id == b.meta.id);
+        self.unlinked_entities.sort_unstable();
+        self.unlinked_entities.dedup();
         Ok(())
     }
 
@@ -233,7 +253,7 @@ impl ItemDeletion {
         self.deleted.iter().map(|item| item.meta.id.clone()).collect()
     }
 
-    /// The items that depend on a deleted one and are not part of this deletion.
+    /// The documents that depend on a deleted item and are not part of this deletion.
     fn unplanned_dependents(
         &self,
         state: &CommitState<'_>,
@@ -241,14 +261,23 @@ impl ItemDeletion {
     ) -> Vec<Arc<DocumentMeta>> {
         let planned: BTreeSet<&DocumentId> =
             self.deleted.iter().chain(&self.unlinked).map(|item| &item.meta.id).collect();
-        let mut dependents = state.backlinks(&self.backlink_query());
-        dependents.retain(|meta| depends_on(meta, deleted) && !planned.contains(&meta.id));
+        let mut dependents = state.backlinks(&self.deleted_query());
+        dependents.retain(|meta| {
+            depends_on(meta, deleted)
+                && !planned.contains(&meta.id)
+                && !self.unlinked_entities.contains(&meta.id)
+        });
         dependents
     }
 
-    fn backlink_query(&self) -> BacklinkQuery {
+    fn backlink_query(&self, references: &[Reference]) -> BacklinkQuery {
+        BacklinkQuery { kinds: self.link_kinds.clone(), ..backlink_query(references) }
+    }
+
+    /// The query for documents that link to any deleted item.
+    fn deleted_query(&self) -> BacklinkQuery {
         let references: Vec<Reference> = self.deleted.iter().map(|item| item.reference).collect();
-        backlink_query(&references)
+        self.backlink_query(&references)
     }
 }
 
@@ -261,7 +290,8 @@ impl ChangePlan for ItemDeletion {
         for item in &self.deleted {
             documents.push(item.meta.id.tombstone());
         }
-        ReadSet { backlinks: self.backlink_query(), ..ReadSet::of_documents(documents) }
+        documents.extend(self.unlinked_entities.iter().cloned());
+        ReadSet { backlinks: self.deleted_query(), ..ReadSet::of_documents(documents) }
     }
 
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
@@ -321,6 +351,8 @@ impl ChangePlan for ItemDeletion {
             }
             unlinked_ids.push(affected.reference.to_string());
         }
+        let names: Vec<String> = deleted.iter().map(Reference::to_string).collect();
+        unlinked_ids.extend(unlink_entities(state, &self.unlinked_entities, &names, self.at)?);
         let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
@@ -343,9 +375,13 @@ fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> 
     Ok(item_lookup::parse_item(meta, document, item_lookup::document_text(document)?))
 }
 
-/// True for a child of any of these items and for a requirement that relates to one. False for an
-/// item that only mentions one.
+/// True for a child of any of these items, and for a requirement or entity that relates to one.
+/// False for an item that only mentions one.
 fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
+    if let Some(entity) = &meta.entity {
+        let mut targets = entity.links.iter().filter_map(|link| Reference::parse(&link.target));
+        return targets.any(|target| references.contains(&target));
+    }
     let Some(item) = item_lookup::item_meta(meta) else { return false };
     item.parent.is_some_and(|parent| references.contains(&parent))
         || item.relationships.iter().any(|link| references.contains(&link.target))
@@ -359,11 +395,15 @@ fn still_referenced_error(
 ) -> Error {
     let mut reasons = Vec::new();
     for meta in dependents {
-        let Some(dependent) = item_lookup::item_meta(meta) else { continue };
-        let name = match state.creator(&meta.id) {
+        let name = match (state.creator(&meta.id), item_lookup::item_meta(meta)) {
             // Its reference is never issued, because the commit fails.
-            Some(entry) => format!("the item of entry {}", entry + 1).into(),
-            None => dependent.display_name(&meta.id.name),
+            (Some(entry), _) => format!("the item of entry {}", entry + 1).into(),
+            (None, Some(item)) => item.display_name(&meta.id.name),
+            (None, None) => meta.reference().unwrap_or_default(),
+        };
+        let Some(dependent) = item_lookup::item_meta(meta) else {
+            reasons.extend(link_reasons(&name, meta, &[reference.to_string()]));
+            continue;
         };
         let relationship = dependent.relationships.iter().find(|link| link.target == reference);
         match relationship {

@@ -77,13 +77,7 @@ impl EntityDeletion {
         let mut reasons = Vec::new();
         for meta in sources {
             let name = meta.reference().unwrap_or_default();
-            for (relation, target) in meta.links() {
-                let reason = format!("{name} links to it ({relation})");
-                // One source may link by id and by path.
-                if self.names.iter().any(|name| *name == target) && !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
-            }
+            reasons.extend(link_reasons(&name, meta, &self.names));
         }
         let message = format!(
             "{} cannot be deleted: {}. Remove these links first, or pass cascade: true. Nothing \
@@ -116,6 +110,9 @@ impl ChangePlan for EntityDeletion {
         let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);
         let mut sources = state.backlinks(&self.backlink_query());
         sources.retain(|meta| meta.id != *id && !self.unlinked.contains(&meta.id));
+        // A source that links by id and by path is in the list twice.
+        sources.sort_by(|a, b| a.id.cmp(&b.id));
+        sources.dedup_by(|a, b| a.id == b.id);
         // A new plan would not contain what an earlier entry of the same call adds.
         let is_added_here = sources.iter().any(|meta| state.is_changed(&meta.id));
         if !sources.is_empty() && (is_added_here || !self.cascade) {
@@ -127,13 +124,7 @@ impl ChangePlan for EntityDeletion {
         }
         state.put(Document::new(id.tombstone(), tombstone.into()));
         state.delete(id.clone());
-        let mut unlinked = Vec::new();
-        for source in &self.unlinked {
-            if let Some((name, edited)) = unlink(state, source, &self.names, self.at)? {
-                unlinked.push(name);
-                state.put(edited);
-            }
-        }
+        let unlinked = unlink_entities(state, &self.unlinked, &self.names, self.at)?;
         let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.clone(),
@@ -152,23 +143,43 @@ impl ChangePlan for EntityDeletion {
     }
 }
 
-/// Removes the links of an entity to deleted documents. Returns its id and its edited document;
-/// `None` if it does not link to them any more.
-fn unlink(
-    state: &CommitState<'_>,
-    source: &DocumentId,
+/// Describes the links of an entity to a document that has these names.
+pub(crate) fn link_reasons(name: &str, source: &DocumentMeta, names: &[String]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (relation, target) in source.links() {
+        let reason = format!("{name} links to it ({relation})");
+        // One source may link by id and by path.
+        if names.iter().any(|name| *name == target) && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
+}
+
+/// Removes the links of entities to documents that have these names. Returns the ids of those that
+/// had one. They are not claimed, because other changes of a commit may edit them.
+pub(crate) fn unlink_entities(
+    state: &mut CommitState<'_>,
+    sources: &[DocumentId],
     names: &[String],
     at: Timestamp,
-) -> Result<Option<(String, Document)>> {
-    let Some(document) = state.document(source) else { return Ok(None) };
-    let text = document_text(document)?;
-    let (entity, _) = Entity::parse(&source.name, text);
-    let edit = knowledge::unlink_edit(&entity, names);
-    let edited = knowledge::edit_entity(&entity, text, &edit, at).map_err(|problem| {
-        let message = format!("{source}: {problem}. Nothing was deleted.");
-        Error::new(ErrorKind::Refused, message).reference(&*entity.id)
-    })?;
-    Ok(edited.map(|text| (entity.id, Document::new(source.clone(), text.into()))))
+) -> Result<Vec<String>> {
+    let mut unlinked = Vec::new();
+    for source in sources {
+        let Some(document) = state.document(source) else { continue };
+        let text = document_text(document)?;
+        let (entity, _) = Entity::parse(&source.name, text);
+        let edit = knowledge::unlink_edit(&entity, names);
+        let edited = knowledge::edit_entity(&entity, text, &edit, at).map_err(|problem| {
+            let message = format!("{source}: {problem}. Nothing was deleted.");
+            Error::new(ErrorKind::Refused, message).reference(&*entity.id)
+        })?;
+        if let Some(edited) = edited {
+            state.put(Document::new(source.clone(), edited.into()));
+            unlinked.push(entity.id);
+        }
+    }
+    Ok(unlinked)
 }
 
 #[cfg(test)]

@@ -108,3 +108,27 @@ async fn tombstone_of_unreadable_front_matter_keeps_the_text() {
     assert!(body.starts_with("---\nid: idea-aaaaaa\n") && body.ends_with(broken), "{body}");
     assert!(testing.check().await.is_empty());
 }
+
+#[tokio::test]
+async fn deletion_of_an_item_that_a_decision_affects_needs_cascade() {
+    let testing = project().await;
+    for title in ["One", "Two"] {
+        let epic = json!({ "title": title, "priority": 1 });
+        testing.call("create_epic", epic).await.unwrap();
+    }
+    let source = "---\nid: dec-aaaaaa\naffects: [EP-1, EP-002]\n---\nSee EP-001.\n";
+    testing.write_entity("decisions/dec-aaaaaa", source).await;
+    let error = testing.error("delete_item", json!({ "reference": "EP-001" })).await;
+    assert!(
+        error.message.starts_with("EP-001 cannot be deleted: dec-aaaaaa links to it (affects)."),
+        "{}",
+        error.message
+    );
+    let deleted = delete(&testing, json!({ "reference": "ep-1", "cascade": true })).await;
+    assert_eq!(deleted["unlinked"], json!(["dec-aaaaaa"]));
+    let body = testing.body(DocumentId::entity("decisions/dec-aaaaaa")).await.unwrap();
+    assert!(body.contains("affects: [EP-002]\n") && body.ends_with("See EP-001.\n"), "{body}");
+    // A text that only mentions an item does not protect it.
+    testing.write_entity("decisions/dec-aaaaaa", "---\nid: dec-aaaaaa\n---\nSee EP-002.\n").await;
+    delete(&testing, json!({ "reference": "EP-002" })).await;
+}
