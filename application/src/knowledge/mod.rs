@@ -16,6 +16,7 @@ mod write_entity;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
+use reqlore_domain::knowledge::EntityIndex;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
@@ -34,6 +35,13 @@ async fn resolve_project(
     repo: Option<&Repo>,
 ) -> Result<ProjectKey> {
     context.ports.projects.resolve(caller, repo.map(Repo::as_str), Toolset::Knowledge).await
+}
+
+/// Returns the kind that a filter names. An unknown one is an error, not an empty answer.
+fn find_kind(entity_index: &EntityIndex, kind: &str) -> Result<String> {
+    entity_index
+        .find_kind(kind)
+        .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
 }
 
 /// A reply with the same JSON as text and as data.

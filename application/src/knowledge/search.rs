@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::search::{SearchHits, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
@@ -93,10 +94,16 @@ impl Tool for SearchTool {
         if arguments.sections {
             documents.push(DocumentKind::Section);
         }
+        let mut item_kinds = Vec::new();
+        if let Some(kind) = &arguments.kind {
+            let (ports, refresh) = (&context.ports, Refresh::Incremental);
+            let cache = context.indexes.entities(ports, &project, refresh).await?;
+            item_kinds.push(super::find_kind(&cache.entity_index, kind.as_str())?);
+        }
         let query = SearchQuery {
             text: arguments.query.into_string(),
             document_kinds: documents.clone(),
-            item_kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
+            item_kinds,
             facets: Vec::new(),
             offset: arguments.offset.map_or(0, BoundedInt::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),

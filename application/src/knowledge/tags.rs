@@ -77,7 +77,10 @@ impl Tool for TagsTool {
         let cache =
             context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
         let (ports, kinds) = (&context.ports, [DocumentKind::Entity]);
-        let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
+        let kind = match &arguments.kind {
+            Some(kind) => Some(super::find_kind(&cache.entity_index, kind.as_str())?),
+            None => None,
+        };
         let kind = kind.as_deref();
         if arguments.untagged {
             let names = cache.entity_index.untagged(kind);

@@ -199,6 +199,24 @@ async fn notes_of(testing: &TestApplication, tool: &str, arguments: Value) -> St
     note.to_owned()
 }
 
+#[tokio::test]
+async fn unknown_kind_is_an_error_that_lists_the_kinds() {
+    let testing = TestApplication::new();
+    testing.write_entity("decisions/dec-aaaaaa", "---\ntags: [a]\n---\n# Files\n").await;
+    for (tool, mut arguments) in
+        [("ixchel_tags", json!({})), ("ixchel_search", json!({ "query": "files" }))]
+    {
+        for kind in ["decision", "decisions", "dec"] {
+            arguments["kind"] = json!(kind);
+            assert_eq!(testing.data(tool, arguments.clone()).await["total"], 1, "{tool} {kind}");
+        }
+        arguments["kind"] = json!("adr");
+        let error = testing.error(tool, arguments).await;
+        assert_eq!(error.field.as_deref(), Some("kind"));
+        assert!(error.message.contains("use one of agent, citation, decision"), "{error}");
+    }
+}
+
 const NO_IXCHEL: &str = "This project has no entities yet: neither /project nor a folder above it";
 
 #[tokio::test]

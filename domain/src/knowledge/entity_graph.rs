@@ -6,7 +6,8 @@ use std::sync::Arc;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::Entity;
+use super::{Entity, EntityKind};
+use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentId, DocumentMeta, Version};
 
@@ -215,6 +216,31 @@ impl EntityIndex {
         }
         tags.sort_by_cached_key(|tag| (fold(tag.tag), tag.tag));
         tags
+    }
+
+    /// Returns the kind that a filter names in any case: a kind of a stored entity, or a known kind
+    /// by its name, plural or prefix. The error lists the kinds.
+    pub fn find_kind(&self, text: &str) -> Result<String, String> {
+        let word = text.trim().to_lowercase();
+        let singular = word.strip_suffix('s').unwrap_or(&word);
+        if self.kinds.contains_key(word.as_str()) {
+            return Ok(word);
+        }
+        if let Some(kind) = EntityKind::parse(&word) {
+            return Ok(kind.name().to_owned());
+        }
+        if self.kinds.contains_key(singular) {
+            return Ok(singular.to_owned());
+        }
+        let mut kinds: Vec<&str> = EntityKind::ALL.map(EntityKind::name).to_vec();
+        kinds.extend(self.kinds.keys().map(|kind| &**kind));
+        kinds.sort_unstable();
+        kinds.dedup();
+        Err(format!(
+            "kind: {:?} is not a kind; use one of {}",
+            truncate_echo(text),
+            kinds.join(", ")
+        ))
     }
 
     /// The names of documents without tags, sorted.

@@ -146,6 +146,29 @@ fn tags_are_sorted_and_counted_after_every_change() {
 }
 
 #[test]
+fn kind_filter_takes_plurals_and_prefixes_of_known_kinds() {
+    let mut index = EntityIndex::default();
+    index.put(&entity_meta("specs/a", "# A\n"));
+    index.put(&entity_meta("b", "---\ntype: Guide\n---\n"));
+    for (given, kind) in [
+        ("decision", "decision"),
+        ("Decisions", "decision"),
+        ("DEC", "decision"),
+        ("bd", "issue"),
+        ("specs", "specs"),
+        ("guides", "guide"),
+    ] {
+        assert_eq!(index.find_kind(given).as_deref(), Ok(kind), "{given}");
+    }
+    let error = index.find_kind("adr").unwrap_err();
+    assert_eq!(
+        error,
+        "kind: \"adr\" is not a kind; use one of agent, citation, decision, guide, idea, issue, \
+         report, session, source, specs"
+    );
+}
+
+#[test]
 fn tags_sort_without_regard_to_case_and_accents() {
     let mut index = EntityIndex::default();
     index.put(&entity_meta("a", "---\ntags: [zebra, Écran, disk, Disk, file, éclair, API]\n---\n"));
