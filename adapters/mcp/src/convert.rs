@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::ports::service::{
@@ -100,6 +101,9 @@ pub fn completion_result(completion: CompletionValues) -> CompleteResult {
     CompleteResult::new(info)
 }
 
+/// Maximum characters of an error message in the log.
+const MAX_LOGGED_CHARS: usize = 300;
+
 /// Protocol generation of a request. Each has its own form of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtocolEra {
@@ -115,24 +119,23 @@ pub(crate) fn tool_error(
     error: Error,
     context: &RequestContext,
     era: ProtocolEra,
+    tool: &str,
 ) -> Result<CallToolResult, ErrorData> {
+    let code = error_code(error.kind);
+    log_failure(&context.request_id, "tools/call", Some(tool), code, &error.message);
     let over_http = context.status.is_over_http();
     match error.kind {
         ErrorKind::UnknownTool => {
             // rmcp turns -32601 into a 404 here, which clients take for a missing server.
-            let code = if over_http && era == ProtocolEra::Modern {
-                -32602
-            } else {
-                error_code(error.kind)
-            };
+            let code = if over_http && era == ProtocolEra::Modern { -32602 } else { code };
             let tool = error.reference.map(|name| json!({ "tool": redact_secrets(&name) }));
             Err(ErrorData::new(ErrorCode(code), redact_secrets(&error.message).into_owned(), tool))
         }
         ErrorKind::Internal => Err(internal_error(&error, &context.request_id)),
         // A status of 403 needs a JSON-RPC error.
-        ErrorKind::Forbidden if over_http => Err(request_error(error, context, None)),
+        ErrorKind::Forbidden if over_http => Err(to_error_data(error, context, None)),
         _ if context.dialect == ClientDialect::JsonRpc && era == ProtocolEra::Legacy => {
-            Err(request_error(error, context, None))
+            Err(to_error_data(error, context, None))
         }
         _ => {
             let (message, detail) = describe_error(error, &context.request_id);
@@ -156,8 +159,14 @@ pub(crate) fn tool_error(
 pub(crate) fn request_error(
     error: Error,
     context: &RequestContext,
+    method: &str,
     uri: Option<&str>,
 ) -> ErrorData {
+    log_failure(&context.request_id, method, None, error_code(error.kind), &error.message);
+    to_error_data(error, context, uri)
+}
+
+fn to_error_data(error: Error, context: &RequestContext, uri: Option<&str>) -> ErrorData {
     match error.kind {
         ErrorKind::Internal => return internal_error(&error, &context.request_id),
         ErrorKind::Forbidden => context.status.request_status(403),
@@ -174,12 +183,21 @@ pub(crate) fn request_error(
     // JSON-RPC errors have the message outside of `data`.
     data.shift_remove("message");
     if let Some(uri) = uri {
-        data.insert("uri".to_owned(), json!(redact_secrets(uri)));
+        data.insert("uri".to_owned(), json!(redact_secrets(truncate_echo(uri))));
     }
     if context.dialect == ClientDialect::JsonRpc {
         data.insert("correlation_id".to_owned(), json!(*context.request_id));
     }
     ErrorData::new(code, message, Some(Value::Object(data)))
+}
+
+/// Logs a failed request: one line for each. `method` is "unknown" if the request has none.
+pub fn log_failure(id: &str, method: &str, tool: Option<&str>, code: i32, message: &str) {
+    // A conflict repeats the whole document after its first line.
+    let line = message.lines().next().unwrap_or_default();
+    let line: String = line.chars().take(MAX_LOGGED_CHARS).collect();
+    let (method, tool) = (truncate_echo(method), tool.map(truncate_echo));
+    tracing::info!(id, method, tool, code, error = line, "request failed");
 }
 
 /// Logs the error. The client gets only the correlation id, because details may be secret.
@@ -195,15 +213,16 @@ pub(crate) fn internal_error(error: &Error, correlation_id: &str) -> ErrorData {
     ErrorData::new(ErrorCode(error_code(ErrorKind::Internal)), message, Some(data))
 }
 
-/// Returns the message and the structured data of an error, and logs both at debug level. Secrets
-/// are redacted, because responses end up in logs and models.
+/// Returns the message and the structured data of an error, and logs its cause. Secrets are redacted, because responses end up in logs and models.
 fn describe_error(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
     // A conflict must show the document unchanged, or the client could not merge.
     let is_redacted = error.kind != ErrorKind::Conflict;
     let (name, code) = (error.kind.name(), error_code(error.kind));
     let source = std::error::Error::source(&error).map(ToString::to_string);
     let message = redact_if(is_redacted, error.message);
-    tracing::debug!(id = correlation_id, kind = name, message, source, "request failed");
+    if let Some(source) = source {
+        tracing::debug!(id = correlation_id, kind = name, source, "cause of the failure");
+    }
     let mut detail = Map::from_iter([
         ("kind".to_owned(), json!(name)),
         ("code".to_owned(), json!(code)),

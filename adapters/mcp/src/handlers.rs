@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::ports::service::{CompletionRequest, CompletionTarget, UNKNOWN_METHOD};
@@ -15,7 +16,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext as RmcpContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::convert::{self, ProtocolEra};
 use crate::request_context::{GuardedService, run_with_progress};
@@ -65,7 +66,8 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
         let lists = self.authorize_method(&context, "tools/list").await?;
-        reject_cursor(request, "tools")?;
+        reject_cursor(request, "tools")
+            .map_err(|error| self.protocol_error(&context, "tools/list", error))?;
         let mut result = ListToolsResult::with_all_items(lists.tools.clone());
         add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
@@ -84,14 +86,16 @@ impl ServerHandler for McpServer {
         let guarded = self.guarded_service(&context)?;
         let era = if is_modern(&context) { ProtocolEra::Modern } else { ProtocolEra::Legacy };
         // On a connection a response is lost only with the connection, so no retry needs a key.
-        let key = if self.is_connected() { None } else { idempotency_key(&context.meta)? };
+        let key = if self.is_connected() { Ok(None) } else { idempotency_key(&context.meta) };
+        let key = key.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
+        let tool = name.clone();
         let outcome = run_with_progress(&context, |progress_sink| {
             guarded.call_tool(name, arguments, key, progress_sink)
         });
         let mut result = match outcome.await {
             Ok(reply) => convert::tool_result(reply),
-            Err(error) => convert::tool_error(error, &guarded.context, era)?,
+            Err(error) => convert::tool_error(error, &guarded.context, era, &tool)?,
         };
         add_server_info(&mut result.meta, &context);
         Ok(result.into())
@@ -111,8 +115,14 @@ impl ServerHandler for McpServer {
             self.0.subscriptions.watch_list(&guarded, &context.peer).await;
         }
         let cursor = request.and_then(|request| request.cursor);
-        let page =
-            run_request(guarded.list_resources(cursor, false), &context, &guarded, None).await?;
+        let page = run_request(
+            guarded.list_resources(cursor, false),
+            &context,
+            &guarded,
+            "resources/list",
+            None,
+        )
+        .await?;
         let resources = page.resources.into_iter().map(convert::mcp_resource).collect();
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = page.next_cursor;
@@ -126,7 +136,8 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let lists = self.authorize_method(&context, "resources/templates/list").await?;
-        reject_cursor(request, "templates")?;
+        reject_cursor(request, "templates")
+            .map_err(|error| self.protocol_error(&context, "resources/templates/list", error))?;
         let mut result = ListResourceTemplatesResult::with_all_items(lists.templates.clone());
         add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
@@ -139,7 +150,7 @@ impl ServerHandler for McpServer {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (guarded, uri) = (self.guarded_service(&context)?, request.uri);
         let read = guarded.read_resource(uri.clone(), false);
-        let resource = run_request(read, &context, &guarded, Some(&uri)).await?;
+        let resource = run_request(read, &context, &guarded, "resources/read", Some(&uri)).await?;
         let mut result = ReadResourceResult::new(vec![convert::resource_contents(resource)]);
         add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
@@ -151,7 +162,8 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<(), ErrorData> {
         if !self.is_connected() {
-            return Err(unknown_method("resources/subscribe", false, false));
+            let error = unknown_method("resources/subscribe", false, false);
+            return Err(self.protocol_error(&context, "resources/subscribe", error));
         }
         self.authorize_method(&context, "resources/subscribe").await?;
         let guarded = self.guarded_service(&context)?;
@@ -164,7 +176,8 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<(), ErrorData> {
         if !self.is_connected() {
-            return Err(unknown_method("resources/unsubscribe", false, false));
+            let error = unknown_method("resources/unsubscribe", false, false);
+            return Err(self.protocol_error(&context, "resources/unsubscribe", error));
         }
         self.authorize_method(&context, "resources/unsubscribe").await?;
         self.0.subscriptions.unsubscribe(request.uri);
@@ -200,7 +213,8 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
         let lists = self.authorize_method(&context, "prompts/list").await?;
-        reject_cursor(request, "prompts")?;
+        reject_cursor(request, "prompts")
+            .map_err(|error| self.protocol_error(&context, "prompts/list", error))?;
         let mut result = ListPromptsResult::with_all_items(lists.prompts.clone());
         add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
@@ -213,8 +227,9 @@ impl ServerHandler for McpServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let guarded = self.guarded_service(&context)?;
         let prompt = guarded.get_prompt(request.name, request.arguments.unwrap_or_default());
-        let mut result =
-            convert::prompt_result(run_request(prompt, &context, &guarded, None).await?);
+        let mut result = convert::prompt_result(
+            run_request(prompt, &context, &guarded, "prompts/get", None).await?,
+        );
         add_server_info(&mut result.meta, &context);
         Ok(result.into())
     }
@@ -228,14 +243,18 @@ impl ServerHandler for McpServer {
             Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
             Reference::Resource(template) => CompletionTarget::Template(template.uri),
             // Later protocol versions may add types.
-            _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
+            _ => {
+                let error = ErrorData::invalid_params("ref: unknown type", None);
+                return Err(self.protocol_error(&context, "completion/complete", error));
+            }
         };
         let (argument, value) = (request.argument.name, request.argument.value);
         let guarded = self.guarded_service(&context)?;
         let request = CompletionRequest { target, argument, value };
         let completion = guarded.complete_argument(request);
-        let mut result =
-            convert::completion_result(run_request(completion, &context, &guarded, None).await?);
+        let mut result = convert::completion_result(
+            run_request(completion, &context, &guarded, "completion/complete", None).await?,
+        );
         add_server_info(&mut result.meta, &context);
         Ok(result)
     }
@@ -248,12 +267,51 @@ impl ServerHandler for McpServer {
     ) -> Result<CustomResult, ErrorData> {
         self.authorize_method(&context, UNKNOWN_METHOD).await?;
         let (method, modern) = (request.method.as_str(), is_modern(&context));
-        if served_methods(self.is_connected(), modern).contains(&method) {
-            let message = format!("params: missing or invalid for {method}; see its schema");
-            return Err(ErrorData::invalid_params(message, Some(json!({ "field": "params" }))));
-        }
-        Err(unknown_method(method, self.is_connected(), modern))
+        let error = if served_methods(self.is_connected(), modern).contains(&method) {
+            invalid_params(method, request.params.as_ref())
+        } else {
+            unknown_method(method, self.is_connected(), modern)
+        };
+        Err(self.protocol_error(&context, method, error))
     }
+}
+
+/// The required members of `params` that rmcp checks, by their paths.
+const REQUIRED_MEMBERS: [(&str, &[&str]); 7] = [
+    ("initialize", &["protocolVersion", "capabilities", "clientInfo.name", "clientInfo.version"]),
+    ("tools/call", &["name"]),
+    ("resources/read", &["uri"]),
+    ("resources/subscribe", &["uri"]),
+    ("resources/unsubscribe", &["uri"]),
+    ("prompts/get", &["name"]),
+    ("completion/complete", &["ref.type", "argument.name", "argument.value"]),
+];
+
+/// The error for parameters that rmcp cannot parse. Names a missing member by its path.
+fn invalid_params(method: &str, params: Option<&Value>) -> ErrorData {
+    let field_error = |field: &str, problem: &str| {
+        let message = format!("{field}: {problem}; see the schema of {method}");
+        ErrorData::invalid_params(message, Some(json!({ "field": field })))
+    };
+    let Some(params) = params.filter(|params| !params.is_null()) else {
+        return field_error("params", "required, and missing");
+    };
+    let required = REQUIRED_MEMBERS.iter().find(|(name, _)| *name == method);
+    for path in required.map_or(&[][..], |(_, paths)| paths) {
+        let (mut value, mut end) = (params, 0);
+        for member in path.split('.') {
+            end += member.len();
+            let Some(inner) = value.get(member).filter(|inner| !inner.is_null()) else {
+                // A missing object is named instead of its member.
+                return field_error(&path[..end], "required, and missing");
+            };
+            (value, end) = (inner, end + 1);
+        }
+        if *path != "capabilities" && !value.is_string() {
+            return field_error(path, "must be a string");
+        }
+    }
+    field_error("params", "invalid")
 }
 
 /// Runs a read until the client cancels it. A client that cancels gets no response.
@@ -261,6 +319,7 @@ async fn run_request<T>(
     request: impl Future<Output = Result<T, Error>>,
     context: &Context,
     guarded: &GuardedService,
+    method: &str,
     uri: Option<&str>,
 ) -> Result<T, ErrorData> {
     let error = match context.ct.run_until_cancelled(request).await {
@@ -268,7 +327,7 @@ async fn run_request<T>(
         Some(Err(error)) => error,
         None => Error::new(ErrorKind::Cancelled, "The request was cancelled."),
     };
-    Err(convert::request_error(error, &guarded.context, uri))
+    Err(convert::request_error(error, &guarded.context, method, uri))
 }
 
 /// Rejects every cursor: a list that is compiled in has one page.
@@ -277,7 +336,7 @@ fn reject_cursor(
     list_name: &str,
 ) -> Result<(), ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
-    let cursor = redact_secrets(&cursor);
+    let cursor = redact_secrets(truncate_echo(&cursor)).into_owned();
     let message = format!("cursor: {cursor:?} is unknown; list the {list_name} without a cursor");
     Err(ErrorData::invalid_params(message, None))
 }
@@ -318,7 +377,8 @@ pub(crate) fn is_modern(context: &Context) -> bool {
 
 pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
     // A client may have sent a secret as the method.
-    let (method, served) = (redact_secrets(method), served_methods(connected, modern).join(", "));
+    let method = redact_secrets(truncate_echo(method)).into_owned();
+    let served = served_methods(connected, modern).join(", ");
     let message = format!("unknown method {method:?}; use one of {served}");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::identity::redact_secrets;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorData,
@@ -169,7 +170,7 @@ pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
     };
     let rejection = match state.violation {
         Some(JsonViolation::DuplicateKey(key)) => {
-            let key = redact_secrets(&key);
+            let key = redact_secrets(truncate_echo(&key));
             let message = format!("key {key:?}: appears twice in one object; send it once");
             ErrorData::invalid_params(message, Some(json!({ "field": key })))
         }

@@ -12,11 +12,13 @@ use reqlore_domain::ports::service::{
     PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
 };
 use rmcp::RoleServer;
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext as RmcpContext;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
+
+use crate::convert::log_failure;
 
 /// Context of one request. The HTTP transport puts it into the extensions of each request, and rmcp
 /// passes it on. An HTTP request without a context gets an internal error.
@@ -76,6 +78,12 @@ impl RequestContext {
     pub(crate) fn for_connection(caller: Arc<Caller>) -> Self {
         let (request_id, status) = (correlation_id().into(), ResponseStatus::default());
         Self { caller, request_id, dialect: ClientDialect::Mcp, status }
+    }
+
+    /// Logs an error that the application did not decide.
+    pub(crate) fn protocol_error(&self, method: &str, error: ErrorData) -> ErrorData {
+        log_failure(&self.request_id, method, None, error.code.0, &error.message);
+        error
     }
 
     /// Returns the context that the HTTP transport attached.

@@ -99,12 +99,13 @@ impl McpServer {
     pub async fn call_directly(&self, call: ToolCallMessage, context: RequestContext) -> Vec<u8> {
         let ToolCallMessage { id, name, arguments, meta } = call;
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
+        let (context, tool) = (&guarded.context, name.clone());
         let result = match idempotency_key(&MetaObject(meta)) {
             Ok(key) => match guarded.call_tool(name, arguments, key, Arc::new(NoProgress)).await {
                 Ok(reply) => return direct_response(id, reply),
-                Err(error) => convert::tool_error(error, &guarded.context, ProtocolEra::Legacy),
+                Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
             },
-            Err(error) => Err(error),
+            Err(error) => Err(context.protocol_error("tools/call", error)),
         };
         let message = match result {
             Ok(mut result) => {
@@ -157,6 +158,19 @@ impl McpServer {
         self.0.local_caller.is_some()
     }
 
+    /// Logs an error that the application did not decide.
+    pub(crate) fn protocol_error(
+        &self,
+        context: &Context,
+        method: &str,
+        error: ErrorData,
+    ) -> ErrorData {
+        match self.guarded_service(context) {
+            Ok(guarded) => guarded.context.protocol_error(method, error),
+            Err(internal) => internal,
+        }
+    }
+
     /// Authorizes and audits a request that needs no other call of the application. Returns the
     /// caller's lists.
     pub(crate) async fn authorize_method(
@@ -167,7 +181,7 @@ impl McpServer {
         let guarded = self.guarded_service(context)?;
         match guarded.authorize_method(method).await {
             Ok(()) => Ok(self.lists_of_caller(&guarded)),
-            Err(error) => Err(convert::request_error(error, &guarded.context, None)),
+            Err(error) => Err(convert::request_error(error, &guarded.context, method, None)),
         }
     }
 }
@@ -238,7 +252,8 @@ impl Service<RoleServer> for ConnectionService {
             _ => None,
         };
         if let Some(method) = method_of_other_era {
-            return Err(unknown_method(method, server.is_connected(), modern));
+            let error = unknown_method(method, server.is_connected(), modern);
+            return Err(server.protocol_error(&context, method, error));
         }
         if let ClientRequest::SubscriptionsListenRequest(listen) = &request
             && server.widest_lists().has_resources()

@@ -92,7 +92,12 @@ impl Subscriptions {
                 self.start_poller(poller, peer);
                 Ok(())
             }
-            Err(error) => Err(convert::request_error(error, &guarded.context, Some(&uri))),
+            Err(error) => Err(convert::request_error(
+                error,
+                &guarded.context,
+                "resources/subscribe",
+                Some(&uri),
+            )),
         }
     }
 
@@ -147,11 +152,12 @@ impl Subscriptions {
         guarded: GuardedService,
         requested: &SubscriptionFilter,
     ) -> Result<SubscriptionStream, ErrorData> {
+        const LISTEN: &str = "subscriptions/listen";
         let context = guarded.context.clone();
         let uris: BTreeSet<&String> = requested.resource_subscriptions.iter().flatten().collect();
         let permits = match self.acquire_stream(uris.len()) {
             Ok(permits) => permits,
-            Err(error) => return Err(convert::request_error(error, &context, None)),
+            Err(error) => return Err(convert::request_error(error, &context, LISTEN, None)),
         };
         let poller = ResourcePoller::new(guarded);
         let mut targets: Vec<_> =
@@ -162,7 +168,9 @@ impl Subscriptions {
         for target in targets {
             match poller.take_snapshot(&target).await {
                 Ok(snapshot) => poller.add(target, snapshot, None),
-                Err(error) => return Err(convert::request_error(error, &context, target.uri())),
+                Err(error) => {
+                    return Err(convert::request_error(error, &context, LISTEN, target.uri()));
+                }
             }
         }
         Ok(SubscriptionStream { poller, _permits: permits })

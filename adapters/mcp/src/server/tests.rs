@@ -46,7 +46,7 @@ async fn call_from(name: &str, origin: RequestOrigin) -> (Result<Value, Value>, 
     let outcome =
         match guarded.call_tool(name.to_owned(), arguments, None, Arc::new(NoProgress)).await {
             Ok(reply) => Ok(convert::tool_result(reply)),
-            Err(error) => convert::tool_error(error, &guarded.context, era),
+            Err(error) => convert::tool_error(error, &guarded.context, era, name),
         };
     let outcome = outcome.map(|result| json!(result)).map_err(|error| json!(error));
     (outcome, guarded.context.status.requested())

@@ -7,6 +7,7 @@ pub(crate) mod uri;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, RelationshipType, RequirementType};
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -58,10 +59,11 @@ pub(crate) async fn read(
     // An invalid URI is the same error with and without the backlog.
     let resource = uri::parse_uri(uri)?;
     if !has_backlog {
+        let shown = truncate_echo(uri);
         let message = format!(
-            "Resource not found: {uri}; this server runs without the backlog (`--toolsets`)"
+            "Resource not found: {shown}; this server runs without the backlog (`--toolsets`)"
         );
-        return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
+        return Err(Error::new(ErrorKind::NotFound, message).reference(shown));
     }
     let backlog = BacklogReader::for_caller(&context.ports, caller);
     match resource {
