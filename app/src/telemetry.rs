@@ -51,8 +51,10 @@ pub(crate) struct Telemetry {
 
 /// Starts logging of events and panics. Must be called at most once per process.
 pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<Telemetry, CommandError> {
-    let lines = log_lines(format, std::io::stderr().is_terminal(), std::io::stderr);
-    let registry = tracing_subscriber::registry().with(lines.with_filter(parse_targets(filter)?));
+    let targets = parse_targets(filter)?;
+    let is_colored = std::io::stderr().is_terminal();
+    let lines = log_lines(format, is_colored, shows_modules(&targets), std::io::stderr);
+    let registry = tracing_subscriber::registry().with(lines.with_filter(targets));
     #[cfg(feature = "otel")]
     let exporter = otel::SpanExport::from_environment()?;
     #[cfg(feature = "otel")]
@@ -88,9 +90,17 @@ pub(crate) fn parse_targets(filter: &str) -> Result<Targets, CommandError> {
     Ok(targets)
 }
 
+/// Module paths help only developers, who raise a level.
+fn shows_modules(targets: &Targets) -> bool {
+    let is_detailed = |level: LevelFilter| level >= LevelFilter::DEBUG;
+    targets.default_level().is_some_and(is_detailed)
+        || targets.iter().any(|(_, level)| is_detailed(level))
+}
+
 fn log_lines<S, W>(
     format: LogFormat,
     is_colored: bool,
+    shows_modules: bool,
     writer: W,
 ) -> Box<dyn Layer<S> + Send + Sync>
 where
@@ -99,7 +109,7 @@ where
 {
     let layer = tracing_subscriber::fmt::layer().fmt_fields(format).with_writer(writer);
     match format {
-        LogFormat::Text => layer.with_ansi(is_colored).boxed(),
+        LogFormat::Text => layer.with_ansi(is_colored).with_target(shows_modules).boxed(),
         LogFormat::Json => layer.with_ansi(false).event_format(JsonEvent).boxed(),
     }
 }

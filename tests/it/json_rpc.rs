@@ -112,3 +112,73 @@ fn json_rpc_failure_is_logged_with_cause_and_request_id() {
     assert!(refused.starts_with("20") && refused.contains("Z "), "{refused}");
     line(&["broken-1", "ERROR"]);
 }
+
+// S5: 5.1, 5.9
+#[test]
+fn json_rpc_failed_call_leaves_one_line_with_its_details() {
+    let team = TestTeam::new("sqlite");
+    let token = team.administrator();
+    let server = team.serve();
+    let mut failures = Vec::new();
+    for (method, params, code, words) in [
+        (
+            "tools/call",
+            json!({ "name": "get_item", "arguments": { "reference": "EP-9" } }),
+            -32002,
+            "tool=get_item",
+        ),
+        ("tools/call", json!({ "name": "no_such" }), -32601, "tool=no_such"),
+        ("resources/read", json!({ "uri": "epic://EP-9" }), -32002, "Epic not found: EP-009"),
+        ("prompts/get", json!({}), -32602, "name: required, and missing"),
+        ("no/such", json!({}), -32601, "unknown method"),
+    ] {
+        let id = format!("failure-{}", failures.len());
+        let answer = server.client(&token).with("X-Request-Id", &id).request(method, params);
+        assert_eq!(answer.code(), Some(code), "{answer:?}");
+        failures.push((id, method, format!("code={code}"), words));
+    }
+    server.signal(rustix::process::Signal::TERM);
+    let log = server.wait().1;
+    for (id, method, code, words) in &failures {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(&**id)).collect();
+        let [line] = lines[..] else { panic!("{id}: {lines:#?}") };
+        for part in [" INFO ", &format!("method={method}"), code, words] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+}
+
+// S5: 3.5, 7.2
+#[test]
+fn json_rpc_missing_member_is_named_by_its_path() {
+    let team = TestTeam::new("sqlite");
+    let token = team.administrator();
+    let server = team.serve();
+    let mut client = server.client(&token);
+    let info = json!({ "name": "x" });
+    let version = "2025-06-18";
+    for (method, params, field) in [
+        ("tools/call", json!({}), "name"),
+        ("tools/call", json!({ "name": 5 }), "name"),
+        ("resources/read", json!({}), "uri"),
+        ("prompts/get", json!({ "arguments": {} }), "name"),
+        (
+            "completion/complete",
+            json!({ "ref": { "type": "ref/prompt", "name": "x" } }),
+            "argument",
+        ),
+        ("initialize", json!({ "protocolVersion": version, "capabilities": {} }), "clientInfo"),
+        (
+            "initialize",
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": info }),
+            "clientInfo.version",
+        ),
+    ] {
+        let answer = client.request(method, params);
+        let error = &answer.json()["error"];
+        assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!(field)));
+        assert!(error["message"].as_str().unwrap().starts_with(&format!("{field}: ")), "{error}");
+    }
+    let answer = client.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call" }));
+    assert_eq!(answer.json()["error"]["data"]["field"], "params", "{answer:?}");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::redact_secrets;
+use reqlore_domain::identity::{Caller, TokenId, redact_secrets};
 use reqlore_domain::ports::service::{
     CompletionValues, PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo,
     TemplateSpec, ToolReply, ToolSpec,
@@ -122,7 +122,7 @@ pub(crate) fn tool_error(
     tool: &str,
 ) -> Result<CallToolResult, ErrorData> {
     let code = error_code(error.kind);
-    log_failure(&context.request_id, "tools/call", Some(tool), code, &error.message);
+    context.log_failure(("tools/call", Some(tool)), code, &error.message);
     let over_http = context.status.is_over_http();
     match error.kind {
         ErrorKind::UnknownTool => {
@@ -162,7 +162,7 @@ pub(crate) fn request_error(
     method: &str,
     uri: Option<&str>,
 ) -> ErrorData {
-    log_failure(&context.request_id, method, None, error_code(error.kind), &error.message);
+    context.log_failure((method, None), error_code(error.kind), &error.message);
     to_error_data(error, context, uri)
 }
 
@@ -192,12 +192,20 @@ fn to_error_data(error: Error, context: &RequestContext, uri: Option<&str>) -> E
 }
 
 /// Logs a failed request: one line for each. `method` is "unknown" if the request has none.
-pub fn log_failure(id: &str, method: &str, tool: Option<&str>, code: i32, message: &str) {
+pub fn log_failure(
+    id: &str,
+    caller: Option<&Caller>,
+    (method, tool): (&str, Option<&str>),
+    code: i32,
+    message: &str,
+) {
     // A conflict repeats the whole document after its first line.
     let line = message.lines().next().unwrap_or_default();
     let line: String = line.chars().take(MAX_LOGGED_CHARS).collect();
     let (method, tool) = (truncate_echo(method), tool.map(truncate_echo));
-    tracing::info!(id, method, tool, code, error = line, "request failed");
+    let user = caller.map(|caller| &*caller.name);
+    let token = caller.and_then(|caller| caller.token.as_ref()).map(TokenId::as_str);
+    tracing::info!(id, user, token, method, tool, code, error = line, "request failed");
 }
 
 /// Logs the error. The client gets only the correlation id, because details may be secret.
@@ -213,7 +221,8 @@ pub(crate) fn internal_error(error: &Error, correlation_id: &str) -> ErrorData {
     ErrorData::new(ErrorCode(error_code(ErrorKind::Internal)), message, Some(data))
 }
 
-/// Returns the message and the structured data of an error, and logs its cause. Secrets are redacted, because responses end up in logs and models.
+/// Returns the message and the structured data of an error, and logs its cause. Secrets are
+/// redacted, because responses end up in logs and models.
 fn describe_error(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
     // A conflict must show the document unchanged, or the client could not merge.
     let is_redacted = error.kind != ErrorKind::Conflict;

@@ -2,13 +2,14 @@
 //!
 //! rmcp alone would not respond to invalid JSON and would accept the last of two equal keys.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::identity::redact_secrets;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorData,
-    JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
+    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorCode,
+    ErrorData, JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
 };
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
@@ -26,11 +27,21 @@ const MAX_VALUES: usize = 50_000;
 pub struct MalformedMessage {
     /// A JSON-RPC error as one line; `None` for a notification or a response.
     pub response: Option<Vec<u8>>,
+    /// The code and message of the error, for the log.
+    pub code: i32,
+    pub message: Cow<'static, str>,
 }
 
 impl MalformedMessage {
     fn new(id: &Value, error: &ErrorData) -> Self {
-        Self { response: Some(error_line(id, error)) }
+        let (code, message) = (error.code.0, error.message.clone());
+        Self { response: Some(error_line(id, error)), code, message }
+    }
+
+    /// A notification or a response, which gets no response.
+    pub fn without_response() -> Self {
+        let message = Cow::Borrowed("neither a request nor a notification");
+        Self { response: None, code: ErrorCode::INVALID_REQUEST.0, message }
     }
 }
 
@@ -43,7 +54,11 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
 }
 
 pub fn parse_message(line: &[u8]) -> Result<ClientJsonRpcMessage, MalformedMessage> {
-    let mut message = parse_json(line)?;
+    into_message(parse_json(line)?)
+}
+
+/// Converts parsed JSON into a message.
+pub fn into_message(mut message: Value) -> Result<ClientJsonRpcMessage, MalformedMessage> {
     // The fast path for the most frequent request.
     if let Some(call) = take_tool_call(&mut message) {
         return Ok(call.into_message());
@@ -73,6 +88,34 @@ impl ToolCallMessage {
         }
         JsonRpcMessage::request(ClientRequest::CallToolRequest(request), self.id)
     }
+}
+
+/// Maximum members of a batch.
+const MAX_BATCH_MEMBERS: usize = 50;
+
+/// Checks that a batch may run as a whole. `is_accepted` is false for a protocol version without
+/// batches.
+pub fn check_batch(members: &[Value], is_accepted: bool) -> Result<(), MalformedMessage> {
+    let reason = if !is_accepted {
+        "batch: this protocol version has none; send one message at a time".to_owned()
+    } else if members.is_empty() {
+        "batch: is empty; send at least one message".to_owned()
+    } else if members.len() > MAX_BATCH_MEMBERS {
+        let count = members.len();
+        format!("batch: at most {MAX_BATCH_MEMBERS} messages are allowed, this has {count}")
+    } else {
+        return Ok(());
+    };
+    Err(MalformedMessage::new(&Value::Null, &ErrorData::invalid_request(reason, None)))
+}
+
+/// Checks that a message may be a member of a batch.
+pub fn check_member(member: &Value) -> Result<(), MalformedMessage> {
+    if member["method"] != "initialize" {
+        return Ok(());
+    }
+    let error = ErrorData::invalid_request("initialize: must not be in a batch", None);
+    Err(MalformedMessage::new(&request_id(member.get("id")), &error))
 }
 
 /// Takes the members out of a `tools/call` without unusual ones; `None` for any other message.
@@ -115,12 +158,7 @@ fn take_object(params: &mut Value, key: &str) -> Map<String, Value> {
 /// Returns the error for valid JSON that is not a message.
 pub fn classify_malformed(message: &Value) -> MalformedMessage {
     let Value::Object(message) = message else {
-        let reason = if message.is_array() {
-            "batches are not supported; send one message per line"
-        } else {
-            "a message must be a JSON object"
-        };
-        return invalid_request(&Value::Null, reason);
+        return invalid_request(&Value::Null, "a message must be a JSON object");
     };
     let id = request_id(message.get("id"));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
@@ -129,10 +167,10 @@ pub fn classify_malformed(message: &Value) -> MalformedMessage {
     match message.get("method") {
         // A malformed response; responding to it could loop forever between two peers.
         None if message.contains_key("result") || message.contains_key("error") => {
-            MalformedMessage { response: None }
+            MalformedMessage::without_response()
         }
         Some(Value::String(_)) if !message.contains_key("id") => {
-            MalformedMessage { response: None }
+            MalformedMessage::without_response()
         }
         Some(Value::String(_)) if id.is_null() => {
             invalid_request(&id, "\"id\" must be a string or an integer")

@@ -82,8 +82,12 @@ impl RequestContext {
 
     /// Logs an error that the application did not decide.
     pub(crate) fn protocol_error(&self, method: &str, error: ErrorData) -> ErrorData {
-        log_failure(&self.request_id, method, None, error.code.0, &error.message);
+        self.log_failure((method, None), error.code.0, &error.message);
         error
+    }
+
+    pub(crate) fn log_failure(&self, call: (&str, Option<&str>), code: i32, message: &str) {
+        log_failure(&self.request_id, Some(&self.caller), call, code, message);
     }
 
     /// Returns the context that the HTTP transport attached.

@@ -6,8 +6,9 @@ use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::identity::redact_secrets;
-use reqlore_mcp::convert::error_code;
+use reqlore_domain::identity::{Caller, redact_secrets};
+use reqlore_domain::ports::service::UNKNOWN_METHOD;
+use reqlore_mcp::convert::{error_code, log_failure};
 use reqlore_mcp::jsonrpc;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
@@ -99,14 +100,20 @@ impl ErrorResponse {
         self
     }
 
+    /// Sets the id, unless it is set.
     pub(crate) fn with_jsonrpc_id(mut self, id: &Value) -> Self {
-        self.jsonrpc_id = Some(Box::new(id.clone()));
+        self.jsonrpc_id.get_or_insert_with(|| Box::new(id.clone()));
         self
     }
 
     pub(crate) fn closing_connection(mut self) -> Self {
         self.closes_connection = true;
         self
+    }
+
+    pub(crate) fn log(&self, request_id: &str, caller: &Caller) {
+        let call = (UNKNOWN_METHOD, None);
+        log_failure(request_id, Some(caller), call, self.code, &self.message);
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {

@@ -16,7 +16,7 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER,
+    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, RETRY_AFTER,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -27,9 +27,10 @@ use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use reqlore_domain::identity::{Access, Caller, redact_secrets};
-use reqlore_domain::ports::service::ApplicationService;
+use reqlore_domain::ports::service::{ApplicationService, UNKNOWN_METHOD};
 use reqlore_domain::ports::transport::TrafficCounters;
-use reqlore_mcp::jsonrpc::{self, ToolCallMessage};
+use reqlore_mcp::convert::log_failure;
+use reqlore_mcp::jsonrpc::{self, MalformedMessage, ToolCallMessage};
 use reqlore_mcp::request_context::{ClientDialect, RequestContext, ResponseStatus, correlation_id};
 use reqlore_mcp::server::McpServer;
 use rmcp::ServerHandler;
@@ -43,9 +44,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::authentication::AuthenticatedCaller;
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
-use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit};
+use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
 use crate::request_body::discard_body;
-use crate::{GaugeGuard, HttpLimits, ServerState};
+use crate::{GaugeGuard, HttpLimits, ServerState, batch};
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
@@ -54,7 +55,7 @@ const JSON_AND_EVENTS: HeaderValue =
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 /// Contains the method of a request since 2026-07-28; rmcp compares it with the body.
 const METHOD_HEADER: &str = "mcp-method";
-const VERSION_HEADER: &str = "mcp-protocol-version";
+pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
 const SESSION_HEADER: &str = "mcp-session-id";
 const LISTEN_METHOD: &str = "subscriptions/listen";
 /// Versions whose tool calls need no further headers.
@@ -191,6 +192,10 @@ pub(crate) fn complete_response(
     outcome: Result<Response<Body>, ErrorResponse>,
     started: Instant,
 ) -> Response<Body> {
+    // Clients without a token must not fill the log.
+    if let (Err(error), Some(caller)) = (&outcome, caller) {
+        error.log(request_id, caller);
+    }
     let mut response = outcome.unwrap_or_else(ErrorResponse::into_response);
     if let Ok(value) = HeaderValue::from_str(request_id) {
         response.headers_mut().insert(REQUEST_ID_HEADER, value);
@@ -210,8 +215,8 @@ fn count_response(counters: &TrafficCounters, status: u16) {
     }
 }
 
-/// Logs rejected and failed requests visibly, successful ones at debug level. Failed logins are
-/// logged by the authenticator, which limits their number.
+/// Logs all responses at debug level and those of a failed server visibly. [`log_failure`] has
+/// logged the other errors, and the authenticator failed logins, whose number it limits.
 fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
     // A macro, because tracing requires a constant level.
     macro_rules! event {
@@ -226,12 +231,10 @@ fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, st
             )
         };
     }
-    match status.as_u16() {
-        500.. => event!(warn),
-        // Clients without a token must not fill the log.
-        401 | 429 if caller.is_none() => event!(debug),
-        401 | 403 | 429 => event!(info),
-        _ => event!(debug),
+    if status.is_server_error() {
+        event!(warn);
+    } else {
+        event!(debug);
     }
 }
 
@@ -273,23 +276,61 @@ async fn respond_to_mcp(
     } else {
         None
     };
-    let (body, body_permit) =
-        shared.bodies.read_body(body.take().unwrap_or_default(), &limit.body_budget).await?;
-    let mut message = match jsonrpc::parse_json(&body) {
+    let expects = parts.headers.contains_key(EXPECT);
+    let (body, body_permit) = shared
+        .bodies
+        .read_body(body.take().unwrap_or_default(), expects, &limit.body_budget)
+        .await?;
+    let message = match jsonrpc::parse_json(&body) {
         Ok(message) => message,
-        Err(malformed) => return Ok(malformed_response(malformed.response)),
+        Err(malformed) => return Ok(malformed_response(request_id, malformed)),
     };
+    let due = Instant::now() + shared.config.limits.request_timeout;
+    let accepts_batches = batch::is_accepted(&parts.headers);
+    let dialect = prepare_headers(&mut parts.headers);
+    let sender =
+        MessageSender { parts, caller, limit, dialect, due, request_id: request_id.clone() };
+    if let Value::Array(members) = message {
+        // The members hold the memory of the body until the last one is complete.
+        let _held = body_permit;
+        return batch::respond(shared, sender, members, accepts_batches).await;
+    }
+    respond_to_message(shared, sender, message, body, subscription, body_permit).await
+}
+
+/// The origin and the limits of a message, or of all members of a batch.
+#[derive(Clone)]
+pub(crate) struct MessageSender {
+    pub(crate) parts: Parts,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) limit: Arc<TokenLimit>,
+    pub(crate) dialect: ClientDialect,
+    pub(crate) due: Instant,
+    pub(crate) request_id: Arc<str>,
+}
+
+/// The permit of a subscription, and a future that resolves when its credentials are revoked.
+type Subscription = (SubscriptionPermit, BoxFuture<'static, ()>);
+
+/// Responds to one message; `body` is its JSON.
+pub(crate) async fn respond_to_message(
+    shared: &Arc<ServerState>,
+    sender: MessageSender,
+    mut message: Value,
+    body: Bytes,
+    subscription: Option<Subscription>,
+    body_permit: Option<PermitPair>,
+) -> Result<Response<Body>, ErrorResponse> {
+    let MessageSender { parts, caller, limit, dialect, due, request_id } = sender;
     let id = jsonrpc::request_id(message.get("id"));
     let call = take_direct_call(&parts.headers, &mut message);
     // Frees its memory before the request waits for a permit.
     drop(message);
-    let due = Instant::now() + shared.config.limits.request_timeout;
     let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
         Ok(permit) => permit,
         Err(error) => return Err(error.with_jsonrpc_id(&id)),
     };
     let status = ResponseStatus::for_http();
-    let dialect = prepare_headers(&mut parts.headers);
     let context =
         RequestContext { caller, request_id: request_id.clone(), dialect, status: status.clone() };
     let in_flight = GaugeGuard::new(&shared.config.counters, |counters| &counters.in_flight);
@@ -304,10 +345,11 @@ async fn respond_to_mcp(
         let message = "The request took too long. A started write still finishes; read its target \
                        before you retry.";
         return Err(ErrorResponse::busy(message)
-            .with_correlation_id(request_id)
+            .with_correlation_id(&request_id)
             .with_jsonrpc_id(&id));
     };
-    finish_response(shared, request_id, response, running, &status, &body).await
+    let finished = finish_response(shared, &request_id, response, running, &status, &body).await;
+    finished.map_err(|error| error.with_jsonrpc_id(&id))
 }
 
 /// A running request. On drop it continues in a separate task.
@@ -345,8 +387,7 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
 /// Permits of a request, held until its response is complete or its stream ends.
 struct RunningRequest {
     permit: RunPermit,
-    /// The future resolves when the credentials are no longer valid.
-    subscription: Option<(SubscriptionPermit, BoxFuture<'static, ()>)>,
+    subscription: Option<Subscription>,
     body_permit: Option<PermitPair>,
     in_flight: GaugeGuard,
 }
@@ -428,8 +469,10 @@ fn accepts_events(accept: &HeaderValue) -> bool {
     parts.any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-fn malformed_response(error_line: Option<Vec<u8>>) -> Response<Body> {
-    let Some(error_line) = error_line else {
+pub(crate) fn malformed_response(request_id: &str, malformed: MalformedMessage) -> Response<Body> {
+    let call = (UNKNOWN_METHOD, None);
+    log_failure(request_id, None, call, malformed.code, &malformed.message);
+    let Some(error_line) = malformed.response else {
         let message = "body: neither a request nor a notification";
         return ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message).into_response();
     };
@@ -452,6 +495,9 @@ async fn finish_response(
     let is_json = content_type == JSON_CONTENT_TYPE.as_bytes();
     // The response is complete, so its permits are free before the client reads it.
     drop(running);
+    if is_json && response.status().is_client_error() {
+        return Ok(rejected_by_rmcp(request_id, response).await);
+    }
     if response.status() == StatusCode::ACCEPTED || is_json {
         let mut response = response.map(Body::new);
         if let Some(Ok(status)) = status.requested().map(StatusCode::from_u16) {
@@ -465,11 +511,11 @@ async fn finish_response(
     match response.status() {
         // Valid JSON that is not a message.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            let error_line = match jsonrpc::parse_message(body) {
-                Ok(_) => None,
-                Err(malformed) => malformed.response,
+            let malformed = match jsonrpc::parse_message(body) {
+                Ok(_) => MalformedMessage::without_response(),
+                Err(malformed) => malformed,
             };
-            Ok(malformed_response(error_line))
+            Ok(malformed_response(request_id, malformed))
         }
         // The response to a cancelled stream or call, and to a handler that panicked.
         StatusCode::INTERNAL_SERVER_ERROR if shared.is_shutting_down() => {
@@ -484,6 +530,23 @@ async fn finish_response(
             Err(ErrorResponse::invalid_request(status, text))
         }
     }
+}
+
+/// Logs a message that rmcp rejected before its handler, and adds a missing id: rmcp omits an
+/// unknown one.
+async fn rejected_by_rmcp(request_id: &str, response: ProtocolResponse) -> Response<Body> {
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap_or_else(|never| match never {});
+    let bytes = bytes.to_bytes();
+    let Ok(Value::Object(mut message)) = serde_json::from_slice(&bytes) else {
+        return json_response(status, bytes.to_vec());
+    };
+    let error = &message["error"];
+    let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or_default();
+    let reason = error["message"].as_str().unwrap_or_default();
+    log_failure(request_id, None, (UNKNOWN_METHOD, None), code, reason);
+    message.entry("id").or_insert(Value::Null);
+    json_response(status, Value::Object(message).to_string().into_bytes())
 }
 
 /// A stream holds all permits of its request. A subscription holds only its own permit, and ends

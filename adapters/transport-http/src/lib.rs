@@ -4,6 +4,7 @@
 //! A reverse proxy terminates TLS.
 
 mod authentication;
+mod batch;
 mod connections;
 mod error_response;
 mod forwarded;

@@ -17,8 +17,10 @@ use crate::rate_limit::{PermitPair, acquire_both};
 
 /// Bodies up to this many bytes need no budget: the number of connections limits them.
 const UNBUDGETED_BYTES: u64 = 16 * 1024;
-/// Time limit for discarding the body of a rejected request.
+/// Time limit for discarding the body of a rejected request, or the rest of one.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of a body beyond the limit that are read and discarded.
+const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes per permit of a budget.
 const BYTES_PER_PERMIT: usize = 1024;
 /// One token gets this fraction of the total budget, but at least one body.
@@ -45,15 +47,20 @@ impl BodyReader {
         Self { max_bytes: limits.body_bytes, time: limits.body_timeout, budget }
     }
 
-    /// Reads a body and acquires its part of the token's budget and of the total budget.
+    /// Reads a body and acquires its part of the token's budget and of the total budget. A client
+    /// that `expects_continue` sends no body before it has read the headers of a response.
     pub(crate) async fn read_body(
         &self,
         body: Body,
+        expects_continue: bool,
         token_budget: &Arc<Semaphore>,
     ) -> Result<(Bytes, Option<PermitPair>), ErrorResponse> {
         // A body without a declared length may have the maximum size.
         let size = body.size_hint().upper().unwrap_or(self.max_bytes as u64);
         if size > self.max_bytes as u64 {
+            if !expects_continue {
+                drain_body(body).await;
+            }
             return Err(self.too_large());
         }
         // Acquired before reading, so that waiting bodies use no memory.
@@ -62,10 +69,14 @@ impl BodyReader {
         } else {
             None
         };
-        let reading = Limited::new(body, self.max_bytes).collect();
+        let mut body = body;
+        let reading = Limited::new(&mut body, self.max_bytes).collect();
         match timeout(self.time, reading).await {
             Ok(Ok(read)) => Ok((read.to_bytes(), permit)),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_large()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                drain_body(body).await;
+                Err(self.too_large())
+            }
             Ok(Err(_)) => {
                 let message = "body: its length or its chunks are invalid";
                 Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message)
@@ -96,6 +107,22 @@ impl BodyReader {
         let message = format!("body: longer than {} bytes", self.max_bytes);
         ErrorResponse::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message).closing_connection()
     }
+}
+
+/// Reads the rest of a body that is too large, without keeping it. Most clients send the whole body
+/// before they read the response, and a connection that is closed with unread input is reset.
+async fn drain_body(mut body: Body) {
+    let draining = async {
+        let mut drained = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            drained += frame.data_ref().map_or(0, Bytes::len);
+            if drained > MAX_DRAINED_BYTES {
+                break;
+            }
+        }
+    };
+    // Too slow is the same as too long.
+    let _ = timeout(DISCARD_TIMEOUT, draining).await;
 }
 
 /// Discards the body of a rejected request. False if it is too long or too slow: the connection

@@ -14,11 +14,22 @@ const TOKEN: &str = "reqlore_pat_Ab3dEf6hIj9l_0123456789abcdefghijklmnopqrstuv_A
 /// Returns the text that is logged while `action` runs.
 fn logged(format: LogFormat, filter: &str, action: impl FnOnce()) -> String {
     let mut file = tempfile::tempfile().unwrap();
-    let lines = log_lines(format, false, Arc::new(file.try_clone().unwrap()));
-    let lines = lines.with_filter(parse_targets(filter).ok().unwrap());
+    let targets = parse_targets(filter).ok().unwrap();
+    let writer = Arc::new(file.try_clone().unwrap());
+    let lines = log_lines(format, false, shows_modules(&targets), writer).with_filter(targets);
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), action);
     file.rewind().unwrap();
     std::io::read_to_string(file).unwrap()
+}
+
+#[test]
+fn log_lines_have_module_paths_only_above_the_default_level() {
+    for (filter, has_module) in
+        [("info", false), ("warn", false), ("debug", true), ("info,reqlore=debug", true)]
+    {
+        let line = logged(LogFormat::Text, filter, || tracing::warn!("words"));
+        assert_eq!(line.contains("telemetry"), has_module, "{filter}: {line}");
+    }
 }
 
 /// Returns the only line that is logged as JSON, without its time.
@@ -31,13 +42,13 @@ fn json_of(action: impl FnOnce()) -> Value {
 
 // S5: 5.1, 5.2
 #[test]
-fn line_has_time_level_target_call_id_and_fields() {
+fn line_has_time_level_call_id_and_fields() {
     let action = || {
         let span = tracing::info_span!("call", tool = "list_epics", id = %"c0ffee");
         span.in_scope(|| tracing::warn!(target: "x", tries = 3, why = "so so", "it is slow"));
     };
     let text = logged(LogFormat::Text, "info", action);
-    let line = "Z  WARN call{tool=list_epics id=c0ffee}: x: it is slow tries=3 why=\"so so\"\n";
+    let line = "Z  WARN call{tool=list_epics id=c0ffee}: it is slow tries=3 why=\"so so\"\n";
     assert!(text.ends_with(line), "{text}");
     let fields = json!({ "tries": 3, "why": "so so", "tool": "list_epics" });
     assert_eq!(

@@ -155,7 +155,7 @@ async fn log_contains_failed_logins_without_secrets() {
     server.request(&TestRequest::post(call("panic")).token(&ada_token())).await;
     // The authenticator logs the warning.
     log.assert_line(&["failed login", "127.0.0.1", "unknown", "id=\"my-login\""]);
-    log.assert_line(&["INFO", "status=403", "user=\"ada\"", "token=\"AdaAdaAdaAda\""]);
+    log.assert_line(&["INFO", "code=-32011", "user=\"ada\"", "token=\"AdaAdaAdaAda\""]);
     let text = log.text();
     for part in SECRET.as_bytes().windows(8) {
         let part = std::str::from_utf8(part).unwrap();

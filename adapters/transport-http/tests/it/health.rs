@@ -28,7 +28,7 @@ async fn metrics_require_administrator_and_request_checks() {
     let request = TestRequest::get("/metrics");
     assert_eq!(server.error_code(&request).await, (401, -32010));
     assert_eq!(server.error_code(&request.clone().token(&bob_token())).await, (403, -32011));
-    log.assert_line(&["INFO", "status=403", "user=\"bob\""]);
+    log.assert_line(&["INFO", "code=-32011", "user=\"bob\""]);
     let response = server.request(&request.clone().token(&ada_token())).await;
     assert_eq!((response.status, response.body.as_str()), (200, "reqlore_up 1\n"));
     let kind = response.header("content-type").unwrap();

@@ -268,3 +268,12 @@ async fn subscription_ends_when_its_token_loses_rights() {
         while open.read_chunk().await.is_some() {}
     }
 }
+
+#[tokio::test]
+async fn client_that_sends_a_whole_large_body_reads_the_413() {
+    let server = TestServer::with(HttpLimits { body_bytes: 1_000, ..HttpLimits::default() });
+    // Larger than all socket buffers, so it is sent only while the server reads.
+    let body = "x".repeat(16 * 1024 * 1024);
+    let request = TestRequest::post(body).token(&ada_token());
+    assert_eq!(server.error_code(&request).await, (413, -32600));
+}

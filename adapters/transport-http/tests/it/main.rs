@@ -8,6 +8,7 @@
 )]
 
 mod authentication;
+mod batches;
 mod forwarded;
 mod health;
 mod limits;

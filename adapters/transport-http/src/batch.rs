@@ -1,0 +1,76 @@
+//! JSON-RPC batches: each member is a request of its own.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt;
+use reqlore_mcp::jsonrpc;
+use serde_json::Value;
+
+use crate::ServerState;
+use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE, json_response};
+use crate::handler::{MessageSender, VERSION_HEADER, malformed_response, respond_to_message};
+
+/// The only version of the protocol with batches. Its clients send no version, as plain ones.
+const BATCH_VERSION: &str = "2025-03-26";
+
+/// True if the client may send batches.
+pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
+    headers.get_all(VERSION_HEADER).iter().all(|version| version == BATCH_VERSION)
+}
+
+/// Runs the members in order. The status is 200, and a member's failure is its own error.
+pub(crate) async fn respond(
+    shared: &Arc<ServerState>,
+    sender: MessageSender,
+    members: Vec<Value>,
+    is_accepted: bool,
+) -> Result<Response<Body>, ErrorResponse> {
+    if let Err(malformed) = jsonrpc::check_batch(&members, is_accepted) {
+        return Ok(malformed_response(&sender.request_id, malformed));
+    }
+    let mut responses = Vec::new();
+    for (position, member) in members.into_iter().enumerate() {
+        let request_id: Arc<str> = format!("{}.{}", sender.request_id, position + 1).into();
+        let sender = MessageSender { request_id, ..sender.clone() };
+        let id = jsonrpc::request_id(member.get("id"));
+        // The request itself was counted, and stands for the first member.
+        let is_counted = position == 0;
+        let (request_id, caller) = (sender.request_id.clone(), sender.caller.clone());
+        let outcome = respond_to_member(shared, sender, member, is_counted).await;
+        let response = outcome.unwrap_or_else(|error| {
+            error.log(&request_id, &caller);
+            error.with_jsonrpc_id(&id).into_response()
+        });
+        // The body of a notification is empty. A stream has no end, and no member can open one.
+        if response.headers().get(CONTENT_TYPE) == Some(&JSON_CONTENT_TYPE)
+            && let Ok(body) = response.into_body().collect().await
+        {
+            responses.extend(serde_json::from_slice::<Value>(&body.to_bytes()));
+        }
+    }
+    if responses.is_empty() {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::ACCEPTED;
+        return Ok(response);
+    }
+    Ok(json_response(StatusCode::OK, Value::Array(responses).to_string().into_bytes()))
+}
+
+async fn respond_to_member(
+    shared: &Arc<ServerState>,
+    sender: MessageSender,
+    member: Value,
+    is_counted: bool,
+) -> Result<Response<Body>, ErrorResponse> {
+    if !is_counted {
+        shared.tokens.count_request(&sender.limit)?;
+    }
+    if let Err(malformed) = jsonrpc::check_member(&member) {
+        return Ok(malformed_response(&sender.request_id, malformed));
+    }
+    let body = member.to_string().into();
+    respond_to_message(shared, sender, member, body, None, None).await
+}
