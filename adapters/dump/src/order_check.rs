@@ -9,13 +9,15 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::document::{Document, DocumentId, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HistoryRecord, RecordKey};
-use reqlore_domain::ports::history::PastContent;
+use reqlore_domain::ports::history::{ChangeOrigin, PastContent};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::lines::EndLine;
 
 /// Maximum length of a path in bytes (`PATH_MAX` on Linux).
 const MAX_PLACE_BYTES: usize = 4_096;
+/// Maximum length of the user, tool and reason of a change. Storages write at most 503 bytes.
+const MAX_ORIGIN_BYTES: usize = 1_000;
 /// Maximum number of marks, and of users, tokens and token projects together. It bounds the memory
 /// of an import.
 const MAX_IN_MEMORY: usize = 1_000_000;
@@ -78,10 +80,16 @@ impl OrderCheck {
 }
 
 fn check_document(record: &DocumentRecord) -> Result<(), String> {
-    let DocumentRecord { project, document: Document { id, body, version }, path: place, .. } =
-        record;
+    let DocumentRecord {
+        project,
+        document: Document { id, body, version },
+        path: place,
+        entry,
+        ..
+    } = record;
     check_project(project)?;
     id.check()?;
+    check_origin(&entry.origin)?;
     if let Some(place) = place {
         check_place(place)?;
     }
@@ -95,10 +103,25 @@ fn check_document(record: &DocumentRecord) -> Result<(), String> {
 fn check_history(record: &HistoryRecord) -> Result<(), String> {
     check_project(&record.project)?;
     record.document.check()?;
+    check_origin(&record.entry.origin)?;
     match &record.entry.content {
         PastContent::Text(body) => check_size(&record.document, body),
         PastContent::Deleted | PastContent::Purged(_) => Ok(()),
     }
+}
+
+/// Rejects texts that a storage would have to split.
+fn check_origin(origin: &ChangeOrigin) -> Result<(), String> {
+    for text in [&origin.user, &origin.tool, &origin.reason].into_iter().flatten() {
+        if text.len() > MAX_ORIGIN_BYTES {
+            return Err(format!(
+                "the user, tool and reason of a change have at most {MAX_ORIGIN_BYTES} bytes, one \
+                 has {}",
+                text.len()
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_size(id: &DocumentId, body: &[u8]) -> Result<(), String> {

@@ -13,6 +13,7 @@ use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
+use crate::storage_spec::StorageSpec;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -105,7 +106,12 @@ fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandEr
         return print_json(&json!({ "document": report.document, "erased": report.erased }));
     }
     let noun = if report.erased == 1 { "version" } else { "versions" };
-    print(&format!("Erased the text of {} {noun} of {}.\n", report.erased, report.document))
+    let mut text = format!("Erased the text of {} {noun} of {}.\n", report.erased, report.document);
+    if matches!(config.storage, StorageSpec::Sled(_)) {
+        text += "The bytes stay in the folder until sled reuses their space; to be sure, copy the \
+                 database to a new folder and remove this one.\n";
+    }
+    print(&text)
 }
 
 /// Documents and the subjects of commits may contain controls of the terminal.

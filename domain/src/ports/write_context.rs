@@ -50,12 +50,14 @@ impl WriteContext {
         })
     }
 
-    /// The origin of the changes, for the history of the documents. Secrets are removed.
+    /// The origin of the changes, for the history of the documents. Secrets are removed, and
+    /// long texts truncated.
     pub fn origin(&self) -> ChangeOrigin {
-        let mut reason = self.reason.clone();
+        let (mut user, mut reason) = (self.caller.name.to_string(), self.reason.clone());
+        redact_text(&mut user);
         redact_text(&mut reason);
         ChangeOrigin {
-            user: Some(self.caller.name.to_string()),
+            user: Some(user),
             tool: Some(self.tool.to_owned()),
             reason: (!reason.is_empty()).then_some(reason),
         }
