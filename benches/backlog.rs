@@ -48,6 +48,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     reads::starts(&project, &cache, size)?;
     let mut client = start(&project, &cache, "fs")?;
     reads::stories(&mut client, size, micros(200))?;
+    reads::items(&mut client, size)?;
     reads::hierarchies(&mut client, size)?;
     reads::searches(&mut client, &language)?;
     writes::measure(&mut client, &project, size)?;

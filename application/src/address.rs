@@ -121,6 +121,15 @@ impl AddressTarget {
         }
     }
 
+    /// True for IDs of a form that no other name has: references, entity IDs and `section:index`.
+    pub(crate) fn is_unmistakable(&self) -> bool {
+        match self {
+            Self::Item(_) | Self::Requirement { .. } => true,
+            Self::Entity(_) => is_entity_id(&self.id()),
+            Self::Section(_) | Self::Docset { .. } => false,
+        }
+    }
+
     /// The document that holds the target.
     pub(crate) fn document_id(&self) -> DocumentId {
         match self {
@@ -165,8 +174,8 @@ fn with_article(kind: &str) -> String {
     }
 }
 
-/// Completes the error for a malformed reference that is an ID of another kind or toolset: it names
-/// the tool that takes the ID.
+/// Completes the error for a malformed reference or unknown docset that is an ID of another kind or
+/// toolset: it names the tool that takes the ID.
 pub(crate) async fn name_right_tool(
     context: &ToolContext,
     caller: &Caller,
@@ -174,7 +183,7 @@ pub(crate) async fn name_right_tool(
     mut error: Error,
 ) -> Error {
     let (Some(field), Some(reference)) = (&error.field, &error.reference) else { return error };
-    if error.kind != ErrorKind::InvalidArgument {
+    if error.kind != ErrorKind::InvalidArgument && field != "docset" {
         return error;
     }
     let Ok(space) = AddressSpace::of_caller(context, caller).await else { return error };

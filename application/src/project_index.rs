@@ -34,10 +34,11 @@ const LISTED_KINDS: [DocumentKind; 5] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
     [DocumentKind::Section, epics, stories, requirements, criteria]
 };
-/// Kinds that resources show.
-const RESOURCE_KINDS: [DocumentKind; 6] = {
+/// Kinds that resources show: items, and the documents that link to them.
+const RESOURCE_KINDS: [DocumentKind; 7] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
-    [epics, stories, requirements, criteria, DocumentKind::Deleted, DocumentKind::Entity]
+    let [deleted, entities] = [DocumentKind::Deleted, DocumentKind::Entity];
+    [epics, stories, requirements, criteria, deleted, entities, DocumentKind::Section]
 };
 
 #[derive(Default)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::client::Client;
 use crate::harness::language::SyntheticLanguage;
 use crate::harness::report::{Row, measure_calls, quietest, wrong_answer};
-use crate::harness::{Result, millis};
+use crate::harness::{Result, micros, millis};
 use crate::items::{REQUIREMENTS, STORIES, Size, reference};
 use crate::start;
 
@@ -34,6 +34,20 @@ pub(crate) fn stories(client: &mut Client, size: Size, bar: Duration) -> Result<
     measure_calls(tool, client, tool, &stories[..1], is_complete)?;
     let label = format!("{tool}, {REQUIREMENTS} results");
     println!("{}", measure_calls(label, client, tool, &stories, is_complete)?.bar(bar));
+    Ok(())
+}
+
+/// Reads requirements across the whole backlog, with their links in both directions.
+pub(crate) fn items(client: &mut Client, size: Size) -> Result<()> {
+    let item = |number: usize| {
+        let number = number * 31 % size.requirements + 1;
+        let item = reference(ItemKind::Requirement, number)?.to_string();
+        Ok(json!({ "reference": item }))
+    };
+    let items = (0..CALLS).map(item).collect::<Result<Vec<Value>>>()?;
+    let is_complete = |content: &Value| content["links"]["incoming_total"].is_u64();
+    let row = measure_calls("get_item", client, "get_item", &items, is_complete)?;
+    println!("{}", row.bar(micros(200)));
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::ApplicationService;
 use serde_json::{Value, json};
 
 use crate::test_support::TestApplication;
@@ -119,6 +120,15 @@ async fn reading_tools_answer_ids_of_other_sets() {
     let ids: Vec<&Value> = items.iter().map(|item| &item["id"]).collect();
     assert_eq!(ids, ["dec-4f1a20", "REQ-007", "general:2.1"]);
     assert_eq!(items[2]["body"], "Ask no guest for an account, see REQ-7.");
+    for (section, text) in [
+        ("REQ-7", "As dec-4f1a20 says.\n"),
+        ("dec-4f1a20", "No account.\n"),
+        ("general:1", "Be fast."),
+        ("react", "No requirements in this section."),
+    ] {
+        let shown = testing.text("reqlix_get_requirements", json!({ "section": section })).await;
+        assert!(shown.starts_with(text.trim_end()), "{section}: {shown}");
+    }
 }
 
 #[tokio::test]
@@ -132,9 +142,13 @@ async fn writing_tools_refuse_ids_of_other_sets_and_name_the_tool() {
         ("delete_item", "reference", "general", "deletes its requirements one by one"),
         ("delete_item", "reference", "react", "only .knowledge/config.yaml defines it"),
         ("epic_hierarchy", "epic", "REQ-007", "a requirement; get_item reads it"),
+        ("search_docs", "docset", "REQ-007", "a requirement; get_item reads it"),
     ] {
-        let arguments = json!({ field: id, "title": "x" });
-        let arguments = if tool.starts_with("update") { arguments } else { json!({ field: id }) };
+        let arguments = match tool {
+            "search_docs" => json!({ field: id, "keywords": ["x"], "generalized_keywords": [] }),
+            "delete_item" | "epic_hierarchy" => json!({ field: id }),
+            _ => json!({ field: id, "title": "x" }),
+        };
         let error = testing.error(tool, arguments).await;
         assert!(error.message.contains(right_tool), "{}", error.message);
         assert_eq!(error.field.as_deref(), Some(field));
@@ -179,4 +193,15 @@ async fn incoming_links_are_bounded_and_counted() {
     assert!(reply.text[0].contains("(50 of 62 incoming links)"), "{}", reply.text[0]);
     let graph = testing.data("ixchel_graph", json!({ "id": "REQ-007" })).await;
     assert_eq!(graph["incoming_total"], 62);
+}
+
+#[tokio::test]
+async fn resource_revision_changes_with_mentions_in_sections() {
+    let testing = project().await;
+    let application = testing.application();
+    let revision = async || application.resources_changed(&testing.caller()).await.unwrap();
+    let before = revision().await;
+    assert_eq!(revision().await, before);
+    testing.write(DocumentId::section("general"), "**1.** See REQ-7.\n").await;
+    assert!(revision().await > before);
 }

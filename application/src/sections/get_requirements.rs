@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
 use schemars::JsonSchema;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
+use crate::address::AddressSpace;
 use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, read_tool, reply};
 use crate::transaction::write_context;
@@ -111,6 +114,9 @@ impl Tool for GetRequirements {
             if key.as_str().contains("..") {
                 key.check_new().map_err(|reason| super::section_error(&reason))?;
             }
+            if let Some(text) = read_other_id(context, &call.caller, &project, &key).await? {
+                return reply(text, &details);
+            }
             let mut reply = reply(NO_REQUIREMENTS.to_owned(), &details)?;
             let kinds = [DocumentKind::Section];
             let filter = DocumentFilter::of_kind(DocumentKind::Section);
@@ -125,6 +131,23 @@ impl Tool for GetRequirements {
         let text = super::into_document_text(section)?;
         details.count = self.counts.requirement_count(version, &text);
         reply(text, &details)
+    }
+}
+
+/// Reads an ID of another toolset, or of one requirement, that was passed as a section.
+async fn read_other_id(
+    context: &ToolContext,
+    caller: &Caller,
+    project: &ProjectKey,
+    key: &SectionKey,
+) -> Result<Option<String>> {
+    let space = AddressSpace::of_project(context, caller, project.clone());
+    match space.find(key.as_str()).await {
+        // A docset, or an entity with a custom ID, may have the name of a missing section.
+        Ok(Some(address)) if address.target.is_unmistakable() => {
+            Ok(Some(address.read_text(context).await?.body))
+        }
+        _ => Ok(None),
     }
 }
 

@@ -71,6 +71,16 @@ async def reading(session: Any) -> None:
     item = await data(session, "get_item", reference="REQ-002")
     links = item["relationships"]["outgoing"]
     expect("links", [link["reference_id"] for link in links], ["REQ-001"])
+    await session.set("rules", "1", "As REQ-002 says.")
+    decision = {"kind": "decision", "title": "Why", "links": {"affects": ["REQ-002", "rules:1"]}}
+    made = await data(session, "ixchel_create", **decision)
+    links = (await data(session, "get_item", reference="req-2"))["links"]
+    expect("incoming", [link["id"] for link in links["incoming"]], [made["id"], "rules:1"])
+    for reference, kind in [
+        (made["id"], "decision"), ("rules", "section"), ("rules:1", "section_requirement")
+    ]:
+        found = await data(session, "get_item", reference=reference)
+        expect("item", [found["item"]["id"], found["item"]["kind"]], [reference, kind])
     of_story = await data(session, "get_user_story_requirements", user_story="US-001")
     expect("requirements", len(of_story["requirements"]), 2)
 

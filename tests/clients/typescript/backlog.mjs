@@ -68,6 +68,16 @@ async function reading(session) {
   expect('stories', references(tree.user_stories), ['US-001']);
   const item = await data(session, 'get_item', { reference: 'REQ-002' });
   expect('links', references(item.relationships.outgoing), ['REQ-001']);
+  await session.set('rules', '1', 'As REQ-002 says.');
+  const links = { affects: ['REQ-002', 'rules:1'] };
+  const made = await data(session, 'ixchel_create', { kind: 'decision', title: 'Why', links });
+  const { incoming } = (await data(session, 'get_item', { reference: 'req-2' })).links;
+  expect('incoming', incoming.map((link) => link.id), [made.id, 'rules:1']);
+  const others = [[made.id, 'decision'], ['rules', 'section'], ['rules:1', 'section_requirement']];
+  for (const [reference, kind] of others) {
+    const found = await data(session, 'get_item', { reference });
+    expect('item', [found.item.id, found.item.kind], [reference, kind]);
+  }
   const story = await data(session, 'get_user_story_requirements', { user_story: 'US-001' });
   expect('requirements', story.requirements.length, 2);
 }
