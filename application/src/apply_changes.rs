@@ -6,22 +6,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::find_by_name;
-use reqlore_domain::backlog::{ItemKind, RelationshipType};
+use reqlore_domain::backlog::reference::ParsedReference;
+use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ToolContext;
-use crate::backlog::arguments::parse_reference;
 use crate::change::{Action, Change, ChangeBatch, ChangeOutcome, LocalItem, LocalNames};
 use crate::tool::{Tool, decode_arguments, reply, write_tool};
 
-pub(crate) struct ApplyChanges;
+pub(crate) struct ApplyChanges {
+    /// The toolsets whose items it creates.
+    pub(crate) toolsets: Vec<Toolset>,
+}
 
 const MAX_ENTRIES: usize = 100;
 
@@ -58,7 +64,7 @@ impl JsonSchema for EntryList {
             "items": {
                 "type": "object",
                 "properties": {
-                    "create": { "enum": ItemKind::ALL.map(ItemKind::name) },
+                    "create": { "enum": NewKind::names(&Toolset::ALL) },
                     "update": { "type": "string", "description": "ID." },
                     "delete": { "type": "string", "description": "ID." },
                     "relate": {
@@ -80,11 +86,16 @@ impl JsonSchema for EntryList {
                     "user_story": { "type": "string" },
                     "title": { "type": "string" },
                     "description": { "type": "string" },
+                    "body": { "type": "string" },
                     "priority": { "type": "integer" },
                     "status": { "type": "string" },
                     "type": { "type": "string" },
                     "assignee": { "type": "string" },
                     "tags": { "type": "array", "items": { "type": "string" } },
+                    "links": {
+                        "type": "object",
+                        "additionalProperties": { "type": "array", "items": { "type": "string" } }
+                    },
                     "cascade": { "type": "boolean" },
                     "if_version": { "type": "string" }
                 },
@@ -117,7 +128,7 @@ struct EntryResult {
 #[async_trait]
 impl Tool for ApplyChanges {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
+        let mut spec = ToolSpec {
             is_destructive: true,
             ..write_tool::<Arguments, AppliedChanges>(
                 "apply_changes",
@@ -126,7 +137,17 @@ impl Tool for ApplyChanges {
                  nothing. Each entry has exactly one of create (a kind), update, delete, relate; \
                  its other keys are the arguments of the tool for one item.",
             )
+        };
+        // A model would try a kind that is listed.
+        let create = "/properties/changes/items/properties/create/enum";
+        let mut schema = Value::Object(std::mem::take(&mut spec.input_schema));
+        if let Some(kinds) = schema.pointer_mut(create) {
+            *kinds = NewKind::names(&self.toolsets).into();
         }
+        if let Value::Object(schema) = schema {
+            spec.input_schema = schema;
+        }
+        spec
     }
 
     async fn call(
@@ -148,7 +169,7 @@ impl Tool for ApplyChanges {
             let entry = Entry::parse(entry).map_err(|error| label_entry(position, None, error))?;
             let change = entry.decode(context, &call, position, &mut names);
             let change =
-                change.map_err(|error| label_entry(position, Some(&entry.operation), error))?;
+                change.map_err(|error| label_entry(position, Some(entry.operation), error))?;
             changes.push(change);
             operations.push(entry.operation);
         }
@@ -157,52 +178,105 @@ impl Tool for ApplyChanges {
             changes,
             is_dry_run: dry_run,
             label_error: Arc::new(move |position, error| {
-                label_entry(position, operations.get(position), error)
+                label_entry(position, operations.get(position).copied(), error)
             }),
         };
-        let outcomes = batch.commit(context, &call, spec).await?;
-        render_outcomes(&call, outcomes, dry_run)
+        let (project, outcomes) = batch.commit(context, &call, spec).await?;
+        render_outcomes(&project, outcomes, dry_run)
+    }
+}
+
+/// The kind of a new document.
+#[derive(Clone, Copy)]
+enum NewKind {
+    Item(ItemKind),
+    Entity,
+}
+
+impl NewKind {
+    fn parse(text: &str) -> Option<Self> {
+        let item = find_by_name(&ItemKind::ALL, ItemKind::name, text.trim()).map(Self::Item);
+        item.or_else(|| EntityKind::parse(text).map(|_| Self::Entity))
+    }
+
+    /// The names of all kinds of these toolsets.
+    fn names(toolsets: &[Toolset]) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        if toolsets.contains(&Toolset::Backlog) {
+            names.extend(ItemKind::ALL.map(ItemKind::name));
+        }
+        if toolsets.contains(&Toolset::Knowledge) {
+            names.extend(EntityKind::ALL.map(EntityKind::name));
+        }
+        names
+    }
+
+    fn document_kind(self) -> DocumentKind {
+        match self {
+            Self::Item(kind) => DocumentKind::Item(kind),
+            Self::Entity => DocumentKind::Entity,
+        }
     }
 }
 
 /// The operation of an entry.
+#[derive(Clone, Copy)]
 enum Operation {
-    Create(ItemKind),
-    Update(ItemKind),
+    Create(NewKind),
+    UpdateItem(ItemKind),
+    UpdateEntity,
     Delete,
     Relate,
 }
 
 impl Operation {
     /// The tool that does the same for one item.
-    fn tool(&self) -> &'static str {
+    fn tool(self) -> &'static str {
         match self {
-            Self::Create(ItemKind::Epic) => "create_epic",
-            Self::Create(ItemKind::UserStory) => "create_user_story",
-            Self::Create(ItemKind::Requirement) => "create_requirement",
-            Self::Create(ItemKind::AcceptanceCriteria) => "create_acceptance_criteria",
-            Self::Update(ItemKind::Epic) => "update_epic",
-            Self::Update(ItemKind::UserStory) => "update_user_story",
-            Self::Update(ItemKind::Requirement) => "update_requirement",
-            Self::Update(ItemKind::AcceptanceCriteria) => "update_acceptance_criteria",
+            Self::Create(NewKind::Item(ItemKind::Epic)) => "create_epic",
+            Self::Create(NewKind::Item(ItemKind::UserStory)) => "create_user_story",
+            Self::Create(NewKind::Item(ItemKind::Requirement)) => "create_requirement",
+            Self::Create(NewKind::Item(ItemKind::AcceptanceCriteria)) => {
+                "create_acceptance_criteria"
+            }
+            Self::Create(NewKind::Entity) => "ixchel_create",
+            Self::UpdateItem(ItemKind::Epic) => "update_epic",
+            Self::UpdateItem(ItemKind::UserStory) => "update_user_story",
+            Self::UpdateItem(ItemKind::Requirement) => "update_requirement",
+            Self::UpdateItem(ItemKind::AcceptanceCriteria) => "update_acceptance_criteria",
+            Self::UpdateEntity => "ixchel_update",
             Self::Delete => "delete_item",
             Self::Relate => "create_relationship",
         }
     }
 
+    /// The argument of the tool that has the value of the entry's operation.
+    fn argument(self) -> Option<&'static str> {
+        match self {
+            Self::Create(NewKind::Item(_)) | Self::Relate => None,
+            Self::Create(NewKind::Entity) => Some("kind"),
+            Self::UpdateItem(kind) => Some(kind.name()),
+            Self::UpdateEntity => Some("id"),
+            Self::Delete => Some("reference"),
+        }
+    }
+
     /// The key of an entry that became this argument of the tool.
-    fn entry_key(&self, argument: &str) -> String {
-        match (self, argument) {
-            (Self::Update(kind), argument) if argument == kind.name() => "update".to_owned(),
-            (Self::Delete, "reference") => "delete".to_owned(),
-            (Self::Relate, "source" | "target" | "type") => format!("relate.{argument}"),
-            _ => argument.to_owned(),
+    fn entry_key(self, argument: &str) -> String {
+        match self {
+            Self::Relate if matches!(argument, "source" | "target" | "type") => {
+                format!("relate.{argument}")
+            }
+            _ if self.argument() != Some(argument) => argument.to_owned(),
+            Self::Create(_) => "create".to_owned(),
+            Self::Delete => "delete".to_owned(),
+            _ => "update".to_owned(),
         }
     }
 }
 
 /// Adds the position to the error of an entry. The message counts from 1, the path from 0.
-fn label_entry(position: usize, operation: Option<&Operation>, mut error: Error) -> Error {
+fn label_entry(position: usize, operation: Option<Operation>, mut error: Error) -> Error {
     error.message = format!("Entry {}: {}", position + 1, error.message);
     let mut path = format!("changes[{position}]");
     if let Some(field) = &error.field {
@@ -247,19 +321,22 @@ impl Entry {
             return Err(invalid_entry(message));
         };
         let (operation, own_arguments) = match (key, value) {
-            ("create", Value::String(kind)) => (Operation::Create(parse_kind(&kind)?), Map::new()),
-            ("update", Value::String(id)) => {
-                let kind = parse_target(&id, key)?;
-                (Operation::Update(kind), argument(kind.name(), id))
-            }
-            ("delete", Value::String(id)) => {
-                parse_target(&id, key)?;
-                (Operation::Delete, argument("reference", id))
-            }
             ("relate", Value::Object(relationship)) => (Operation::Relate, relationship),
+            ("relate", _) => {
+                return Err(invalid_entry("relate: it is not an object".to_owned()).field(key));
+            }
+            (key, Value::String(text)) => {
+                let operation = match key {
+                    "create" => Operation::Create(parse_kind(&text)?),
+                    "update" => parse_update(&text),
+                    _ => Operation::Delete,
+                };
+                check_not_local(&text, key)?;
+                let argument = operation.argument().map(|name| (name.to_owned(), text.into()));
+                (operation, Map::from_iter(argument))
+            }
             (key, _) => {
-                let expected = if key == "relate" { "an object" } else { "a string" };
-                return Err(invalid_entry(format!("{key}: it is not {expected}")).field(key));
+                return Err(invalid_entry(format!("{key}: it is not a string")).field(key));
             }
         };
         if name.is_some() && !matches!(operation, Operation::Create(_)) {
@@ -289,55 +366,60 @@ impl Entry {
         let enabled = context.find_tool(tool);
         let Some((spec, Some(tool))) = enabled.map(|(spec, tool)| (spec, tool.as_write_tool()))
         else {
-            let message = format!("{tool} is not enabled; start the server with its toolset");
+            let message = format!("{tool} is not enabled; this server runs without its toolset");
             return Err(Error::new(ErrorKind::Refused, message));
         };
         context.check_access(&call.caller, spec.access, spec.name)?;
         let mut call = ToolCall { arguments: self.arguments.clone(), ..call.clone() };
         let change = tool.decode(&mut call, spec, names)?;
         if let (Some(name), Operation::Create(kind)) = (&self.name, &self.operation) {
-            names.define(name, LocalItem { entry: position, kind: DocumentKind::Item(*kind) })?;
+            names.define(name, LocalItem { entry: position, kind: kind.document_kind() })?;
         }
         Ok(change)
     }
-}
-
-fn argument(name: &str, value: String) -> Map<String, Value> {
-    Map::from_iter([(name.to_owned(), Value::String(value))])
 }
 
 fn invalid_entry(message: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-fn parse_kind(text: &str) -> Result<ItemKind> {
-    if let Some(kind) = find_by_name(&ItemKind::ALL, ItemKind::name, text.trim()) {
-        return Ok(kind);
-    }
-    let shown = truncate_echo(text);
-    let message = format!(
-        "create: {shown:?} is not one of {}; a requirement of a section is written by \
-         reqlix_set_requirements",
-        ItemKind::ALL.map(ItemKind::name).join(", ")
-    );
-    Err(invalid_entry(message).field("create"))
+fn parse_kind(text: &str) -> Result<NewKind> {
+    NewKind::parse(text).ok_or_else(|| {
+        let message = format!(
+            "create: {:?} is not one of {}; a requirement of a section is written by \
+             reqlix_set_requirements",
+            truncate_echo(text),
+            NewKind::names(&Toolset::ALL).join(", ")
+        );
+        invalid_entry(message).field("create")
+    })
 }
 
-/// The kind of the item that an entry updates or deletes.
-fn parse_target(id: &str, key: &str) -> Result<ItemKind> {
-    if id.trim_start().starts_with('$') {
-        let shown = truncate_echo(id);
-        let message = format!(
-            "{key}: {shown} is created by this call; an item may be changed by one entry only, so \
-             put its values into the entry that creates it"
-        );
-        return Err(Error::new(ErrorKind::Refused, message).field(key));
+/// Anything but a reference is the ID of an entity; `ixchel_update` names the tool of another ID.
+fn parse_update(id: &str) -> Operation {
+    for kind in ItemKind::ALL {
+        if Reference::parse_any_case(kind, id) != ParsedReference::Malformed {
+            return Operation::UpdateItem(kind);
+        }
     }
-    Ok(parse_reference(&ItemKind::ALL, id, key)?.kind)
+    Operation::UpdateEntity
+}
+
+/// Rejects the local name of a new item.
+fn check_not_local(id: &str, key: &str) -> Result<()> {
+    if !id.trim_start().starts_with('$') {
+        return Ok(());
+    }
+    let message = format!(
+        "{key}: {} is created by this call; an item may be changed by one entry only, so put its \
+         values into the entry that creates it",
+        truncate_echo(id)
+    );
+    Err(Error::new(ErrorKind::Refused, message).field(key))
 }
 
 fn render_outcomes(
-    call: &ToolCall,
+    project: &ProjectKey,
     outcomes: Vec<ChangeOutcome>,
     dry_run: bool,
 ) -> Result<ToolReply> {
@@ -368,7 +450,7 @@ fn render_outcomes(
             version: (!dry_run).then(|| document.version.to_string()),
         });
     }
-    let project = call.caller.project.to_string();
+    let project = project.to_string();
     reply(text, &AppliedChanges { project, dry_run, results })
 }
 

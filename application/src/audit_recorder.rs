@@ -36,6 +36,8 @@ const PROJECT_ARGUMENT: &str = "project_root";
 const REPO_ARGUMENT: &str = "repo";
 
 const MAX_TARGET_CHARS: usize = 200;
+/// Entries of one call whose targets are recorded, because thousands of rows may be pending.
+const MAX_ENTRY_TARGETS: usize = 20;
 /// Recorded reason of a write that was replayed under its idempotency key.
 const REPLAYED_REASON: &str = "repeated";
 
@@ -197,6 +199,16 @@ pub(crate) fn argument_targets(arguments: &Map<String, Value>) -> Vec<AuditTarge
     for key in TARGET_ARGUMENTS {
         if let Some(Value::String(value)) = arguments.get(key) {
             targets.push(AuditTarget::unchanged(truncate_target(value).to_owned()));
+        }
+    }
+    // A failed `apply_changes` names the items of its entries here.
+    if let Some(Value::Array(entries)) = arguments.get("changes") {
+        for entry in entries.iter().take(MAX_ENTRY_TARGETS) {
+            for key in ["update", "delete"] {
+                if let Some(Value::String(value)) = entry.get(key) {
+                    targets.push(AuditTarget::unchanged(truncate_target(value).to_owned()));
+                }
+            }
         }
     }
     for key in LABELLED_ARGUMENTS {

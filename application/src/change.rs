@@ -3,6 +3,7 @@
 //! A single tool commits one change, `apply_changes` a list. Each change sees the earlier ones of
 //! its commit, so the decision depends on [`CommitState`] alone and never on the order of lookups.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ impl<T: WriteTool> Tool for T {
             is_dry_run: false,
             label_error: Arc::new(|_, error| error),
         };
-        let mut outcomes = batch.commit(context, &call, spec).await?;
+        let (_, mut outcomes) = batch.commit(context, &call, spec).await?;
         match outcomes.pop() {
             Some(ChangeOutcome { document, render, .. }) => render(&document),
             None => Err(Error::new(ErrorKind::Internal, "The change has no outcome.")),
@@ -150,13 +151,13 @@ pub(crate) type LabelError = Arc<dyn Fn(usize, Error) -> Error + Send + Sync>;
 const MAX_ATTEMPTS: usize = 5;
 
 impl ChangeBatch {
-    /// Commits the changes. Returns the outcomes in order.
+    /// Commits the changes. Returns their project, and the outcomes in order.
     pub(crate) async fn commit(
         &self,
         context: &ToolContext,
         call: &ToolCall,
         spec: &ToolSpec,
-    ) -> Result<Vec<ChangeOutcome>> {
+    ) -> Result<(ProjectKey, Vec<ChangeOutcome>)> {
         let project = self.project(context, &call.caller).await?;
         let write = write_context(context, call, spec, self.reason.clone());
         let plan_context = PlanContext { tools: context, project: &project, write: &write };
@@ -182,7 +183,7 @@ impl ChangeBatch {
             let (outcomes, _) =
                 commit_decision(&context.ports, &project, read_set, write.clone(), decide).await?;
             if let Some(outcomes) = outcomes {
-                return Ok(outcomes);
+                return Ok((project, outcomes));
             }
         }
         let message = format!(
@@ -327,9 +328,13 @@ impl<'a> CommitState<'a> {
         document.ok_or_else(|| Error::new(ErrorKind::Internal, "A local name has no document."))
     }
 
-    /// The position of the change that created a document; `None` if it is older.
-    pub(crate) fn creator(&self, id: &DocumentId) -> Option<usize> {
-        self.created.iter().find(|(_, created)| *created == id).map(|(entry, _)| *entry)
+    /// The name of a document in an error. A failed commit issues no reference, so a document that
+    /// it creates is named by its entry.
+    pub(crate) fn name_of<'n>(&self, id: &DocumentId, name: Cow<'n, str>) -> Cow<'n, str> {
+        match self.created.iter().find(|(_, created)| *created == id) {
+            Some((entry, _)) => format!("the item of entry {}", entry + 1).into(),
+            None => name,
+        }
     }
 
     pub(crate) fn is_changed(&self, id: &DocumentId) -> bool {

@@ -151,7 +151,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     }
     // Its entries need a tool that writes one item.
     if tools.iter().any(|tool| tool.as_write_tool().is_some()) {
-        tools.push(Box::new(ApplyChanges));
+        tools.push(Box::new(ApplyChanges { toolsets: ports.settings.toolsets.clone() }));
     }
     // It reads the documents of every enabled toolset.
     tools.push(Box::new(history::get_history::GetHistory));

@@ -15,6 +15,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore};
 use serde_json::{Value, json};
 
+use crate::client::{Server, text};
 use crate::http::{STORAGES, TestTeam};
 use crate::transcripts::{commit_document_to, memory_ports};
 
@@ -72,6 +73,34 @@ fn apply_changes_creates_an_epic_with_25_items_in_one_call() {
         );
         assert_eq!(next["reference_id"], "REQ-021", "{storage}: all numbers are issued");
     }
+}
+
+#[test]
+fn apply_changes_refuses_entries_of_disabled_toolsets() {
+    let epic = json!({ "create": "epic", "title": "x", "priority": 1 });
+    let decision = json!({ "create": "decision", "title": "x" });
+    for (toolset, own, other, tool) in [
+        ("backlog", &epic, &decision, "ixchel_create"),
+        ("knowledge", &decision, &epic, "create_epic"),
+    ] {
+        let project = crate::client::project();
+        let mut server = Server::start_with(project.path(), &["--toolsets", toolset]);
+        let answer = server.call("apply_changes", json!({ "changes": [own, other] }));
+        let message = text(&answer);
+        assert!(message.starts_with(&format!("Entry 2: {tool} is not enabled")), "{message}");
+        let applied = server.data("apply_changes", json!({ "changes": [own] }));
+        assert_eq!(applied["results"][0]["action"], "create");
+        let tools = server.request("tools/list", json!({}));
+        let mut tools = tools["result"]["tools"].as_array().unwrap().iter();
+        let tool = tools.find(|tool| tool["name"] == "apply_changes").unwrap();
+        let kinds = tool.pointer("/inputSchema/properties/changes/items/properties/create/enum");
+        let has_epic = kinds.unwrap().as_array().unwrap().contains(&json!("epic"));
+        assert_eq!(has_epic, toolset == "backlog", "{kinds:?}");
+    }
+    let project = crate::client::project();
+    let mut server = Server::start_with(project.path(), &["--toolsets", "sections,docsets"]);
+    let tools = server.request("tools/list", json!({})).to_string();
+    assert!(!tools.contains("apply_changes"), "no entry could be applied");
 }
 
 const SEED_ITEMS: [(&str, &str); 10] = [

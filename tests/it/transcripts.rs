@@ -74,7 +74,7 @@ macro_rules! transcripts {
 
 transcripts! {
     protocol instructions get set set_policies set_order set_groups delete arguments conflicts
-    docsets docsets_errors knowledge knowledge_changes
+    docsets docsets_errors knowledge knowledge_apply_changes knowledge_changes
     backlog backlog_addresses backlog_apply backlog_changes backlog_errors backlog_history
     backlog_lenient backlog_resources backlog_prompts backlog_search
 }
@@ -472,6 +472,14 @@ impl Placeholders {
             && sentence.starts_with("Created ")
         {
             self.entities.push(id.to_owned());
+        }
+        for entry in result["structuredContent"]["results"].as_array().into_iter().flatten() {
+            if let Some(id) = entry["id"].as_str()
+                && entry["action"] == "create"
+                && id.starts_with(char::is_lowercase)
+            {
+                self.entities.push(id.to_owned());
+            }
         }
         let mut text = answer.to_string().replace(&self.root, "{root}");
         for (index, id) in self.entities.iter().enumerate() {

@@ -26,8 +26,8 @@ const GUIDANCE: [(&[&str], &str); 6] = [
         &["get_user_story_requirements"],
         "The backlog holds epics, user stories, their requirements and acceptance criteria: find \
          items with search_global, read the requirements of a story with \
-         get_user_story_requirements, and change items with tools such as create_requirement and \
-         update_requirement.",
+         get_user_story_requirements, and change items with tools such as update_requirement, or \
+         many in one call with apply_changes.",
     ),
     (
         &["ixchel_"],

@@ -58,10 +58,13 @@ impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
             return Ok(ItemTarget::Created(*kind, item));
         }
         let expected: Vec<_> = kinds.iter().map(|kind| kind.noun().to_lowercase()).collect();
+        let created = match item.kind {
+            DocumentKind::Item(kind) => kind.noun().to_lowercase(),
+            other => other.name().to_owned(),
+        };
         let message = format!(
-            "{field}: {} is the name of another kind ({}); use a {}",
-            self.0,
-            item.kind.name(),
+            "{field}: {} is a new {created}; use the name of a new {}",
+            self.0.trim(),
             expected.join(" or ")
         );
         Err(Error::new(ErrorKind::InvalidArgument, message).field(field))

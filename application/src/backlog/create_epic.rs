@@ -33,7 +33,8 @@ impl WriteTool for CreateEpic {
         write_tool::<Arguments, WriteOutcome>(
             "create_epic",
             "Create an epic",
-            "Creates an epic: a large goal that groups user stories.",
+            "Creates an epic: a large goal that groups user stories. With its items: \
+             apply_changes.",
         )
     }
 

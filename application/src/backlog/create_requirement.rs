@@ -38,7 +38,8 @@ impl WriteTool for CreateRequirement {
         write_tool::<Arguments, WriteOutcome>(
             "create_requirement",
             "Create a requirement",
-            "Creates a requirement of a user story: one thing that the product must do or be.",
+            "Creates a requirement of a user story: one thing that the product must do or be. \
+             Several: apply_changes.",
         )
     }
 

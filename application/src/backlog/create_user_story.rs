@@ -34,7 +34,8 @@ impl WriteTool for CreateUserStory {
         write_tool::<Arguments, WriteOutcome>(
             "create_user_story",
             "Create a user story",
-            "Creates a user story of an epic: a user's need and its reason.",
+            "Creates a user story of an epic: a user's need and its reason. Several: \
+             apply_changes.",
         )
     }
 

@@ -308,13 +308,7 @@ impl ChangePlan for ItemDeletion {
         if !dependents.is_empty() {
             // A new plan would not contain what an earlier entry of the same call adds.
             if dependents.iter().any(|meta| state.is_changed(&meta.id)) {
-                let message = format!(
-                    "{reference} cannot be deleted: an earlier entry adds an item or relationship \
-                     to it. Nothing was deleted."
-                );
-                return Err(
-                    Error::new(ErrorKind::Refused, message).reference(reference.to_string())
-                );
+                return Err(added_link_error(&reference.to_string()));
             }
             // They were added after the plan was made.
             return Ok(None);
@@ -387,6 +381,15 @@ fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
         || item.relationships.iter().any(|link| references.contains(&link.target))
 }
 
+/// The error of a cascade that does not reach what an earlier entry of the same call adds.
+pub(crate) fn added_link_error(reference: &str) -> Error {
+    let message = format!(
+        "{reference} cannot be deleted: an earlier entry adds an item or relationship to it. \
+         Nothing was deleted."
+    );
+    Error::new(ErrorKind::Refused, message).reference(reference)
+}
+
 fn still_referenced_error(
     reference: Reference,
     state: &CommitState<'_>,
@@ -395,16 +398,12 @@ fn still_referenced_error(
 ) -> Error {
     let mut reasons = Vec::new();
     for meta in dependents {
-        let name = match (state.creator(&meta.id), item_lookup::item_meta(meta)) {
-            // Its reference is never issued, because the commit fails.
-            (Some(entry), _) => format!("the item of entry {}", entry + 1).into(),
-            (None, Some(item)) => item.display_name(&meta.id.name),
-            (None, None) => meta.reference().unwrap_or_default(),
-        };
         let Some(dependent) = item_lookup::item_meta(meta) else {
+            let name = state.name_of(&meta.id, meta.reference().unwrap_or_default());
             reasons.extend(link_reasons(&name, meta, &[reference.to_string()]));
             continue;
         };
+        let name = state.name_of(&meta.id, dependent.display_name(&meta.id.name));
         let relationship = dependent.relationships.iter().find(|link| link.target == reference);
         match relationship {
             Some(link) => reasons.push(format!("{name} {} it", link.kind.name())),

@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::backlog::delete_item::{DeletedItem, list_reasons};
+use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
 use crate::backlog::item_lookup::document_text;
 use crate::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
 use crate::tool::reply;
@@ -73,10 +73,10 @@ impl EntityDeletion {
         BacklinkQuery { kinds: vec![DocumentKind::Entity], targets: self.names.clone() }
     }
 
-    fn still_linked_error(&self, sources: &[Arc<DocumentMeta>]) -> Error {
+    fn still_linked_error(&self, state: &CommitState<'_>, sources: &[Arc<DocumentMeta>]) -> Error {
         let mut reasons = Vec::new();
         for meta in sources {
-            let name = meta.reference().unwrap_or_default();
+            let name = state.name_of(&meta.id, meta.reference().unwrap_or_default());
             reasons.extend(link_reasons(&name, meta, &self.names));
         }
         let message = format!(
@@ -113,12 +113,14 @@ impl ChangePlan for EntityDeletion {
         // A source that links by id and by path is in the list twice.
         sources.sort_by(|a, b| a.id.cmp(&b.id));
         sources.dedup_by(|a, b| a.id == b.id);
-        // A new plan would not contain what an earlier entry of the same call adds.
-        let is_added_here = sources.iter().any(|meta| state.is_changed(&meta.id));
-        if !sources.is_empty() && (is_added_here || !self.cascade) {
-            return Err(self.still_linked_error(&sources));
+        if !sources.is_empty() && !self.cascade {
+            return Err(self.still_linked_error(state, &sources));
         }
         if !sources.is_empty() {
+            // A new plan would not contain what an earlier entry of the same call adds.
+            if sources.iter().any(|meta| state.is_changed(&meta.id)) {
+                return Err(added_link_error(reference));
+            }
             // They were added after the plan was made.
             return Ok(None);
         }

@@ -107,6 +107,21 @@ async fn audit_row_of_named_project_has_the_name_as_target() {
 }
 
 #[tokio::test]
+async fn audit_row_of_a_failed_batch_names_its_items() {
+    let team = TestTeam::new();
+    let reader = reader(&team).await;
+    let changes = json!({ "changes": [
+        { "update": "EP-001", "title": "x" }, { "delete": "REQ-002" }, { "update": 1 }, "x",
+    ] });
+    let error = team.call(&reader, "apply_changes", changes, None).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Forbidden);
+    let rows = team.rows().await;
+    let targets = &rows.last().unwrap().targets;
+    let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    assert_eq!(names, ["EP-001", "REQ-002"]);
+}
+
+#[tokio::test]
 async fn write_with_repeated_key_runs_once() {
     let team = TestTeam::new();
     let writer = writer(&team).await;
