@@ -25,8 +25,10 @@ use crate::tool::Tool;
 use crate::{Application, ApplicationPorts, ToolContext};
 use get_history::GetHistory;
 
-/// Entries that a search for a version reads at once, and altogether.
-const SEARCH_PAGE: usize = 200;
+/// Entries that a search for a version reads at first, then at once, and altogether. Git walks all
+/// commits for each page, so later pages are long.
+const FIRST_PAGE: usize = 100;
+const SEARCH_PAGE: usize = 2_000;
 const MAX_SEARCHED: usize = 20_000;
 
 /// A document that exists or once existed.
@@ -197,7 +199,7 @@ pub(crate) async fn find_version(
     // If Git converts the file, its own version is not in the list.
     let mut found = present.into_iter().flatten().find(matches).map(|version| (version, None));
     let mut age = 0;
-    let mut query = HistoryQuery { after: None, limit: SEARCH_PAGE };
+    let mut query = HistoryQuery { after: None, limit: FIRST_PAGE };
     let notes = loop {
         let page = ports.history.history(project, id, &query).await?;
         for entry in page.entries {
@@ -212,6 +214,7 @@ pub(crate) async fn find_version(
         if found.is_some() || query.after.is_none() || age >= MAX_SEARCHED {
             break page.notes;
         }
+        query.limit = SEARCH_PAGE;
     };
     let Some((version, listed)) = found else {
         let version = prefix.map_or_else(String::new, |prefix| format!(" {prefix}"));
