@@ -122,7 +122,7 @@ fn unread_files_are_named_by_check_and_the_tools() {
     }
     for (tool, arguments, expected) in [
         ("list_epics", json!({}), &unread[..2]),
-        ("epic_hierarchy", json!({ "epic": "EP-001" }), &unread[2..3]),
+        ("epic_hierarchy", json!({ "epic": "EP-001" }), &unread[2..]),
         ("search_requirements", json!({}), &unread[2..3]),
         ("get_user_story_requirements", json!({ "user_story": "US-001" }), &unread[2..3]),
         ("get_item", json!({ "reference": "US-002" }), &unread[3..]),

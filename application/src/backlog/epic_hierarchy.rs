@@ -139,7 +139,9 @@ pub(super) async fn read_hierarchy(
     };
     let mut warnings = FileWarnings::default();
     let (mut references, mut summaries) = (Vec::new(), Vec::new());
-    let stories = backlog.children(reference, ItemKind::UserStory).await?;
+    let (story, requirement, criteria) =
+        (ItemKind::UserStory, ItemKind::Requirement, ItemKind::AcceptanceCriteria);
+    let stories = backlog.children_by_parent(&[reference], story, &mut warnings).await?.concat();
     warnings.add_diagnostics(&stories);
     for meta in stories {
         let reference = item_lookup::item_meta(&meta).and_then(|item| item.reference);
@@ -149,11 +151,12 @@ pub(super) async fn read_hierarchy(
         }
     }
     // One query for all stories is faster than one for each.
-    let requirements = backlog.children_by_parent(&references, ItemKind::Requirement).await?;
-    let criteria = backlog.children_by_parent(&references, ItemKind::AcceptanceCriteria).await?;
+    let kinds = [story, requirement, criteria];
+    let requirements = backlog.children_by_parent(&references, requirement, &mut warnings).await?;
+    let criteria = backlog.children_by_parent(&references, criteria, &mut warnings).await?;
     warnings.add_diagnostics(&requirements.concat());
     warnings.add_diagnostics(&criteria.concat());
-    for kind in [ItemKind::UserStory, ItemKind::Requirement, ItemKind::AcceptanceCriteria] {
+    for kind in kinds {
         warnings.add_unread(&backlog.unread_files(kind).await?);
     }
     let mut counts = ItemCounts { user_stories: summaries.len(), ..ItemCounts::default() };

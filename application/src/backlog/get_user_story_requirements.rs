@@ -71,7 +71,8 @@ impl Tool for GetUserStoryRequirements {
         let story = arguments.user_story.parse_exact("user_story")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;
-        let metas = backlog.children(story, ItemKind::Requirement).await?;
+        let (kind, mut warnings) = (ItemKind::Requirement, FileWarnings::default());
+        let metas = backlog.children_by_parent(&[story], kind, &mut warnings).await?.concat();
         let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
         for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
             diagnostics.extend(item_lookup::diagnostic_with_place(meta));
@@ -86,7 +87,6 @@ impl Tool for GetUserStoryRequirements {
         let mut reply =
             reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
         reply.text.extend(diagnostics.iter().map(|text| diagnostic_text(text)));
-        let mut warnings = FileWarnings::default();
         warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
         add_notes(&mut reply, warnings.into_list());
         Ok(reply)

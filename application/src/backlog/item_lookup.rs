@@ -112,20 +112,28 @@ impl<'a> BacklogReader<'a> {
         parent: Reference,
         kind: ItemKind,
     ) -> Result<Vec<Arc<DocumentMeta>>> {
-        let children = self.children_by_parent(&[parent], kind).await?;
+        let mut warnings = FileWarnings::default();
+        let children = self.children_by_parent(&[parent], kind, &mut warnings).await?;
         Ok(children.into_iter().next().unwrap_or_default())
     }
 
-    /// The children of each parent, sorted like all lists.
+    /// The children of each parent, sorted like all lists. Adds the problems of items that may be
+    /// children, because they name the parent in a value that cannot be read.
     pub(crate) async fn children_by_parent(
         self,
         parents: &[Reference],
         kind: ItemKind,
+        warnings: &mut FileWarnings,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let targets = parents.iter().map(ToString::to_string).collect();
         let query = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
         let mut backlinks = self.ports.documents.backlinks(self.project, &query).await?;
         for (metas, parent) in backlinks.iter_mut().zip(parents) {
+            for meta in metas.iter() {
+                if item_meta(meta).is_some_and(|item| item.parent.is_none()) {
+                    warnings.add_diagnostics(std::slice::from_ref(meta));
+                }
+            }
             // Backlinks include items that only mention the parent.
             metas.retain(|meta| item_meta(meta).is_some_and(|item| item.parent == Some(*parent)));
             sort_items(metas);
@@ -180,6 +188,9 @@ impl FileWarnings {
     /// The first warnings, and the number of the others.
     pub(crate) fn into_list(self) -> Vec<String> {
         let mut listed = self.0;
+        // An item may name two of the parents.
+        listed.sort();
+        listed.dedup();
         let count = listed.len();
         if count > Self::MAX_LISTED {
             listed.truncate(Self::MAX_LISTED);

@@ -37,7 +37,8 @@ impl ItemMeta {
         if let Some(diagnostic) = &mut diagnostic {
             diagnostic.column = None;
         }
-        let mut parser = ItemParser { kind, parts, entries, diagnostic };
+        let unread_parent = String::new();
+        let mut parser = ItemParser { kind, parts, entries, diagnostic, unread_parent };
         let item = parser.parse_item(name, modified.whole_seconds());
         (item, parser.diagnostic)
     }
@@ -58,6 +59,8 @@ struct ItemParser<'a> {
     parts: DocumentParts<'a>,
     entries: Vec<YamlEntry>,
     diagnostic: Option<Diagnostic>,
+    /// The value of a parent that cannot be read.
+    unread_parent: String,
 }
 
 impl ItemParser<'_> {
@@ -86,8 +89,9 @@ impl ItemParser<'_> {
             relationships: self.parse_relationships(),
             // Most lists then need no document, and metadata stays small.
             description: (body.len() <= MAX_INLINE_DESCRIPTION_BYTES).then(|| body.to_owned()),
-            // After parsing the title, which may come from the body.
-            mentions: find_mentions(&format!("{title}\n{body}"), reference),
+            // After parsing the title, which may come from the body. A parent that cannot be read
+            // is mentioned, so that a list of its children can name this file.
+            mentions: find_mentions(&format!("{title}\n{body}\n{}", self.unread_parent), reference),
             title,
             creator: self.scalar("creator_username"),
             assignee: self.scalar("assignee_username"),
@@ -166,6 +170,8 @@ impl ItemParser<'_> {
                 [parent] => (parent.position.line, parent.text().unwrap_or_default().to_owned()),
                 [first, ..] => {
                     let (line, count) = (first.position.line, parents.len());
+                    let texts = parents.iter().filter_map(YamlNode::text);
+                    self.unread_parent = texts.collect::<Vec<_>>().join(" ");
                     self.report(line, format!("{key} has {count} values; keep one"));
                     return None;
                 }
@@ -175,6 +181,7 @@ impl ItemParser<'_> {
         let parent = Reference::parse(&text).filter(|parent| parent.kind == kind);
         if parent.is_none() {
             self.report(line, invalid_reference(kind.name(), &text, kind));
+            self.unread_parent = text;
         }
         parent
     }

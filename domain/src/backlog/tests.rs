@@ -95,6 +95,16 @@ fn list_of_one_parent_is_that_parent() {
 }
 
 #[test]
+fn parent_that_cannot_be_read_is_mentioned() {
+    for parent in ["[US-7, US-8]", "US-7 and US-8", "\"US-7,US-8\""] {
+        let text = format!("---\ntitle: T\nuser_story: {parent}\n---\nSee EP-1.\n");
+        let (item, diagnostic) = requirement("REQ-1", &text);
+        assert!(item.parent.is_none() && diagnostic.is_some(), "{text}");
+        assert_eq!(item.mentions, ["EP-001", "US-007", "US-008"], "{text}");
+    }
+}
+
+#[test]
 fn missing_update_time_is_the_creation_time() {
     let text = "---\ntitle: T\ncreated_at: 2026-11-22T07:48:05Z\n---\n";
     let (item, _) = requirement("REQ-1", text);
