@@ -2,6 +2,7 @@
 
 mod damage;
 mod durability;
+mod earlier_texts;
 mod files;
 mod model;
 mod team;

@@ -7,6 +7,7 @@ use reqlore_contract::{Storage, run, test_context};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::timestamp::Timestamp;
 
 use super::{database_path, error_text, open_file, run_sql, storage};
 
@@ -107,4 +108,11 @@ fn texts_are_stored_once_under_their_full_hash() {
     });
     // The present text is stored with its document only.
     assert_eq!(counts, Ok((2, 32, 4, 1_i64)));
+    run(async {
+        let s = storage(&file);
+        s.delete(&id).await;
+        while s.store.prune_history(Timestamp(i64::MAX)).await.unwrap() > 0 {}
+    });
+    let left = "SELECT (SELECT count(*) FROM history) + (SELECT count(*) FROM history_texts)";
+    assert_eq!(connection.query_one(left, [], |row| row.get(0)), Ok(0_i64));
 }
