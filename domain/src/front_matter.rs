@@ -131,6 +131,8 @@ pub enum FieldValue {
     Number(u64),
     Time(Timestamp),
     List(Vec<String>),
+    /// A list of texts and maps.
+    Items(Vec<Self>),
     Map(Vec<(String, String)>),
 }
 
@@ -152,6 +154,10 @@ impl FieldValue {
                     items.iter().map(|item| render_scalar(item, true)).collect();
                 format!("[{}]", items.join(", "))
             }
+            Self::Items(items) => {
+                let items: Vec<String> = items.iter().map(Self::render_item).collect();
+                format!("[{}]", items.join(", "))
+            }
             Self::Map(entries) => {
                 let mut rendered = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
@@ -160,6 +166,14 @@ impl FieldValue {
                 }
                 format!("{{{}}}", rendered.join(", "))
             }
+        }
+    }
+
+    /// The value as an item of a list on one line.
+    fn render_item(&self) -> String {
+        match self {
+            Self::Text(text) => render_scalar(text, true),
+            value => value.render(),
         }
     }
 
@@ -172,6 +186,11 @@ impl FieldValue {
             (Self::List(texts), YamlValue::List(items)) => {
                 let mut pairs = texts.iter().zip(items);
                 texts.len() == items.len() && pairs.all(|(text, item)| is_scalar(&item.value, text))
+            }
+            (Self::Items(items), YamlValue::List(nodes)) => {
+                let mut pairs = items.iter().zip(nodes);
+                items.len() == nodes.len()
+                    && pairs.all(|(item, node)| item.matches_parsed(&node.value))
             }
             (Self::Map(pairs), YamlValue::Map(entries)) => {
                 pairs.len() == entries.len()

@@ -3,12 +3,13 @@
 //! An edit changes only the given keys and `updated_at`. Kind and times that a file does not state
 //! follow from its id and its history, so a new file has neither `type` nor `updated_at`.
 
+use super::link_edits::LinkEdits;
 use super::{Entity, EntityKind, EntityLink, METADATA_KEYS, tag_edits, unique_tags};
 use crate::backlog::{Deletion, Reference};
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
 use crate::timestamp::Timestamp;
-use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
+use crate::yaml::{self, YamlEntry, YamlNode};
 
 /// Keys at the end of the front matter. A new key of any other name is inserted before them.
 const LAST_KEYS: [&str; 3] = ["created_at", "created_by", "updated_at"];
@@ -117,23 +118,43 @@ pub fn edit_entity(
             edits.extend(tag_edits(&entries, tags));
         }
     }
+    let mut links = LinkEdits::new(&entries);
     for RelationTargets { relation, targets } in &edit.links {
-        edits.extend(relation_edit(&entries, relation, targets)?);
+        links.set_targets(relation, targets);
     }
+    let link_edits = links.key_edits()?;
+    edits.extend(link_edits.iter().cloned());
     let mut body = edit.body.as_deref().map(|body| body.trim_matches(['\r', '\n']));
     if body == Some(front_matter::body(text)) {
         body = None;
     }
     if edits.is_empty() && body.is_none() {
+        check_links(entity, text, &edit.links)?;
         return Ok(None);
     }
     // Last, because the time alone is not a change.
     edits.push(KeyEdit { key: "updated_at", value: Some(FieldValue::Time(at)) });
     let edited = front_matter::edit(text, &edits, &LAST_KEYS)?;
+    check_links(entity, &edited, &edit.links)?;
     match body {
         Some(body) => Ok(Some(front_matter::with_body(&edited, body))),
         None => Ok(Some(edited)),
     }
+}
+
+/// Fails if a relation still has another target, in a form that cannot be edited.
+fn check_links(entity: &Entity, text: &str, edits: &[RelationTargets]) -> Result<(), String> {
+    let (edited, _) = Entity::parse(&entity.id, text);
+    for RelationTargets { relation, targets } in edits {
+        let mut links = edited.links.iter().filter(|link| link.relation == *relation);
+        if let Some(link) = links.find(|link| !contains_target(targets, &link.target)) {
+            let target = &link.target;
+            return Err(format!(
+                "{relation}: the form of {target} is unknown; edit the file by hand"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Renders the tombstone of an entity: its text with time and user of the deletion. Front matter
@@ -183,76 +204,7 @@ fn parse_entries(text: &str) -> Vec<YamlEntry> {
     front_matter.map(|front_matter| front_matter.entries).unwrap_or_default()
 }
 
-/// The edit that gives a relation these targets; `None` if it has them. Fails if this would change
-/// an item such as `{id: bd-cccccc, type: blocks}`, or a value that is not a link.
-fn relation_edit<'a>(
-    entries: &[YamlEntry],
-    relation: &'a str,
-    targets: &[String],
-) -> Result<Option<KeyEdit<'a>>, String> {
-    let node = yaml::find_key(entries, relation);
-    let items = node.map(YamlNode::items).unwrap_or_default();
-    let mut listed: Vec<&str> = Vec::new();
-    let mut has_other_items = false;
-    for item in items {
-        match item.text() {
-            Some(text) if super::looks_like_id(text) || super::may_be_id(text) => listed.push(text),
-            None if matches!(item.value, YamlValue::Null | YamlValue::Scalar(_)) => {}
-            _ => has_other_items = true,
-        }
-    }
-    let typed = typed_targets(entries, relation);
-    let by_hand = |problem: &str| format!("{relation}: {problem}; edit the file by hand");
-    if typed.iter().any(|target| !contains_target(targets, target)) {
-        return Err(by_hand("it has a target that is written as a map with `id`"));
-    }
-    // The spelling of the file stays.
-    let mut new: Vec<String> = Vec::new();
-    for text in &listed {
-        if contains_target(targets, text) && !contains_target(&new, text) {
-            new.push((*text).to_owned());
-        }
-    }
-    for target in targets {
-        if !contains_target(&new, target) && !contains_target(&typed, target) {
-            new.push(target.clone());
-        }
-    }
-    if new == listed {
-        return Ok(None);
-    }
-    if has_other_items {
-        return Err(by_hand("its value is not a list of IDs"));
-    }
-    let is_scalar = node.is_some_and(|node| node.text().is_some());
-    let value = match &new[..] {
-        [] => None,
-        [target] if is_scalar => Some(FieldValue::Text(target.clone())),
-        _ => Some(FieldValue::List(new)),
-    };
-    Ok(Some(KeyEdit { key: relation, value }))
-}
-
-/// The targets of a relation that are written as `{id: …, type: relation}`, under any key.
-fn typed_targets<'a>(entries: &'a [YamlEntry], relation: &str) -> Vec<&'a str> {
-    let mut targets = Vec::new();
-    for YamlEntry { key, node, .. } in entries {
-        if METADATA_KEYS.contains(&key.as_str()) {
-            continue;
-        }
-        for item in node.items() {
-            let text = |key| yaml::find_key(item.entries(), key).and_then(YamlNode::text);
-            if let Some(id) = text("id")
-                && text("type").unwrap_or(key) == relation
-            {
-                targets.push(id);
-            }
-        }
-    }
-    targets
-}
-
-fn contains_target(targets: &[impl AsRef<str>], target: &str) -> bool {
+pub(super) fn contains_target(targets: &[impl AsRef<str>], target: &str) -> bool {
     targets.iter().any(|other| is_same_target(other.as_ref(), target))
 }
 

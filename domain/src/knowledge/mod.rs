@@ -7,6 +7,7 @@
 
 mod edit;
 mod entity_graph;
+mod link_edits;
 
 use serde::{Deserialize, Serialize};
 

@@ -67,11 +67,11 @@ async fn deletion_of_a_linked_entity_needs_cascade() {
 #[tokio::test]
 async fn deletion_that_cannot_remove_a_link_changes_nothing() {
     let testing = project().await;
-    let source = "---\nid: bd-aaaaaa\ndepends_on:\n- id: dec-1d2c8f\n  type: blocks\n---\n";
+    let source = "---\nid: bd-aaaaaa\nrelated:\n- dec-1d2c8f: a\n  dec-aaaaaa: b\n---\n";
     testing.write_entity("issues/bd-aaaaaa", source).await;
     let arguments = json!({ "reference": "dec-1d2c8f", "cascade": true });
     let message = testing.error("delete_item", arguments).await.message;
-    assert!(message.contains(".ixchel/issues/bd-aaaaaa.md: blocks: it has a target"), "{message}");
+    assert!(message.contains(".ixchel/issues/bd-aaaaaa.md: related: its value"), "{message}");
     let body = testing.body(DocumentId::entity("decisions/dec-1d2c8f")).await;
     assert_eq!(body.as_deref(), Some(DECISION));
 }

@@ -158,6 +158,12 @@ fn update_of_links_replaces_only_named_relations() {
             "dec-1d2c8f]\n",
             "dec-1d2c8f]\nblocks: [bd-111111]\n",
         ),
+        (
+            relation("depends_on", &["bd-111111"]),
+            "depends_on:\n- id: bd-6af4f1\n  type: blocks\n",
+            "depends_on: [{id: bd-6af4f1, type: blocks}, bd-111111]\n",
+        ),
+        (relation("blocks", &[]), "depends_on:\n- id: bd-6af4f1\n  type: blocks\n", ""),
     ] {
         let edited = edit_links(IMPORTED, &[links]).unwrap().unwrap();
         let edited = edited.replace("updated_at: 2025-11-24T16:01:00Z\n", "");
@@ -170,14 +176,14 @@ fn update_of_links_replaces_only_named_relations() {
 
 #[test]
 fn update_that_would_lose_content_is_rejected() {
-    for (links, problem) in [
-        (relation("blocks", &[]), "blocks: it has a target that is written as a map"),
-        (relation("depends_on", &["bd-111111"]), "depends_on: its value is not a list of IDs"),
-        (relation("priority", &["bd-111111"]), "priority: its value is not a list of IDs"),
-    ] {
-        let error = edit_links(IMPORTED, &[links]).unwrap_err();
-        assert!(error.contains(problem) && error.contains("edit the file by hand"), "{error}");
-    }
+    let remarks = "---\nrelated:\n- dec-1d2c8f: why\n  dec-cccccc: why\n- dec-aaaaaa\n---\n";
+    let error = edit_links(remarks, &[relation("related", &["dec-bbbbbb"])]).unwrap_err();
+    assert!(error.contains("related: its value is not a list of IDs"), "{error}");
+    let error = edit_links(remarks, &[relation("related", &["dec-aaaaaa"])]).unwrap_err();
+    assert!(error.contains("related: the form of dec-1d2c8f is unknown"), "{error}");
+    let error = edit_links(IMPORTED, &[relation("priority", &["bd-111111"])]).unwrap_err();
+    let problem = "priority: its value is not a list of IDs; edit the file by hand";
+    assert_eq!(error, problem);
     let broken = "---\nid: [\n---\n\ntext\n";
     let change = EntityEdit { status: Some("x".to_owned()), ..EntityEdit::default() };
     let error = edit(broken, &change).unwrap_err();

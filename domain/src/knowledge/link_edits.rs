@@ -1,0 +1,160 @@
+//! Edits links in front matter: ids under a key, or maps such as `{id: bd-cccccc, type: blocks}`.
+
+use super::edit::contains_target;
+use super::{METADATA_KEYS, looks_like_id, may_be_id};
+use crate::front_matter::{FieldValue, KeyEdit};
+use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
+
+/// The keys of a file whose links change.
+pub(super) struct LinkEdits<'a> {
+    entries: &'a [YamlEntry],
+    /// The new items of each changed key.
+    changed: Vec<(&'a str, Vec<LinkItem<'a>>)>,
+}
+
+#[derive(Clone)]
+enum LinkItem<'a> {
+    /// A target of the relation that the key names.
+    Id(&'a str),
+    /// A map with `id`; its `type` names the relation.
+    Map(&'a YamlNode),
+    /// A map of an id and a remark.
+    Remark(&'a YamlNode),
+    /// Any other value, which an edit must not lose.
+    Other,
+}
+
+impl<'a> LinkItem<'a> {
+    fn parse(node: &'a YamlNode) -> Option<Self> {
+        match (node.text(), &node.value) {
+            (Some(text), _) if looks_like_id(text) || may_be_id(text) => Some(Self::Id(text)),
+            (Some(_), _) => Some(Self::Other),
+            (None, YamlValue::Null | YamlValue::Scalar(_)) => None,
+            (None, _) if map_text(node, "id").is_some() => Some(Self::Map(node)),
+            (None, _) => match node.entries() {
+                [entry] if looks_like_id(&entry.key) => Some(Self::Remark(node)),
+                _ => Some(Self::Other),
+            },
+        }
+    }
+
+    /// Relation and target; `None` if it is not a link.
+    fn link(&self, key: &'a str) -> Option<(&'a str, &'a str)> {
+        match self {
+            Self::Id(target) => Some((key, target)),
+            Self::Map(node) => Some((map_text(node, "type").unwrap_or(key), map_text(node, "id")?)),
+            Self::Remark(node) => Some((key, &node.entries().first()?.key)),
+            Self::Other => None,
+        }
+    }
+
+    /// The value in the file; `None` if it is not a text or a map of texts.
+    fn value(&self) -> Option<FieldValue> {
+        match self {
+            Self::Id(target) => Some(FieldValue::from(*target)),
+            Self::Map(node) | Self::Remark(node) => {
+                let mut pairs = Vec::new();
+                for YamlEntry { key, node, .. } in node.entries() {
+                    pairs.push((key.clone(), node.text()?.to_owned()));
+                }
+                Some(FieldValue::Map(pairs))
+            }
+            Self::Other => None,
+        }
+    }
+}
+
+fn map_text<'a>(node: &'a YamlNode, key: &str) -> Option<&'a str> {
+    yaml::find_key(node.entries(), key).and_then(YamlNode::text)
+}
+
+impl<'a> LinkEdits<'a> {
+    pub(super) fn new(entries: &'a [YamlEntry]) -> Self {
+        Self { entries, changed: Vec::new() }
+    }
+
+    /// Gives a relation these targets. A target that the file has keeps its place and spelling.
+    pub(super) fn set_targets(&mut self, relation: &'a str, targets: &'a [String]) {
+        let mut present: Vec<&str> = Vec::new();
+        let entries = self.entries;
+        for YamlEntry { key, .. } in entries {
+            if METADATA_KEYS.contains(&key.as_str()) {
+                continue;
+            }
+            let mut items = self.items(key);
+            let count = items.len();
+            items.retain(|item| match item.link(key) {
+                Some((of, target)) if of == relation => {
+                    let is_kept =
+                        contains_target(targets, target) && !contains_target(&present, target);
+                    if is_kept {
+                        present.push(target);
+                    }
+                    is_kept
+                }
+                _ => true,
+            });
+            if items.len() != count {
+                self.set_items(key, items);
+            }
+        }
+        let mut items = self.items(relation);
+        let count = items.len();
+        for target in targets {
+            if !contains_target(&present, target) {
+                present.push(target);
+                items.push(LinkItem::Id(target));
+            }
+        }
+        if items.len() != count {
+            self.set_items(relation, items);
+        }
+    }
+
+    fn items(&self, key: &str) -> Vec<LinkItem<'a>> {
+        if let Some((_, items)) = self.changed.iter().find(|(other, _)| *other == key) {
+            return items.clone();
+        }
+        let items = yaml::find_key(self.entries, key).map(YamlNode::items).unwrap_or_default();
+        items.iter().filter_map(LinkItem::parse).collect()
+    }
+
+    fn set_items(&mut self, key: &'a str, items: Vec<LinkItem<'a>>) {
+        self.changed.retain(|(other, _)| *other != key);
+        self.changed.push((key, items));
+    }
+
+    /// The edits of all changed keys. Fails if an edit would lose a value that is not a link.
+    pub(super) fn key_edits(&self) -> Result<Vec<KeyEdit<'a>>, String> {
+        let mut edits = Vec::new();
+        for (key, items) in &self.changed {
+            let mut values = Vec::new();
+            for item in items {
+                let Some(value) = item.value() else {
+                    let problem = "its value is not a list of IDs; edit the file by hand";
+                    return Err(format!("{key}: {problem}"));
+                };
+                values.push(value);
+            }
+            let node = yaml::find_key(self.entries, key);
+            let is_scalar = node.is_some_and(|node| node.text().is_some());
+            edits.push(KeyEdit { key, value: list_value(values, is_scalar) });
+        }
+        Ok(edits)
+    }
+}
+
+/// Texts become a plain list, whose lines and comments an edit keeps.
+fn list_value(mut values: Vec<FieldValue>, is_scalar: bool) -> Option<FieldValue> {
+    if values.len() <= usize::from(is_scalar) {
+        return values.pop();
+    }
+    let mut texts = Vec::new();
+    for value in &values {
+        if let FieldValue::Text(text) = value {
+            texts.push(text.clone());
+        }
+    }
+    let is_plain = texts.len() == values.len();
+    Some(if is_plain { FieldValue::List(texts) } else { FieldValue::Items(values) })
+}
