@@ -7,13 +7,13 @@ export interface Tools {
   apply_changes: { arguments: ApplyChangesArguments; result: ApplyChangesResult };
   /** Creates an acceptance criterion of a user story: one testable condition, such as Given-When-Then. */
   create_acceptance_criteria: { arguments: CreateAcceptanceCriteriaArguments; result: CreateAcceptanceCriteriaResult };
-  /** Creates an epic: a large goal that groups user stories. */
+  /** Creates an epic: a large goal that groups user stories. With its items: apply_changes. */
   create_epic: { arguments: CreateEpicArguments; result: CreateEpicResult };
   /** Relates two requirements, such as source depends_on target. */
   create_relationship: { arguments: CreateRelationshipArguments; result: CreateRelationshipResult };
-  /** Creates a requirement of a user story: one thing that the product must do or be. */
+  /** Creates a requirement of a user story: one thing that the product must do or be. Several: apply_changes. */
   create_requirement: { arguments: CreateRequirementArguments; result: CreateRequirementResult };
-  /** Creates a user story of an epic: a user's need and its reason. */
+  /** Creates a user story of an epic: a user's need and its reason. Several: apply_changes. */
   create_user_story: { arguments: CreateUserStoryArguments; result: CreateUserStoryResult };
   /** Deletes a backlog item or knowledge entity. Refuses if it has children or relationships, unless cascade is true. */
   delete_item: { arguments: DeleteItemArguments; result: DeleteItemResult };
@@ -172,7 +172,19 @@ export type ApplyChangesArguments = {
    * @maxItems 100
    */
   changes: {
-    create?: 'epic' | 'user_story' | 'requirement' | 'acceptance_criteria';
+    create?:
+      | 'epic'
+      | 'user_story'
+      | 'requirement'
+      | 'acceptance_criteria'
+      | 'decision'
+      | 'issue'
+      | 'idea'
+      | 'report'
+      | 'source'
+      | 'citation'
+      | 'agent'
+      | 'session';
     /**
      * ID.
      */
@@ -194,11 +206,15 @@ export type ApplyChangesArguments = {
     user_story?: string;
     title?: string;
     description?: string;
+    body?: string;
     priority?: number;
     status?: string;
     type?: string;
     assignee?: string;
     tags?: string[];
+    links?: {
+      [k: string]: string[];
+    };
     cascade?: boolean;
     if_version?: string;
   }[];
@@ -780,9 +796,13 @@ export type IxchelSearchResult = {
     kind: string;
     title: string;
     /**
-     * 0 to 1; comparable within one response.
+     * 0 to 1.
      */
     score: number;
+    /**
+     * Weak evidence; not counted in total.
+     */
+    uncertain?: boolean;
     snippet: string;
   }[];
   total: number;
@@ -1242,6 +1262,10 @@ export type SearchGlobalResult = {
     title: string;
     status: string | null;
     score: number | null;
+    /**
+     * Weak evidence; not counted in total.
+     */
+    uncertain?: boolean;
     snippet: string;
   }[];
   next_cursor?: string;
@@ -1296,6 +1320,10 @@ export type SearchRequirementsResult = {
     title: string;
     status: string | null;
     score: number | null;
+    /**
+     * Weak evidence; not counted in total.
+     */
+    uncertain?: boolean;
     snippet: string;
   }[];
   next_cursor?: string;

@@ -90,6 +90,9 @@ fn apply_changes_refuses_entries_of_disabled_toolsets() {
         assert!(message.starts_with(&format!("Entry 2: {tool} is not enabled")), "{message}");
         let applied = server.data("apply_changes", json!({ "changes": [own] }));
         assert_eq!(applied["results"][0]["action"], "create");
+        let id = &applied["results"][0]["id"];
+        let deleted = server.data("apply_changes", json!({ "changes": [{ "delete": id }] }));
+        assert_eq!(deleted["results"][0]["action"], "delete");
         let tools = server.request("tools/list", json!({}));
         let mut tools = tools["result"]["tools"].as_array().unwrap().iter();
         let tool = tools.find(|tool| tool["name"] == "apply_changes").unwrap();
