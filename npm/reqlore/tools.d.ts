@@ -508,11 +508,11 @@ export type GetHistoryResult = {
     /**
      * Null for a deletion.
      */
-    version?: string;
+    version: string | null;
     at: string;
-    user?: string;
-    tool?: string;
-    reason?: string;
+    user: string | null;
+    tool: string | null;
+    reason: string | null;
     /**
      * The text was erased.
      */

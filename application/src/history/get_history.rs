@@ -50,10 +50,14 @@ struct HistoryAnswer {
 #[derive(Serialize, JsonSchema)]
 struct VersionRecord {
     /// Null for a deletion.
+    #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
     at: String,
+    #[schemars(required, extend("type" = ["string", "null"]))]
     user: Option<String>,
+    #[schemars(required, extend("type" = ["string", "null"]))]
     tool: Option<String>,
+    #[schemars(required, extend("type" = ["string", "null"]))]
     reason: Option<String>,
     /// The text was erased.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
