@@ -108,7 +108,7 @@ pub(crate) fn origin_of_row((user, tool, reason): OriginRow) -> ChangeOrigin {
     ChangeOrigin { user, tool, reason }
 }
 
-/// A stored [`PastEntry`](reqlore_domain::ports::history::PastEntry). The order of its fields must not change.
+/// A stored entry of a history. The order of its fields must not change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct VersionRow {
     /// `None` for a deletion.
@@ -206,8 +206,8 @@ pub(crate) fn deletion_key(project: u32, revision: u64, id: &DocumentId) -> Vec<
     [&prefix, id.kind.name().as_bytes(), b"\0", id.name.as_bytes()].concat()
 }
 
-/// Common prefix of the keys of a document in the trees of versions and texts. NUL ends the name, and
-/// a NUL in it is followed by 0xff: so no other document has keys with this prefix, because numbers
+/// Common prefix of the keys of a document in the trees of versions and texts. NUL ends the name,
+/// and a NUL in it is followed by 0xff: so no other document has keys with this prefix, because numbers
 /// start with 0, and keys sort by name and number.
 pub(crate) fn versions_prefix(project: u32, id: &DocumentId) -> Vec<u8> {
     let mut prefix = kind_prefix(project, id.kind);
