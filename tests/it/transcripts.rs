@@ -75,8 +75,8 @@ macro_rules! transcripts {
 transcripts! {
     protocol instructions get set set_policies set_order set_groups delete arguments conflicts
     docsets docsets_errors knowledge knowledge_apply_changes knowledge_changes
-    backlog backlog_addresses backlog_apply backlog_changes backlog_errors backlog_history
-    backlog_lenient backlog_resources backlog_prompts backlog_search
+    backlog backlog_addresses backlog_apply backlog_changes backlog_errors backlog_files
+    backlog_history backlog_lenient backlog_resources backlog_prompts backlog_search
 }
 
 #[test]
@@ -355,13 +355,13 @@ pub(crate) async fn commit_document_to(
         Some(name) => DocumentId::entity(name),
         None if path == ".knowledge/config.yaml" => DocumentId::docsets(),
         None => {
-            let (folder, file) = path.rsplit_once('/').unwrap();
-            let name = file.strip_suffix(".md").unwrap().to_owned();
-            let has_folder = |kind: &DocumentKind| {
-                folder == format!("{BACKLOG_FOLDER}/{}", backlog_folder_of(*kind))
+            let name_below = |kind: DocumentKind| {
+                let folder = format!("{BACKLOG_FOLDER}/{}/", backlog_folder_of(kind));
+                path.strip_prefix(&folder)?.strip_suffix(".md")
             };
-            let kind = DocumentKind::ALL.into_iter().find(has_folder);
-            let kind = kind.unwrap_or_else(|| panic!("{path} is not the path of a document"));
+            let mut kinds = DocumentKind::ALL.into_iter();
+            let found = kinds.find_map(|kind| Some((kind, name_below(kind)?.to_owned())));
+            let (kind, name) = found.unwrap_or_else(|| panic!("{path} is not a document's path"));
             DocumentId { kind, name }
         }
     };
