@@ -186,7 +186,7 @@ fn strict_value(name: &str, schema: &Value, value: &Value) -> Value {
         ("array", Value::Array(items)) => {
             items.iter().map(|item| strict_value("", &schema["items"], item)).collect()
         }
-        ("string", Value::Number(number)) => number.to_string().into(),
+        ("string", Value::Number(number)) => strict_value(name, schema, &number.to_string().into()),
         ("integer", Value::String(text)) => {
             let priorities = ["critical", "high", "medium", "low"];
             let named = priorities.iter().position(|priority| *priority == plain(text));

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::client::{Server, call, project, section_file, set, text};
+use crate::client::{Server, call, project, request, section_file, set, text};
 
 const LATEST_REVISION: &str = "2026-07-28";
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -52,7 +52,8 @@ fn stdio_invalid_line_gets_one_error_and_the_next_works() {
         (b"\xff\xfe", -32700),
         (deep.as_bytes(), -32700),
         (b"42", -32600),
-        (br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+        (b"[]", -32600),
+        (br#"{"foo":1}"#, -32600),
         (br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32602),
         (number.as_bytes(), -32602),
         (too_long.as_bytes(), -32600),
@@ -68,6 +69,66 @@ fn stdio_invalid_line_gets_one_error_and_the_next_works() {
     assert!(peak_mib(&server) < 64);
     let (rest, status) = server.end();
     assert_eq!((rest, status.success()), (vec![], true));
+}
+
+// S5: 3.3
+#[test]
+fn stdio_batch_runs_in_order_and_is_answered_as_one_array() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let epic = |id: u32| {
+        let arguments = json!({ "title": format!("Epic {id}"), "priority": 1 });
+        let params = json!({ "name": "create_epic", "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+    };
+    let members = [
+        epic(1),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        request(2, "initialize", json!({})),
+        json!(42),
+        epic(3),
+        request("last", "no/such", json!({})),
+    ];
+    server.send(json!(members).to_string());
+    // Sent before the batch is complete, answered after it.
+    server.send(PING);
+    let answers = server.answer();
+    let answers = answers.as_array().unwrap();
+    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(1), &json!(2), &Value::Null, &json!(3), &json!("last")]);
+    let references = [0, 3].map(|member| &answers[member]["result"]["structuredContent"]);
+    assert_eq!(references.map(|item| &item["reference_id"]), ["EP-001", "EP-002"]);
+    let codes = [1, 2, 4].map(|member| &answers[member]["error"]["code"]);
+    assert_eq!(codes, [-32600, -32600, -32601]);
+    assert_eq!(server.answer()["id"], 1);
+    // A batch of notifications has no answer.
+    server.send(json!([members[1], members[1]]).to_string());
+    server.send(PING);
+    assert_eq!(server.answer()["id"], 1);
+}
+
+#[test]
+fn stdio_batch_is_refused_beyond_its_limit_and_version() {
+    let project = project();
+    for (version, is_answered) in [("2025-03-26", true), ("2025-06-18", false)] {
+        let mut server = Server::start(project.path());
+        server.ask(&initialize(version));
+        let ping: Value = serde_json::from_str(PING).unwrap();
+        for (count, is_short) in [(50, true), (51, false)] {
+            let members: Vec<Value> = (0..count).map(|id| request(id, "ping", json!({}))).collect();
+            server.send(json!(members).to_string());
+            let answer = server.answer();
+            if is_answered && is_short {
+                assert_eq!(answer.as_array().unwrap().len(), count, "{version}");
+            } else {
+                assert_eq!(
+                    (&answer["error"]["code"], &answer["id"]),
+                    (&json!(-32600), &Value::Null)
+                );
+            }
+        }
+        assert_eq!(server.ask(&ping)["id"], 1);
+    }
 }
 
 // Catalogue 58

@@ -47,6 +47,7 @@ impl ServerHandler for McpServer {
             // Without a connection the client cannot be notified.
             (resources.subscribe, resources.list_changed) = (None, None);
         }
+        self.set_version(&result.protocol_version);
         let mut peer = request;
         // Later requests use the negotiated version, not the requested one.
         peer.protocol_version = result.protocol_version.clone();

@@ -33,7 +33,7 @@ pub struct MalformedMessage {
 }
 
 impl MalformedMessage {
-    fn new(id: &Value, error: &ErrorData) -> Self {
+    pub fn new(id: &Value, error: &ErrorData) -> Self {
         let (code, message) = (error.code.0, error.message.clone());
         Self { response: Some(error_line(id, error)), code, message }
     }

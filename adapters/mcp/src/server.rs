@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
@@ -41,6 +42,8 @@ pub(crate) struct ServerState {
     /// The caller of every request on a connection; `None` over HTTP.
     local_caller: Option<Arc<Caller>>,
     pub(crate) subscriptions: Subscriptions,
+    /// True after a handshake for a protocol version without batches.
+    refuses_batches: AtomicBool,
 }
 
 impl std::fmt::Debug for McpServer {
@@ -71,7 +74,19 @@ impl McpServer {
             subscriptions: Subscriptions::new(local_caller.is_some()),
             service,
             local_caller,
+            refuses_batches: AtomicBool::new(false),
         }))
+    }
+
+    /// True if the client of this connection may send batches: a plain JSON-RPC client before any
+    /// handshake, and one of 2025-03-26.
+    pub fn accepts_batches(&self) -> bool {
+        !self.0.refuses_batches.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_version(&self, version: &ProtocolVersion) {
+        let has_batches = *version == ProtocolVersion::V_2025_03_26;
+        self.0.refuses_batches.store(!has_batches, Ordering::Relaxed);
     }
 
     /// Stops all polling; each open stream gets its last response.

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reqlore_domain::error::ErrorKind;
-use reqlore_mcp::convert::error_code;
-use reqlore_mcp::jsonrpc;
+use reqlore_domain::ports::service::UNKNOWN_METHOD;
+use reqlore_mcp::convert::{error_code, log_failure};
+use reqlore_mcp::jsonrpc::{self, MalformedMessage};
+use reqlore_mcp::request_context::correlation_id;
 use reqlore_mcp::server::McpServer;
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::RoleServer;
@@ -25,6 +27,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::StdioLimits;
+use crate::batch::{BatchSlot, RunningMembers};
 use crate::line_reader::{LineReader, ReadStep};
 use crate::scheduler::{InFlight, NextStep, RequestQueue, RunMode};
 
@@ -57,6 +60,8 @@ struct ClientOutput<W> {
     /// Bytes of responses that the client has not read.
     unsent_bytes: AtomicUsize,
     in_flight: InFlight,
+    /// Running members of batches.
+    members: RunningMembers,
 }
 
 impl<W: AsyncWrite + Unpin> ClientOutput<W> {
@@ -100,6 +105,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             is_closed: AtomicBool::new(false),
             unsent_bytes: AtomicUsize::new(0),
             in_flight: InFlight::default(),
+            members: RunningMembers::default(),
         };
         Self {
             lines: LineReader::new(reader, limits.line_bytes),
@@ -127,11 +133,17 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             }
             let step = self.queue.next_step(&self.output.in_flight, self.output.is_full());
             let due = match step {
-                NextStep::Deliver(message) => return Some(*message),
-                NextStep::Duplicate(id) => {
+                NextStep::Deliver(message, slot) => {
+                    if let (JsonRpcMessage::Request(request), Some(slot)) = (&*message, slot) {
+                        self.output.members.insert(request.id.clone(), slot);
+                    }
+                    return Some(*message);
+                }
+                NextStep::Duplicate(id, slot) => {
                     let reason = "id: a request with this id is running; use a new id";
                     let error = ErrorData::invalid_request(reason, None);
-                    self.start_response(jsonrpc::error_line(&id_value(&id), &error));
+                    log_rejection(error.code.0, reason);
+                    self.respond(slot, jsonrpc::error_line(&id_value(&id), &error));
                     continue;
                 }
                 NextStep::Empty | NextStep::Wait => None,
@@ -171,8 +183,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             "The server is shutting down. The request was not run; nothing was changed.",
             None,
         );
-        while let Some(id) = self.queue.pop_request() {
+        while let Some((id, slot)) = self.queue.pop_request() {
             let line = jsonrpc::error_line(&id_value(&id), &error);
+            let line = match slot {
+                Some(slot) => slot.complete(Some(line)),
+                None => Some(line),
+            };
+            // Another member of the batch is still running.
+            let Some(line) = line else { continue };
             let output = Arc::clone(&self.output);
             // Not awaited, because the client may no longer read.
             tokio::spawn(async move { output.write_line(&line).await });
@@ -220,7 +238,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             Ok(ReadStep::TooLong) => {
                 let reason = format!("line: longer than {} bytes", self.limits.line_bytes);
                 let error = ErrorData::invalid_request(reason, None);
-                self.reject_line(Some(jsonrpc::error_line(&Value::Null, &error)));
+                self.reject_line(MalformedMessage::new(&Value::Null, &error));
                 None
             }
             // After an input error the client cannot send anything either.
@@ -238,7 +256,15 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             return None;
         }
         let bytes = line.len();
-        match jsonrpc::parse_message(line) {
+        let parsed = match jsonrpc::parse_json(line) {
+            Ok(Value::Array(members)) => {
+                self.accept_batch(members, bytes);
+                return None;
+            }
+            Ok(message) => jsonrpc::into_message(message),
+            Err(malformed) => Err(malformed),
+        };
+        match parsed {
             Ok(message) => {
                 // The limit applies only to malformed lines in a row.
                 self.malformed_lines = 0;
@@ -254,9 +280,48 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                     _ => self.queue.push(message, bytes, false),
                 }
             }
-            Err(malformed) => self.reject_line(malformed.response),
+            Err(malformed) => self.reject_line(malformed),
         }
         None
+    }
+
+    /// Queues the members of a batch, which run one after the other.
+    fn accept_batch(&mut self, members: Vec<Value>, bytes: usize) {
+        if let Err(malformed) = jsonrpc::check_batch(&members, self.server.accepts_batches()) {
+            return self.reject_line(malformed);
+        }
+        self.malformed_lines = 0;
+        let bytes = bytes / members.len();
+        let slots = BatchSlot::for_members(members.len());
+        for (member, slot) in members.into_iter().zip(slots) {
+            let parsed =
+                jsonrpc::check_member(&member).and_then(|()| jsonrpc::into_message(member));
+            let finished = match parsed {
+                Ok(message @ JsonRpcMessage::Request(_)) => {
+                    self.queue.push_member(message, bytes, true, Some(slot));
+                    continue;
+                }
+                Ok(message) => {
+                    let is_delivered = match &message {
+                        JsonRpcMessage::Notification(notification) => {
+                            self.should_deliver(&notification.notification)
+                        }
+                        _ => true,
+                    };
+                    if is_delivered {
+                        self.queue.push(message, bytes, false);
+                    }
+                    slot.complete(None)
+                }
+                Err(malformed) => {
+                    log_rejection(malformed.code, &malformed.message);
+                    slot.complete(malformed.response)
+                }
+            };
+            if let Some(line) = finished {
+                self.start_response(line);
+            }
+        }
     }
 
     /// True if rmcp must receive this notification. The cancellation of a running write is dropped:
@@ -266,7 +331,11 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             return true;
         };
         let Some(id) = &cancelled.params.request_id else { return true };
-        if self.queue.cancel_waiting(id) {
+        if let Some(cancelled) = self.queue.cancel_waiting(id) {
+            // A cancelled request has no response.
+            if let Some(line) = cancelled.slot.and_then(|slot| slot.complete(None)) {
+                self.start_response(line);
+            }
             return false;
         }
         match self.output.in_flight.run_mode(id) {
@@ -280,13 +349,32 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         }
     }
 
+    /// Starts to write a response, after one that is being written.
     fn start_response(&mut self, line: Vec<u8>) {
         let output = Arc::clone(&self.output);
-        self.pending_write = Some(Box::pin(async move { output.write_line(&line).await }));
+        let earlier = self.pending_write.take();
+        self.pending_write = Some(Box::pin(async move {
+            if let Some(earlier) = earlier {
+                earlier.await?;
+            }
+            output.write_line(&line).await
+        }));
     }
 
-    fn reject_line(&mut self, error_line: Option<Vec<u8>>) {
-        if let Some(line) = error_line {
+    /// Responds to a request, or completes its slot in a batch.
+    fn respond(&mut self, slot: Option<BatchSlot>, line: Vec<u8>) {
+        let line = match slot {
+            Some(slot) => slot.complete(Some(line)),
+            None => Some(line),
+        };
+        if let Some(line) = line {
+            self.start_response(line);
+        }
+    }
+
+    fn reject_line(&mut self, malformed: MalformedMessage) {
+        log_rejection(malformed.code, &malformed.message);
+        if let Some(line) = malformed.response {
             self.start_response(line);
         }
         self.malformed_lines += 1;
@@ -319,6 +407,11 @@ fn acknowledged_subscription(notification: &ServerNotification) -> Option<Reques
     }
 }
 
+/// Logs a message that does not reach the protocol handler.
+fn log_rejection(code: i32, reason: &str) {
+    log_failure(&correlation_id(), None, (UNKNOWN_METHOD, None), code, reason);
+}
+
 fn id_value(id: &RequestId) -> Value {
     serde_json::to_value(id).unwrap_or_default()
 }
@@ -342,8 +435,21 @@ where
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
+            let id = match &message {
+                JsonRpcMessage::Response(response) => Some(&response.id),
+                JsonRpcMessage::Error(error) => error.id.as_ref(),
+                _ => None,
+            };
+            let line = match id.and_then(|id| output.members.take(id)) {
+                // The last member writes the responses of its batch.
+                Some(slot) => slot.complete(Some(line)),
+                None => Some(line),
+            };
             // Before the request is completed, so that the next response follows this one.
-            let written = output.write_line(&line).await;
+            let written = match line {
+                Some(line) => output.write_line(&line).await,
+                None => Ok(()),
+            };
             match &message {
                 JsonRpcMessage::Response(response) => output.in_flight.mark_completed(&response.id),
                 JsonRpcMessage::Error(error) => {

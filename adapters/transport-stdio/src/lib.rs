@@ -3,6 +3,7 @@
 //! rmcp implements the protocol. The end of input and SIGTERM both drain: accepted requests get
 //! their responses within ten seconds, then the transport ends.
 
+mod batch;
 mod connection;
 mod line_reader;
 mod scheduler;

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::StdioLimits;
+use crate::batch::BatchSlot;
 
 /// Running requests without a response; shared with the writer of responses.
 #[derive(Debug, Default)]
@@ -68,10 +69,12 @@ pub(crate) struct RequestQueue {
 }
 
 #[derive(Debug)]
-struct WaitingMessage {
+pub(crate) struct WaitingMessage {
     message: ClientJsonRpcMessage,
     bytes: usize,
     is_exclusive: bool,
+    /// Set for a member of a batch.
+    pub(crate) slot: Option<BatchSlot>,
     queued_at: Instant,
 }
 
@@ -79,9 +82,10 @@ struct WaitingMessage {
 #[derive(Debug)]
 pub(crate) enum NextStep {
     Empty,
-    Deliver(Box<ClientJsonRpcMessage>),
+    /// A message, with its slot if it is a member of a batch.
+    Deliver(Box<ClientJsonRpcMessage>, Option<BatchSlot>),
     /// A request with this id is running.
-    Duplicate(RequestId),
+    Duplicate(RequestId, Option<BatchSlot>),
     /// Wait until a running request completes.
     Wait,
     /// Wait until this time, or until a running request completes.
@@ -103,31 +107,43 @@ impl RequestQueue {
     }
 
     pub(crate) fn push(&mut self, message: ClientJsonRpcMessage, bytes: usize, is_exclusive: bool) {
+        self.push_member(message, bytes, is_exclusive, None);
+    }
+
+    /// Queues a message, with its slot if it is a member of a batch.
+    pub(crate) fn push_member(
+        &mut self,
+        message: ClientJsonRpcMessage,
+        bytes: usize,
+        is_exclusive: bool,
+        slot: Option<BatchSlot>,
+    ) {
         self.bytes += bytes;
         self.waiting.push_back(WaitingMessage {
             message,
             bytes,
             is_exclusive,
+            slot,
             queued_at: Instant::now(),
         });
     }
 
-    /// Removes a waiting request. False if it is not in the queue.
-    pub(crate) fn cancel_waiting(&mut self, id: &RequestId) -> bool {
+    /// Removes a waiting request and returns it. `None` if it is not in the queue.
+    pub(crate) fn cancel_waiting(&mut self, id: &RequestId) -> Option<WaitingMessage> {
         let position = self.waiting.iter().position(|waiting| {
             matches!(&waiting.message, JsonRpcMessage::Request(request) if request.id == *id)
         });
-        let Some(position) = position else { return false };
-        let Some(cancelled) = self.waiting.remove(position) else { return false };
+        let cancelled = self.waiting.remove(position?)?;
         self.bytes -= cancelled.bytes;
-        true
+        Some(cancelled)
     }
 
     /// Removes the first waiting request and any other messages before it.
-    pub(crate) fn pop_request(&mut self) -> Option<RequestId> {
+    pub(crate) fn pop_request(&mut self) -> Option<(RequestId, Option<BatchSlot>)> {
         loop {
-            if let JsonRpcMessage::Request(request) = self.pop_first()? {
-                return Some(request.id);
+            let first = self.pop_first()?;
+            if let JsonRpcMessage::Request(request) = first.message {
+                return Some((request.id, first.slot));
             }
         }
     }
@@ -148,14 +164,15 @@ impl RequestQueue {
                 blocked
             });
             if let Some(step) = blocked {
-                if matches!(step, NextStep::Duplicate(_)) {
-                    self.pop_first();
+                if let NextStep::Duplicate(id, _) = step {
+                    let slot = self.pop_first().and_then(|first| first.slot);
+                    return NextStep::Duplicate(id, slot);
                 }
                 return step;
             }
         }
         match self.pop_first() {
-            Some(message) => NextStep::Deliver(Box::new(message)),
+            Some(first) => NextStep::Deliver(Box::new(first.message), first.slot),
             None => NextStep::Empty,
         }
     }
@@ -170,7 +187,7 @@ impl RequestQueue {
     ) -> Option<NextStep> {
         if running.contains_key(&id) {
             // Two responses with one id would be ambiguous.
-            return Some(NextStep::Duplicate(id));
+            return Some(NextStep::Duplicate(id, None));
         }
         let mut running_count = 0;
         let mut must_run_alone = first.is_exclusive;
@@ -196,10 +213,10 @@ impl RequestQueue {
         if Instant::now() < due { Some(NextStep::WaitUntil(due)) } else { None }
     }
 
-    fn pop_first(&mut self) -> Option<ClientJsonRpcMessage> {
+    fn pop_first(&mut self) -> Option<WaitingMessage> {
         let first = self.waiting.pop_front()?;
         self.bytes -= first.bytes;
-        Some(first.message)
+        Some(first)
     }
 }
 
@@ -229,14 +246,14 @@ mod tests {
     async fn exclusive_request_waits_for_earlier_and_delays_later_ones() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (3, false)]);
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait));
         in_flight.mark_completed(&id(1));
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         tokio::time::advance(StdioLimits::default().read_grace_time).await;
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Wait));
         in_flight.mark_completed(&id(2));
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::Empty));
     }
 
@@ -245,11 +262,11 @@ mod tests {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, false), (3, false)]);
         assert!(!queue.has_room());
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         assert!(queue.has_room());
         assert!(matches!(queue.next_step(&in_flight, false), NextStep::WaitUntil(_)));
         tokio::time::advance(StdioLimits::default().read_grace_time).await;
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         assert!(
             matches!(queue.next_step(&in_flight, false), NextStep::Wait),
             "two requests are running"
@@ -262,16 +279,16 @@ mod tests {
     async fn acknowledged_subscription_delays_no_request() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (1, false)]);
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         assert!(
             matches!(queue.next_step(&in_flight, false), NextStep::Wait),
             "it is not acknowledged yet"
         );
         in_flight.mark_subscribed(&id(1));
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         in_flight.mark_completed(&id(2));
         let step = queue.next_step(&in_flight, false);
-        assert!(matches!(step, NextStep::Duplicate(duplicate) if duplicate == id(1)));
+        assert!(matches!(step, NextStep::Duplicate(duplicate, _) if duplicate == id(1)));
         assert!(!in_flight.is_empty(), "it still has no last response");
     }
 
@@ -279,10 +296,10 @@ mod tests {
     async fn running_id_is_duplicate_and_waiting_request_cancellable() {
         let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (1, false), (2, false)]);
-        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(_)));
+        assert!(matches!(queue.next_step(&in_flight, false), NextStep::Deliver(..)));
         let step = queue.next_step(&in_flight, false);
-        assert!(matches!(step, NextStep::Duplicate(duplicate) if duplicate == id(1)));
-        assert!(queue.cancel_waiting(&id(2)) && !queue.cancel_waiting(&id(2)));
+        assert!(matches!(step, NextStep::Duplicate(duplicate, _) if duplicate == id(1)));
+        assert!(queue.cancel_waiting(&id(2)).is_some() && queue.cancel_waiting(&id(2)).is_none());
         assert!(queue.is_empty() && queue.bytes == 0);
     }
 }
