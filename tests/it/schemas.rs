@@ -183,6 +183,11 @@ fn strict_arguments(spec: &ToolSpec, arguments: &Map<String, Value>) -> Value {
 fn strict_value(name: &str, schema: &Value, value: &Value) -> Value {
     let plain = |text: &str| text.to_lowercase().replace([' ', '-', '_'], "");
     match (schema["type"].as_str().unwrap_or_default(), value) {
+        // One ID instead of a list of one.
+        ("object", Value::Object(links)) if name == "links" => {
+            let list = |id: &Value| if id.is_string() { json!([id]) } else { id.clone() };
+            links.iter().map(|(relation, ids)| (relation.clone(), list(ids))).collect()
+        }
         ("array", Value::Array(items)) => {
             items.iter().map(|item| strict_value("", &schema["items"], item)).collect()
         }

@@ -17,7 +17,8 @@ use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::Repo;
 use crate::ToolContext;
@@ -29,11 +30,28 @@ use crate::change::{
 use crate::tool::reply;
 use crate::transaction::check_version;
 
-/// Relation names and their targets.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(transparent)]
+/// Relation names and their targets. Also accepts one ID instead of a list of one.
+#[derive(Default, JsonSchema)]
 #[schemars(inline)]
 pub(super) struct LinkArguments(BTreeMap<String, Vec<String>>);
+
+impl<'de> Deserialize<'de> for LinkArguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut links = BTreeMap::new();
+        for (relation, value) in BTreeMap::<String, Value>::deserialize(deserializer)? {
+            let targets = match value {
+                Value::String(id) => Ok(vec![id]),
+                value => Vec::deserialize(value),
+            };
+            let targets = targets.map_err(|_| {
+                let shown = truncate_echo(&relation);
+                serde::de::Error::custom(format!("{shown:?} needs a list of IDs"))
+            })?;
+            links.insert(relation, targets);
+        }
+        Ok(Self(links))
+    }
+}
 
 /// Each target takes a lookup.
 const MAX_TARGETS: usize = 200;

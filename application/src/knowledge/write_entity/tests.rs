@@ -39,7 +39,7 @@ async fn created_entity_is_shown_with_the_given_values() {
         &testing,
         json!({
             "body": "Because: of *Git*.\n", "status": "accepted", "tags": ["storage"],
-            "links": { "affects": ["ep-1", "DEC-1D2C8F"], "replaces": [".ixchel/decisions/dec-1d2c8f.md"] }
+            "links": { "affects": ["ep-1", "DEC-1D2C8F"], "replaces": ".ixchel/decisions/dec-1d2c8f.md" }
         }),
     )
     .await;
