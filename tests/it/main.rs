@@ -34,6 +34,7 @@ mod pagination;
 mod readme;
 mod rights;
 mod schemas;
+mod search;
 mod secrets;
 mod snippets;
 mod stdio;

@@ -9,7 +9,7 @@ use crate::bert::HIDDEN_SIZE;
 const VECTOR_FORMAT: u32 = 1;
 
 /// Measured with all-minilm-l6-v2; see docs/decisions/0049-rank-by-absolute-evidence.md.
-const MIN_EVIDENCE: f32 = 0.38;
+const MIN_EVIDENCE: f32 = 0.39;
 
 static SUPPORTED_MODELS: [SupportedModel; 2] = [
     SupportedModel {

@@ -244,6 +244,15 @@ impl LexicalSearcher {
         Ok(Some((title, text)))
     }
 
+    /// Returns the number of terms of the item in a slot, in the precision of a field norm.
+    pub(crate) fn term_count(&self, slot: u32) -> f32 {
+        let Some(Some(address)) = self.addresses.get(slot_index(slot)) else { return 0.0 };
+        match self.segments.get(slot_index(address.segment_ord)) {
+            Some(segment) => bm25::to_f32(slot_index(segment.norms.fieldnorm(address.doc_id))),
+            None => 0.0,
+        }
+    }
+
     /// True if this table has items in the same slots.
     pub(crate) fn matches_table(&self, table: &ItemTable) -> bool {
         if self.addresses.iter().flatten().count() != table.item_count() {

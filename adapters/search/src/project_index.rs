@@ -269,7 +269,10 @@ impl ProjectIndex {
             rule =
                 FusionRule::with_model(words.word_count(), profile.min_evidence, is_cross_script);
         }
-        let candidates = find_candidates(table, &filter, &matches, semantic_hits.as_ref());
+        let mut candidates = find_candidates(table, &filter, &matches, semantic_hits.as_ref());
+        for candidate in &mut candidates {
+            candidate.length = searcher.term_count(candidate.slot);
+        }
         let range = query.offset..query.offset.saturating_add(query.limit);
         let page = rank_fusion::rank_page(table, &candidates, &rule, &pinned, range);
         let pending = semantic.pending_chunks(table);
@@ -425,14 +428,15 @@ fn find_candidates(
         // The filter is applied after matching, so that it does not change the weights of terms.
         if lexical.score > 0.0 && filter.includes_slot(table, slot) {
             let similarity = semantic_hits.map_or(0.0, |hits| hits.similarities[slot_index(slot)]);
-            candidates.push(Candidate { slot, lexical: *lexical, similarity });
+            candidates.push(Candidate { slot, lexical: *lexical, similarity, length: 0.0 });
         }
     }
     let Some(semantic_hits) = semantic_hits else { return candidates };
     for hit in &semantic_hits.best {
         let lexical = matches.get(slot_index(hit.slot)).copied().unwrap_or_default();
         if lexical.score == 0.0 {
-            candidates.push(Candidate { slot: hit.slot, lexical, similarity: hit.score });
+            let (slot, similarity) = (hit.slot, hit.score);
+            candidates.push(Candidate { slot, lexical, similarity, length: 0.0 });
         }
     }
     candidates

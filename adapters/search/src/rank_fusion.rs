@@ -10,8 +10,11 @@ use std::ops::Range;
 use crate::item_table::ItemTable;
 use crate::lexical::bm25::LexicalMatch;
 
-/// The weight of the similarity; that of the lexical score is 1.
-const SEMANTIC_WEIGHT: f32 = 0.75;
+/// The weight of the similarity of a long text; that of the lexical score is 1.
+const SEMANTIC_WEIGHT: f32 = 0.825;
+/// In a text of this number of terms, the similarity counts by half. A rule of five words is close
+/// to every question about its subject, and rarely the answer.
+const HALF_SIMILAR_TERMS: f32 = 5.0;
 /// The same if query and texts differ in script, so that no words match.
 const CROSS_SCRIPT_WEIGHT: f32 = 3.0 * SEMANTIC_WEIGHT;
 /// Of this number of words in a question, a partial match counts by half. One common word of a
@@ -35,6 +38,8 @@ pub(crate) struct Candidate {
     pub(crate) lexical: LexicalMatch,
     /// From 0 to 1; 0 without a model.
     pub(crate) similarity: f32,
+    /// Number of the item's terms.
+    pub(crate) length: f32,
 }
 
 /// Turns the evidence for an item into its score.
@@ -72,7 +77,8 @@ impl FusionRule {
     fn score(&self, candidate: &Candidate) -> f32 {
         let LexicalMatch { score, coverage } = candidate.lexical;
         let lexical = score * (coverage + (1.0 - coverage) * self.reliability);
-        let sum = lexical + self.semantic_weight * candidate.similarity;
+        let length_factor = candidate.length / (candidate.length + HALF_SIMILAR_TERMS);
+        let sum = lexical + self.semantic_weight * length_factor * candidate.similarity;
         (sum / (1.0 + self.semantic_weight)).clamp(0.0, 1.0)
     }
 
@@ -183,7 +189,8 @@ mod tests {
         let mut candidates = Vec::new();
         for (slot, score, coverage, similarity) in list {
             let lexical = LexicalMatch { score: *score, coverage: *coverage };
-            candidates.push(Candidate { slot: *slot, lexical, similarity: *similarity });
+            let (slot, similarity) = (*slot, *similarity);
+            candidates.push(Candidate { slot, lexical, similarity, length: 15.0 });
         }
         candidates
     }
@@ -207,9 +214,18 @@ mod tests {
         let alone = rank_page(&table(2), &one, &rule, &[], 0..9);
         let with_other = rank_page(&table(2), &two, &rule, &[], 0..9);
         assert_eq!(alone.hits[0], with_other.hits[1]);
-        // Five sixths of the lexical score, and the similarity.
-        let expected = (0.4 * (0.5 + 0.5 * 2.0 / 3.0) + 0.75 * 0.2) / 1.75;
+        // Five sixths of the lexical score, and three quarters of the similarity.
+        let expected = (0.4 * (0.5 + 0.5 * 2.0 / 3.0) + 0.825 * 0.75 * 0.2) / 1.825;
         assert!((alone.hits[0].score - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn longer_text_ranks_before_an_equally_similar_short_one() {
+        let rule = FusionRule::with_model(6.0, 0.3, false);
+        let mut list = candidates(&[(0, 0.0, 0.0, 0.5), (1, 0.0, 0.0, 0.45)]);
+        list[0].length = 7.0;
+        list[1].length = 40.0;
+        assert_eq!(slots(&rank_page(&table(2), &list, &rule, &[], 0..9)), [1, 0]);
     }
 
     #[test]

@@ -157,6 +157,6 @@ fn length_norms(searcher: &LexicalSearcher, item_count: usize) -> [f32; 256] {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a score needs no more precision")]
-fn to_f32(number: usize) -> f32 {
+pub(super) fn to_f32(number: usize) -> f32 {
     number as f32
 }
