@@ -175,6 +175,12 @@ mod tests {
         assert!(first.text[0].starts_with("Found 6 items, showing 4\nUS-"), "{first:?}");
         assert!(second.text[0].starts_with("Found 6 items, showing 5 to 6\n"), "{second:?}");
         assert_eq!(second.data.get("next_cursor"), None);
+        let text = "---\ntitle: Story 7\n---\n";
+        testing.write_item("US-007", text).await;
+        let arguments = json!({ "query": "logging", "limit": 4, "cursor": cursor });
+        let error = testing.error("search_global", arguments).await;
+        assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::Conflict, Some("cursor")));
+        assert!(error.message.contains("search again without cursor"), "{}", error.message);
         for arguments in [
             json!({ "query": "logs", "cursor": cursor }),
             json!({ "query": "logging", "entity_types": ["epic"], "cursor": cursor }),
