@@ -544,7 +544,11 @@ export type GetItemResult = {
   children?: ItemBrief[];
   relationships?: {
     outgoing: Relationship[];
+    /**
+     * At most 50.
+     */
     incoming: Relationship[];
+    incoming_total: number;
   };
   links: {
     outgoing: Link[];
