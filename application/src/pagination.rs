@@ -39,7 +39,7 @@ impl From<String> for PageCursor {
 impl<'de> Deserialize<'de> for PageCursor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self(text)),
+            Value::String(text) if text.chars().count() <= MAX_CURSOR_CHARS => Ok(Self(text)),
             _ => Err(de::Error::custom(
                 "must be the text of next_cursor; pass it unchanged, or omit cursor to start",
             )),
