@@ -22,7 +22,7 @@ use crate::address::SECTION_PREFIX;
 use crate::transaction::get_one;
 
 /// Incoming links of one answer.
-const MAX_INCOMING: usize = 50;
+pub(crate) const MAX_INCOMING: usize = 50;
 
 /// Relations as read from their targets.
 const INVERSE_RELATIONS: [(&str, &str); 24] = [

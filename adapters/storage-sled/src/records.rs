@@ -206,9 +206,10 @@ pub(crate) fn deletion_key(project: u32, revision: u64, id: &DocumentId) -> Vec<
     [&prefix, id.kind.name().as_bytes(), b"\0", id.name.as_bytes()].concat()
 }
 
-/// Common prefix of the keys of a document in the trees of versions and texts. NUL ends the name,
-/// and a NUL in it is followed by 0xff: so no other document has keys with this prefix, because numbers
-/// start with 0, and keys sort by name and number.
+/// Common prefix of the keys of a document in the trees of versions and texts.
+///
+/// NUL ends the name, and a NUL in it is followed by 0xff. So no other document has keys with this
+/// prefix, because numbers start with 0, and keys sort by name and number.
 pub(crate) fn versions_prefix(project: u32, id: &DocumentId) -> Vec<u8> {
     let mut prefix = kind_prefix(project, id.kind);
     for byte in id.name.bytes() {

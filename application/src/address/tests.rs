@@ -186,13 +186,23 @@ async fn incoming_links_are_bounded_and_counted() {
         let text = format!("---\nid: iss-{number:06}\nblocks: REQ-007\n---\n");
         testing.write_entity(&format!("issues/{number}"), text).await;
     }
+    for number in 100..152 {
+        let text = "---\ntitle: x\ndepends_on: [REQ-007]\n---\n";
+        testing.write_item(&format!("REQ-{number}"), text).await;
+    }
     let reply = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
     let links = &reply.data["links"];
     assert_eq!(links["incoming"].as_array().unwrap().len(), 50);
+    let relationships = &reply.data["relationships"];
+    assert_eq!(relationships["incoming"].as_array().unwrap().len(), 50);
+    assert_eq!(relationships["incoming_total"], 52);
     assert_eq!(links["incoming_total"], 62);
     assert!(reply.text[0].contains("(50 of 62 incoming links)"), "{}", reply.text[0]);
     let graph = testing.data("ixchel_graph", json!({ "id": "REQ-007" })).await;
-    assert_eq!(graph["incoming_total"], 62);
+    assert_eq!(graph["incoming_total"], 62 + 52);
+    let all = testing.read("requirement://REQ-007/relationships").await.unwrap();
+    let all: Value = serde_json::from_str(&all.text).unwrap();
+    assert_eq!(all["count"], 52, "this resource lists all");
 }
 
 #[tokio::test]

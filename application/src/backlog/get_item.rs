@@ -113,7 +113,7 @@ impl ItemDetails {
         Ok(Self {
             item: ItemView::Record(Box::new(item_view::read_record(backlog, meta).await?)),
             children: Some(ItemSummary::from_metas(&relations.children)),
-            relationships: Some(relations.relationships),
+            relationships: Some(relations.relationships.bounded()),
             links: relations.links,
             fault: item_lookup::diagnostic_with_place(meta),
             also,
@@ -150,11 +150,12 @@ impl ItemDetails {
                 parts.push(format!("- {} {}", target.kind, related_item_text(target)));
             }
             for source in &relationships.incoming {
-                parts.push(format!(
-                    "- {} {}",
-                    inverse_relation(source.kind),
-                    related_item_text(source)
-                ));
+                let relation = inverse_relation(source.kind);
+                parts.push(format!("- {relation} {}", related_item_text(source)));
+            }
+            let (shown, total) = (relationships.incoming.len(), relationships.incoming_total);
+            if shown < total {
+                parts.push(format!("({shown} of {total} incoming relationships)"));
             }
         }
         parts.extend(self.links.text_lines());

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
-use crate::links::{IncomingLink, LinkList, LinkReader};
+use crate::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING};
 
 const UNKNOWN_CREATOR: &str = "unknown";
 
@@ -204,8 +204,18 @@ pub(crate) struct ItemRelations {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct ItemRelationships {
     pub(crate) outgoing: Vec<RelatedItem>,
+    /// At most 50.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) incoming: Vec<RelatedItem>,
+    pub(crate) incoming_total: usize,
+}
+
+impl ItemRelationships {
+    /// Shortens the list for a view of the item; `…/relationships` has all.
+    pub(crate) fn bounded(mut self) -> Self {
+        self.incoming.truncate(MAX_INCOMING);
+        self
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -252,6 +262,7 @@ impl ItemRelations {
                 incoming.push(link.entry());
             }
         }
+        relations.relationships.incoming_total = relations.relationships.incoming.len();
         item_lookup::sort_items(&mut relations.children);
         let mut outgoing = Vec::new();
         for link in links.outgoing(meta, None).await? {

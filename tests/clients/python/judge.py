@@ -5,6 +5,7 @@ Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if 
 
 import asyncio
 import contextlib
+import re
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -80,7 +81,7 @@ ARGUMENTS = {
 WRITING = {
     name
     for name in ARGUMENTS
-    if name.startswith(("apply_", "create_", "update_", "delete_", "reqlix_delete_", "reqlix_set_"))
+    if re.match("apply|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set", name)
 }
 TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
 

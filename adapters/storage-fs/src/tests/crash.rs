@@ -261,7 +261,7 @@ pub(super) fn has_journal(project: &Project) -> bool {
 fn killed_child_process() {
     let Some(argument) = child_argument() else { return };
     let [root, name, step, times] = argument.split('|').collect::<Vec<_>>()[..] else { return };
-    let operation = operation(&name);
+    let operation = operation(name);
     let project = Project { outside: tempfile::tempdir().unwrap(), root: root.into() };
     match operation.steps().into_iter().find(|candidate| format!("{candidate:?}") == step) {
         Some(step) => plan(step, times.parse().unwrap(), Act::Abort),

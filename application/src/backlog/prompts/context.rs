@@ -107,8 +107,10 @@ impl PromptContext {
                 let story = parent.unwrap_or(reference);
                 content.acceptance_criteria =
                     Some(content.read_children(backlog, story, &metas).await?);
-                let ItemRelationships { outgoing, incoming } = relations.relationships;
+                let ItemRelationships { outgoing, incoming, incoming_total } =
+                    relations.relationships;
                 content.relationships = Some(ItemRelationships {
+                    incoming_total,
                     outgoing: content.truncate_list("relationships.outgoing", outgoing),
                     incoming: content.truncate_list("relationships.incoming", incoming),
                 });

@@ -242,7 +242,7 @@ async fn item_with_relations(
         }
     }
     if reference.kind == ItemKind::Requirement {
-        fields.insert("relationships".to_owned(), json!(relations.relationships));
+        fields.insert("relationships".to_owned(), json!(relations.relationships.bounded()));
     }
     fields.insert("links".to_owned(), json!(relations.links));
     if let Some(diagnostic) = item_lookup::diagnostic_with_place(meta) {
