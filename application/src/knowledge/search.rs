@@ -117,7 +117,7 @@ impl Tool for SearchTool {
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let found = context.indexes.search(ports, &project, &query, observer).await?;
         let mut reply = search_reply(&found, arguments.max_tokens)?;
-        if found.total == 0 {
+        if found.hits.is_empty() && query.offset == 0 {
             let excluded = "No text matches the query and the kind.";
             add_reason(&mut reply, ports, &call.caller, &project, &documents, excluded).await?;
         }
