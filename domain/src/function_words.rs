@@ -5,6 +5,6 @@
 /// Separated by white space, in lower case. Contractions are in parts: `don` and `t`.
 pub const ENGLISH: &str = include_str!("function_words/english.txt");
 
-/// Separated by white space, in lower case, with `е` for `ё`. Without prepositions: short queries
-/// for package descriptions depend on them.
+/// Separated by white space, in lower case, with `е` for `ё`. Without the prepositions that
+/// have a meaning of their own, such as `без`.
 pub const RUSSIAN: &str = include_str!("function_words/russian.txt");
