@@ -45,6 +45,7 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
     temp.prefix(options.temp_prefix);
     // Until it gets the old file's mode, the new file must not be readable by more users.
     temp.permissions(system::initial_permissions(options.is_private || old.is_some()));
+    // In the target's directory, because a rename can't cross file systems.
     let mut temp = temp.tempfile_in(dir)?;
     temp.write_all(contents)?;
     if let Some(old) = old {
@@ -55,6 +56,7 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
         temp.as_file().sync_all()?;
     }
     temp.persist(path)?;
+    // The rename changes the directory, whose new entry is on disk only after this.
     if options.durability == Durability::Full {
         sync_dir(dir)?;
     }
@@ -109,6 +111,7 @@ pub fn private_open_options() -> OpenOptions {
 /// Removes the access of all users but the owner. Leaves a symbolic link as it is.
 pub fn make_private(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
+    // Changing the mode would follow the link to a file elsewhere.
     if metadata.is_symlink() || is_private(&metadata) {
         return Ok(());
     }
@@ -152,6 +155,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
 /// Locks a directory until the result is dropped; `None` if another handle has the lock. Creates no
 /// lock file, and the kernel releases the lock of a killed process.
 pub fn try_lock_dir(path: &Path) -> io::Result<Option<File>> {
+    // A read-only handle is enough for this lock.
     let dir = File::open(path)?;
     Ok(try_lock(&dir)?.then_some(dir))
 }

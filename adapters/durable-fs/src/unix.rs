@@ -31,6 +31,7 @@ pub(super) fn private_dirs() -> DirBuilder {
 
 pub(super) fn private_file() -> OpenOptions {
     let mut options = File::options();
+    // A link planted under this name would redirect the write to another file.
     options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
@@ -101,6 +102,7 @@ pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(dir) => Ok(Some(dir.into())),
+        // The kernel reports any link in the path with this error.
         Err(Errno::LOOP) => Ok(None),
         // Kernels before 5.6, and sandboxes that reject unknown calls.
         Err(Errno::NOSYS | Errno::PERM) => open_dir_and_compare_path(path),
@@ -114,6 +116,7 @@ pub(super) use open_dir_and_compare_path as open_dir_without_links;
 /// Opens the directory, then compares its path as the kernel reports it. For systems without a call
 /// that rejects links.
 pub(super) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
+    // Opened for reading, because macOS has no path-only handles.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     Ok((opened_path(&dir)? == path).then_some(dir))

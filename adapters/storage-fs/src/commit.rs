@@ -68,6 +68,7 @@ pub(crate) fn run_commit(
         if changes.is_empty() {
             return Ok(record_commit(&index, root, &changes, time));
         }
+        // Before staging: until then every temporary file here belongs to a killed process.
         store.stale_temp_files.remove_all(&tree, &changes);
         for change in &changes {
             tree.create_folder(change.id())?;
@@ -230,6 +231,7 @@ fn apply_changes(
     if is_journaled && restored.is_ok() {
         journal::remove(tree.root);
     }
+    // After a commit, too: the temporary names then hold the old files.
     for replacement in &staged {
         replacement.remove_temp();
     }

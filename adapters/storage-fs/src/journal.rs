@@ -64,6 +64,7 @@ pub(crate) fn write(
     let entries: Vec<_> = changes.iter().map(|change| journal_entry(base, change)).collect();
     let body =
         postcard::to_allocvec(&entries).map_err(|error| StoreError::Internal(error.to_string()))?;
+    // Recovery reads no more than this, and a longer journal would fail its checksum.
     if body.len() > MAX_BYTES {
         let reason = format!(
             "the change is larger than {} MiB; split it. Nothing was written",
@@ -84,6 +85,7 @@ pub(crate) fn write(
         Err(error) => return Err(not_journaled(error.into())),
     };
     write_body(&local, file, &body).map_err(|error| {
+        // No document has changed yet, so there is nothing to finish.
         remove(root);
         not_journaled(error)
     })
@@ -98,6 +100,7 @@ fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     file.write_all(body)?;
     hit_failpoint(FailPoint::JournalWritten)?;
     file.sync_all()?;
+    // The new name is on disk only when its directory is.
     sync_file(FailPoint::JournalSynced, &as_file(local)?)
 }
 
@@ -168,6 +171,7 @@ pub(crate) fn recover(layout: &RequirementsLayout, lock: &ProjectLock) -> StoreR
     } else {
         tracing::warn!("{DISPLAY_PATH}: incomplete, so its commit had not begun; removing it");
     }
+    // Last: a process killed before this only repeats the recovery, which changes nothing more.
     remove(root);
     Ok(())
 }
@@ -211,6 +215,7 @@ fn parse_entries(bytes: &[u8]) -> Option<Vec<JournalEntry<'_>>> {
         return None;
     }
     let entries: Vec<JournalEntry<'_>> = postcard::from_bytes(body).ok()?;
+    // A forged journal can have a valid checksum, so its IDs are checked as well.
     let are_valid = entries.iter().all(|entry| entry.id.check().is_ok());
     are_valid.then_some(entries)
 }
@@ -249,6 +254,7 @@ fn roll_forward_all(
 fn is_transient(error: &StoreError) -> bool {
     match error {
         StoreError::Refused { .. } | StoreError::Unreadable { .. } => false,
+        // These depend on the path itself, so every later attempt would get them too.
         StoreError::Unavailable { source: Some(source), .. } => !matches!(
             Errno::from_io_error(source),
             Some(Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP | Errno::NOTDIR)
@@ -259,6 +265,7 @@ fn is_transient(error: &StoreError) -> bool {
 
 /// The error of a journal that can't be applied now.
 fn recovery_failed(error: StoreError) -> StoreError {
+    // Passes by itself, so the user has nothing to correct.
     if matches!(error, StoreError::Busy { .. }) {
         return error;
     }
@@ -279,6 +286,7 @@ fn roll_forward(tree: &mut ProjectTree<'_>, entry: &JournalEntry<'_>) -> StoreRe
         if version == entry.new.map(Version::of_bytes) {
             return Ok(true);
         }
+        // A later save of an editor wins over the interrupted commit.
         if version != entry.expected {
             return Ok(false);
         }

@@ -82,6 +82,7 @@ pub(crate) fn exchange_all(
     begun: &mut usize,
 ) -> Result<(), ApplyError> {
     for replacement in staged {
+        // Counted before the attempt: an exchange that reports an error may still have happened.
         *begun += 1;
         replacement.swap_in()?;
     }
@@ -195,6 +196,7 @@ impl<'a> FileReplacement<'a> {
         old: Option<&'a Bytes>,
         new: Option<&'a Bytes>,
     ) -> Self {
+        // Random, so that the file of a killed process never blocks a write.
         let random = RandomState::new().build_hasher().finish();
         let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
         Self { location, temp, old, new, staged_identity: Cell::new(None) }
@@ -206,12 +208,14 @@ impl<'a> FileReplacement<'a> {
     }
 
     fn write_temp(&self, body: &Bytes, loaded: Option<&LoadedDocument>) -> io::Result<()> {
+        // Exclusive creation also rejects a link under the temporary name.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         // Reduced by the umask, as for a file that an editor creates.
         let mode = Mode::from_raw_mode(0o666);
         let fd = rustix::fs::openat(&self.location.dir, self.temp.as_str(), flags, mode)?;
         let mut file = File::from(fd);
         hit_failpoint(FailPoint::TempCreated)?;
+        // Before the content: users without access to the old file must not read the new one.
         if let Some(loaded) = loaded {
             keep_mode_and_owner(&loaded.metadata, &file)?;
         }
@@ -279,6 +283,7 @@ impl<'a> FileReplacement<'a> {
     /// Restores the file that was written last. Each exchange may take out a later save, which is
     /// then put back instead.
     fn exchange_back(&self) -> io::Result<()> {
+        // Ends the contest with a program that saves continuously.
         const MAX_EXCHANGES: usize = 100;
         let mut in_place = self.staged_identity.get();
         for _ in 0..MAX_EXCHANGES {
@@ -373,6 +378,7 @@ impl<'a> FileReplacement<'a> {
     fn has_content(&self, name: &str, expected: &Bytes) -> bool {
         match read_file::read_file(&self.location.dir, name, &self.location.display_path) {
             Ok(Some(content)) => content.bytes == *expected,
+            // A file that can't be read may be another program's save, so it is treated as one.
             _ => false,
         }
     }
@@ -424,6 +430,7 @@ impl StaleTempFiles {
         for (location, folder, times) in changed_folders(tree, changes) {
             let clean = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
             let is_clean = clean.get(&folder) == Some(&times);
+            // Other commits must not wait for the disk access below.
             drop(clean);
             if !is_clean {
                 remove_temp_files(&location);
@@ -457,6 +464,7 @@ fn changed_folders(
         let Ok(Some(location)) = tree.locate(change.id()) else { continue };
         let Ok(stat) = location.dir.dir_metadata() else { continue };
         let folder = (stat.dev(), stat.ino());
+        // The change time, too, because programs can set the modification time.
         let times = [(stat.mtime(), stat.mtime_nsec()), (stat.ctime(), stat.ctime_nsec())];
         if folders.iter().all(|(_, other, _)| *other != folder) {
             folders.push((location, folder, times));
@@ -469,8 +477,10 @@ fn remove_temp_files(location: &FileLocation) {
     for entry in location.dir.entries().into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_temp = name.to_str().is_some_and(is_temp);
+        // A folder or a link with such a name is not ours.
         if is_temp && entry.file_type().is_ok_and(|kind| kind.is_file()) {
             tracing::info!(name = ?name, "removing a file of an interrupted write");
+            // A leftover does no harm; the next search of this folder tries again.
             let _ = location.dir.remove_file(&name);
         }
     }
