@@ -63,6 +63,7 @@ pub fn into_message(mut message: Value) -> Result<ClientJsonRpcMessage, Malforme
     if let Some(call) = take_tool_call(&mut message) {
         return Ok(call.into_message());
     }
+    // By reference, because the error needs the message again.
     ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify_malformed(&message))
 }
 
@@ -128,6 +129,7 @@ pub fn take_tool_call(message: &mut Value) -> Option<ToolCallMessage> {
     {
         return None;
     }
+    // Everything is checked before anything is taken, so `None` leaves the message whole.
     let id = RequestId::deserialize(&message["id"]).ok()?;
     let params = &mut message["params"];
     let name = params["name"].as_str()?.to_owned();
@@ -169,6 +171,7 @@ pub fn classify_malformed(message: &Value) -> MalformedMessage {
         None if message.contains_key("result") || message.contains_key("error") => {
             MalformedMessage::without_response()
         }
+        // JSON-RPC 2.0, section 4.1: a notification gets no response, even a wrong one.
         Some(Value::String(_)) if !message.contains_key("id") => {
             MalformedMessage::without_response()
         }
@@ -190,6 +193,7 @@ fn invalid_request(id: &Value, reason: &'static str) -> MalformedMessage {
 /// Returns the id for the response: null unless the request's id is a string or an integer.
 pub fn request_id(id: Option<&Value>) -> Value {
     match id {
+        // MCP is stricter than JSON-RPC 2.0, which allows fractions and null.
         Some(id) if id.is_string() || id.is_i64() => id.clone(),
         _ => Value::Null,
     }
@@ -277,6 +281,7 @@ impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.state.values += 1;
+        // Counted while parsing, because a small line can hold many values.
         if self.state.values > MAX_VALUES {
             return self.reject(JsonViolation::TooManyValues);
         }

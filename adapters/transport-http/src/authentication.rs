@@ -42,6 +42,7 @@ impl ServerState {
         request_id: &str,
     ) -> Result<AuthenticatedCaller, ErrorResponse> {
         let address = self.client_address(headers, peer);
+        // Decided here, so that requests without a token cost no look-up.
         let Some(token) = bearer_token(headers) else {
             return Err(self.deny_login(TokenError::Missing, address, request_id));
         };
@@ -50,6 +51,7 @@ impl ServerState {
         let fingerprint = self.tokens.hash_token(token);
         let known = self.tokens.find_valid(fingerprint);
         match &known {
+            // A known token pays from its own rate, so guessing clients cannot block it.
             Some(limit) => self.tokens.count_request(limit)?,
             // Needs no look-up: the authenticator rejects and records it.
             None if PresentedToken::parse(token).is_none() => {}
@@ -58,6 +60,7 @@ impl ServerState {
         let text = address.to_string();
         let credentials =
             Credentials { token: Some(token), project, address: &text, correlation_id: request_id };
+        // Known tokens are authenticated too, because they may have been revoked.
         match self.config.authenticator.authenticate(credentials).await {
             Ok(caller) => {
                 if let Some(limit) = known {
@@ -94,6 +97,7 @@ impl ServerState {
             return ErrorResponse::rate_limited(TOO_MANY_FAILURES, seconds);
         }
         self.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
+        // RFC 6750, section 3.1: no error code for a request without credentials.
         let (message, challenge) = match denial {
             TokenError::Missing => (INVALID_TOKEN, "Bearer"),
             TokenError::Expired => (
@@ -122,6 +126,7 @@ impl ServerState {
         caller: &Arc<Caller>,
         request_id: &Arc<str>,
     ) -> impl Future<Output = ()> + Send + use<> {
+        // Copied, because the future outlives the headers.
         let token = bearer_token(headers).unwrap_or_default().to_owned();
         let project = requested_project(headers).ok().flatten().map(ToOwned::to_owned);
         let address = self.client_address(headers, peer).to_string();
@@ -154,6 +159,7 @@ impl ServerState {
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.to_str().unwrap_or_default();
+    // RFC 9110, section 11.1: the scheme is case-insensitive.
     match value.split_once(' ') {
         Some((scheme, token))
             if scheme.eq_ignore_ascii_case("bearer")
@@ -175,6 +181,7 @@ fn requested_project(headers: &HeaderMap) -> Result<Option<&str>, ErrorResponse>
     let mut values = headers.get_all(PROJECT_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match value.to_str() {
+        // Two headers would be ambiguous: a proxy may choose another one than this server.
         Ok(key) if values.next().is_none() => Ok(Some(key)),
         _ => {
             let message = "Reqlore-Project: must appear at most once, with the key of one project";
@@ -187,6 +194,7 @@ fn authenticator_unavailable(error: &Error, request_id: &str) -> ErrorResponse {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     tracing::error!(id = request_id, %error, cause, "token look-up failed");
     let message = "The token could not be looked up. Nothing was changed; try again.";
+    // Not a 401, which would declare the token invalid.
     let response = ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
     response.with_retry_after(1).with_correlation_id(&request_id.into())
 }

@@ -28,10 +28,12 @@ pub(crate) async fn respond(
     members: Vec<Value>,
     is_accepted: bool,
 ) -> Result<Response<Body>, ErrorResponse> {
+    // An invalid batch as a whole gets one error object, not an array (JSON-RPC 2.0, section 6).
     if let Err(malformed) = jsonrpc::check_batch(&members, is_accepted) {
         return Ok(malformed_response(&sender.request_id, malformed));
     }
     let mut responses = Vec::new();
+    // In order, so that a member sees the changes of earlier ones.
     for (position, member) in members.into_iter().enumerate() {
         let request_id: Arc<str> = format!("{}.{}", sender.request_id, position + 1).into();
         let sender = MessageSender { request_id, ..sender.clone() };
@@ -53,6 +55,7 @@ pub(crate) async fn respond(
     }
     if responses.is_empty() {
         let mut response = Response::new(Body::empty());
+        // JSON-RPC 2.0, section 6: a batch of notifications must not get an empty array.
         *response.status_mut() = StatusCode::ACCEPTED;
         return Ok(response);
     }
@@ -71,6 +74,7 @@ async fn respond_to_member(
     if let Err(malformed) = jsonrpc::check_member(&member) {
         return Ok(malformed_response(&sender.request_id, malformed));
     }
+    // rmcp parses each message from its body, and the members share the original one.
     let body = member.to_string().into();
     respond_to_message(shared, sender, member, body, None, None).await
 }

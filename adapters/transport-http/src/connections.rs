@@ -72,6 +72,7 @@ impl HttpListener {
     async fn accept_until_shutdown(&self, listener: &TcpListener) {
         let finish = &self.shared.shutdown.finish;
         let mut sweep = interval(SWEEP_INTERVAL);
+        // A sweep is maintenance; missed ones need not be repeated in a burst.
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -85,6 +86,7 @@ impl HttpListener {
         }
         // Open streams would otherwise last until the end of the drain.
         self.shared.protocol.end_subscriptions();
+        // `wait` returns only after `close`, and a closed tracker still accepts tasks.
         self.connections.close();
         self.shared.running_requests.close();
         let until = Instant::now() + self.shared.config.limits.drain_timeout;
@@ -103,6 +105,7 @@ impl HttpListener {
         }
         tracing::warn!("shutdown: some requests did not finish within the drain time");
         self.shared.protocol.cancelled.cancel();
+        // Connections that are still open are closed when the caller drops its guard.
         let _ = timeout(STREAM_END_TIMEOUT, drained).await;
     }
 
@@ -112,6 +115,7 @@ impl HttpListener {
             Err(error) => {
                 // The client disconnected, or the process has no file descriptors left.
                 tracing::warn!(%error, "accepting a connection failed");
+                // Without a pause, the loop would spin while no descriptors are free.
                 return sleep(ACCEPT_RETRY_PAUSE).await;
             }
         };
@@ -143,6 +147,7 @@ impl HttpListener {
 
     fn connection_permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let config = &self.shared.config;
+        // Never waits: a waiting connection would hold a descriptor.
         let of_all = self.permits.clone().try_acquire_owned().ok()?;
         let is_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
         // A proxy opens the connections of all its clients.
@@ -159,6 +164,7 @@ impl HttpListener {
             addresses.retain(|_, open| Arc::strong_count(open) > 1);
         }
         let open = addresses.entry(address_network(address)).or_default();
+        // The map holds one reference itself, hence `>` and not `>=`.
         if Arc::strong_count(open) > limits.connections_per_address {
             return None;
         }
@@ -182,6 +188,7 @@ async fn serve_connection(
     let limits = &shared.config.limits;
     let in_request = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request: Request<Incoming>| {
+        // hyper calls the service after the headers, so only the body is still to be read.
         in_request.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
@@ -196,6 +203,7 @@ async fn serve_connection(
     let stream = TimeoutStream::new(stream, in_request.clone(), limits);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
+        // `TimeoutStream` limits slow headers; hyper's limit also runs between requests.
         .header_read_timeout(limits.idle_timeout)
         .max_buf_size(limits.header_bytes)
         .max_headers(limits.header_fields)
@@ -204,6 +212,7 @@ async fn serve_connection(
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        // The condition keeps a connection of the drain from closing before its response.
         () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {
             // Completes the request in progress and then closes.
             connection.as_mut().graceful_shutdown();

@@ -79,6 +79,7 @@ impl ErrorResponse {
     }
 
     pub(crate) fn with_retry_after(self, seconds: u64) -> Self {
+        // Clients would read 0 as an immediate retry.
         self.with_header(RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 
@@ -118,6 +119,7 @@ impl ErrorResponse {
 
     pub(crate) fn into_response(self) -> Response<Body> {
         let data = self.correlation_id.map(|id| json!({ "correlation_id": &*id }));
+        // JSON-RPC 2.0, section 5: null if the id could not be determined.
         let id = self.jsonrpc_id.map_or(Value::Null, |id| *id);
         let error = ErrorData::new(ErrorCode(self.code), self.message, data);
         let mut response = json_response(self.status, jsonrpc::error_line(&id, &error));
@@ -125,6 +127,7 @@ impl ErrorResponse {
             response.headers_mut().insert(name, value);
         }
         if self.closes_connection {
+            // hyper closes the connection when it sees this header.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -67,6 +67,7 @@ impl ProxyTrust {
             ForwardedBy::XForwardedFor => ("x-forwarded-for", false),
             ForwardedBy::Forwarded => ("forwarded", true),
         };
+        // RFC 9110, section 5.3: repeated headers are one list, in their order.
         let mut hops: Vec<&str> = Vec::new();
         for value in headers.get_all(name) {
             if let Ok(value) = value.to_str() {
@@ -91,6 +92,7 @@ fn forwarded_for(element: &str) -> &str {
         if let Some((name, value)) = pair.split_once('=')
             && name.trim().eq_ignore_ascii_case("for")
         {
+            // RFC 7239, section 4: an address with a colon is a quoted string.
             return value.trim().trim_matches('"');
         }
     }
@@ -102,6 +104,7 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let address = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
         Some((address, _)) => address.parse().ok()?,
+        // A bare IPv6 address has colons, so it must not be split at a port first.
         None => match text.parse() {
             Ok(address) => address,
             Err(_) => text.rsplit_once(':')?.0.parse().ok()?,

@@ -121,6 +121,7 @@ impl ProtocolHandler {
             return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
         };
         let calling = self.cancelled.run_until_cancelled(server.call_directly(call, context));
+        // The status stays 200 here; `finish_response` sets the one that the call requests.
         let mut response = Response::new(BoxBody::default());
         match calling.await {
             Some(body) => {
@@ -141,6 +142,7 @@ fn take_direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCall
             VERSION_HEADER => !LEGACY_VERSIONS.iter().any(|version| value == version),
             // A session is ignored, as rmcp does without session mode.
             SESSION_HEADER => false,
+            // rmcp compares these headers with the body, so they need its service.
             name => name.starts_with("mcp-"),
         };
         if needs_rmcp {
@@ -158,6 +160,7 @@ pub(crate) async fn serve_mcp(
     let started = Instant::now();
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
+    // Outside the future, because both are needed after an error or a panic too.
     let (mut body, mut caller) = (Some(body), None);
     let responding = respond_to_mcp(&shared, peer, &request_id, parts, &mut body, &mut caller);
     let mut outcome = catch_panic(&request_id, responding).await;
@@ -250,6 +253,7 @@ async fn respond_to_mcp(
     shared.origin_check.check_request(&parts)?;
     if parts.method != Method::POST {
         let message = "method: only POST is served at this path";
+        // RFC 9110, section 15.5.6, requires Allow in a 405.
         let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
         return Err(error.with_header(ALLOW, HeaderValue::from_static("POST")));
     }
@@ -271,6 +275,7 @@ async fn respond_to_mcp(
     // Checked before the body is read, so that a rejected subscription takes no memory.
     let is_listen = parts.headers.get(METHOD_HEADER).is_some_and(|method| method == LISTEN_METHOD);
     let subscription = if is_listen {
+        // Built here, because `prepare_headers` removes the token.
         let revoked = shared.until_revoked(&parts.headers, peer, &caller, request_id);
         Some((limit.acquire_subscription()?, revoked.boxed()))
     } else {
@@ -285,6 +290,7 @@ async fn respond_to_mcp(
         Ok(message) => message,
         Err(malformed) => return Ok(malformed_response(request_id, malformed)),
     };
+    // Starts after the body: a slow upload has its own limit.
     let due = Instant::now() + shared.config.limits.request_timeout;
     let accepts_batches = batch::is_accepted(&parts.headers);
     let dialect = prepare_headers(&mut parts.headers);
@@ -376,6 +382,7 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
 impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(handling) = self.handling.take()
+            // Outside a runtime the future cannot be spawned, only dropped.
             && let Ok(runtime) = Handle::try_current()
         {
             // The tracker lets a shutdown wait for this task.
@@ -394,6 +401,7 @@ struct RunningRequest {
 
 /// Returns the client's request id, if it is a plain word and not a secret; else a random one.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
+    // The id is copied into logs and a header, so it must not carry line breaks or markup.
     if let Some(Ok(text)) = headers.get(REQUEST_ID_HEADER).map(HeaderValue::to_str)
         && is_plain_word(text)
         && matches!(redact_secrets(text), Cow::Borrowed(_))
@@ -410,6 +418,7 @@ fn is_plain_word(text: &str) -> bool {
 
 /// Rejects a query and a user: a secret in a URL ends up in logs.
 pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
+    // Only the absolute form of a request target has an authority.
     let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
     if parts.uri.query().is_none() && !has_user {
         return Ok(());
@@ -421,11 +430,13 @@ pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
 
 fn check_content(headers: &HeaderMap) -> Result<(), ErrorResponse> {
     for coding in headers.get_all(CONTENT_ENCODING) {
+        // Bodies are never decompressed, so that their limits hold for all memory they take.
         if !coding.as_bytes().eq_ignore_ascii_case(b"identity") {
             return Err(unsupported_content("Content-Encoding: send the body without encoding"));
         }
     }
     for content_type in headers.get_all(CONTENT_TYPE) {
+        // The comparison with the usual value saves parsing.
         if content_type != JSON_CONTENT_TYPE && !content_type.to_str().is_ok_and(is_json) {
             return Err(unsupported_content("Content-Type: send application/json in UTF-8"));
         }
@@ -465,6 +476,7 @@ fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
 }
 
 fn accepts_events(accept: &HeaderValue) -> bool {
+    // A substring search suffices: parameters such as `q` do not matter here.
     let mut parts = accept.as_bytes().windows(EVENT_STREAM.len());
     parts.any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
 }
@@ -488,6 +500,7 @@ async fn finish_response(
     status: &ResponseStatus,
     body: &Bytes,
 ) -> Result<Response<Body>, ErrorResponse> {
+    // rmcp's responses differ only in their status and content type.
     let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     if content_type.starts_with(EVENT_STREAM) {
         return Ok(response.map(|body| stream_body(body, running)));
@@ -512,6 +525,7 @@ async fn finish_response(
         // Valid JSON that is not a message.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let malformed = match jsonrpc::parse_message(body) {
+                // A message that parses has no further reason to report.
                 Ok(_) => MalformedMessage::without_response(),
                 Err(malformed) => malformed,
             };
@@ -538,6 +552,7 @@ async fn rejected_by_rmcp(request_id: &str, response: ProtocolResponse) -> Respo
     let status = response.status();
     let bytes = response.into_body().collect().await.unwrap_or_else(|never| match never {});
     let bytes = bytes.to_bytes();
+    // Passed on unchanged, because there is nothing to add an id to.
     let Ok(Value::Object(mut message)) = serde_json::from_slice(&bytes) else {
         return json_response(status, bytes.to_vec());
     };
@@ -545,6 +560,7 @@ async fn rejected_by_rmcp(request_id: &str, response: ProtocolResponse) -> Respo
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or_default();
     let reason = error["message"].as_str().unwrap_or_default();
     log_failure(request_id, None, (UNKNOWN_METHOD, None), code, reason);
+    // JSON-RPC 2.0, section 5: the id of an error must be null if it is unknown.
     message.entry("id").or_insert(Value::Null);
     json_response(status, Value::Object(message).to_string().into_bytes())
 }
@@ -555,6 +571,7 @@ fn stream_body(body: BoxBody<Bytes, Infallible>, running: RunningRequest) -> Bod
     let RunningRequest { permit, subscription, body_permit, in_flight } = running;
     let frames = BodyStream::new(body);
     match subscription {
+        // The call of this stream is still running, so it keeps every permit.
         None => body_with_permits((permit, body_permit, in_flight), frames),
         Some((permit, revoked)) => body_with_permits(permit, frames.take_until(revoked)),
     }

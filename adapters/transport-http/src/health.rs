@@ -29,6 +29,7 @@ pub(crate) async fn serve_readiness(
     request: Request,
 ) -> Response<Body> {
     let request_id = request_id(request.headers());
+    // Load balancers then send requests elsewhere during the drain.
     if shared.is_shutting_down() {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
     }
@@ -53,6 +54,7 @@ pub(crate) async fn serve_metrics(
     let request_id = request_id(&parts.headers);
     let mut caller = None;
     let responding = async {
+        // The same order as for the MCP endpoint: pages first, then the token, then the target.
         shared.origin_check.check_request(&parts)?;
         let admitted = shared.authenticate_request(&parts.headers, peer, &request_id).await?;
         let Caller { role, access, .. } = **caller.insert(admitted.caller);

@@ -148,6 +148,7 @@ struct GaugeGuard(Arc<TrafficCounters>, fn(&TrafficCounters) -> &AtomicU64);
 
 impl GaugeGuard {
     fn new(counters: &Arc<TrafficCounters>, gauge: fn(&TrafficCounters) -> &AtomicU64) -> Self {
+        // Relaxed: metrics need no order between counters.
         gauge(counters).fetch_add(1, Ordering::Relaxed);
         Self(counters.clone(), gauge)
     }
@@ -172,6 +173,7 @@ pub struct HttpTransport {
 impl HttpTransport {
     /// Validates the configuration and binds the port.
     pub fn bind(config: HttpConfig) -> io::Result<Self> {
+        // Canonical, because `::ffff:127.0.0.1` is loopback too.
         if !config.listen.ip().to_canonical().is_loopback() && config.behind_proxy.is_none() {
             let message = format!(
                 "{}: tokens would cross the network unencrypted; listen on 127.0.0.1, or use a TLS \

@@ -56,6 +56,7 @@ impl OriginCheck {
     /// Rejects a request for another host or from an unknown page.
     pub(crate) fn check_request(&self, parts: &Parts) -> Result<(), ErrorResponse> {
         let host = single_host(&parts.headers)?;
+        // RFC 9112, section 3.2.2: an absolute target overrides Host, so they must agree.
         if let Some(target) = parts.uri.authority() {
             let target = target.as_str();
             // The user part is rejected later, by `check_target`.
@@ -70,6 +71,7 @@ impl OriginCheck {
             return Err(ErrorResponse::invalid_request(StatusCode::FORBIDDEN, message));
         }
         let mut origins = parts.headers.get_all(ORIGIN).iter();
+        // Only browsers send Origin, and a foreign page cannot omit it.
         let Some(origin) = origins.next() else { return Ok(()) };
         let is_allowed = origin.to_str().is_ok_and(|origin| self.is_allowed_origin(origin));
         // A second Origin header is never valid.
@@ -121,6 +123,7 @@ fn split_scheme(origin: &str) -> Option<(u16, &str)> {
 fn single_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), ErrorResponse> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
+        // RFC 9112, section 3.2: a missing or a second Host header is a 400.
         (Some(host), None) => host.to_str().ok().and_then(split_port),
         _ => None,
     };
@@ -134,12 +137,14 @@ fn is_same_host(
     (one_name, one_port): (&str, Option<u16>),
     (other_name, other_port): (&str, Option<u16>),
 ) -> bool {
+    // TLS ends at the proxy, so the default port here is that of HTTP.
     one_name.eq_ignore_ascii_case(other_name)
         && one_port.unwrap_or(HTTP_PORT) == other_port.unwrap_or(HTTP_PORT)
 }
 
 /// Returns the name and the port of a host; `None` if it is invalid.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    // An IPv6 address has colons of its own, inside brackets.
     let (name, rest) = match text.find(']') {
         Some(end) if text.starts_with('[') => text.split_at(end + 1),
         Some(_) => return None,

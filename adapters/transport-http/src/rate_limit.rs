@@ -151,6 +151,7 @@ impl TokenLimits {
         {
             return Ok(((of_token, of_all), limit.clone()));
         }
+        // Waiting requests hold their bodies in memory, so their number is limited too.
         let Ok(_waiting) = self.waiting.try_acquire() else {
             let message = "Too many requests are waiting. Nothing was changed; try again.";
             return Err(ErrorResponse::busy(message));
@@ -203,6 +204,7 @@ impl LoginLimits {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
         let share = limits.look_up_rate.map(|RateLimit { every, burst }| RateLimit {
             every: every.saturating_mul(GUESSER_LOOK_UP_DIVISOR),
+            // A burst of zero is not a valid quota and would disable the limit.
             burst: (burst / GUESSER_LOOK_UP_DIVISOR).max(1),
         });
         Self {
@@ -216,6 +218,7 @@ impl LoginLimits {
     /// Counts a look-up of a token that was not valid before.
     pub(crate) fn count_look_up(&self, address: IpAddr) -> Result<(), ErrorResponse> {
         let address = address_network(address);
+        // Copied, so that the lock is free during the check.
         let restricted_until = self.lock_guessing().get(&address).copied();
         let checked = match restricted_until {
             Some(until) if Instant::now() < until => {
@@ -236,6 +239,7 @@ impl LoginLimits {
             // Makes room before a failure of a new address is rejected.
             failed.retain_recent();
             if failed.len() >= MAX_ADDRESSES {
+                // The client waits until the next sweep, which may make room.
                 return Some(60);
             }
         }
@@ -251,6 +255,7 @@ impl LoginLimits {
     pub(crate) fn remove_unused(&self) {
         for limiter in [&self.failed, &self.guesser_look_ups].into_iter().flatten() {
             limiter.retain_recent();
+            // A flood of addresses must not keep its memory after the sweep.
             limiter.shrink_to_fit();
         }
         let now = Instant::now();
@@ -287,6 +292,7 @@ fn wait_time(exceeded: &RateExceeded) -> Duration {
 /// Seconds until the rate has recovered, rounded up.
 fn seconds_until(exceeded: &RateExceeded) -> u64 {
     let wait = wait_time(exceeded);
+    // Rounded down, a client would retry too early and be rejected again.
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 

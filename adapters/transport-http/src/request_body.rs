@@ -32,6 +32,7 @@ fn byte_budget(bytes: usize) -> Arc<Semaphore> {
 
 /// Returns the budget of one token, so that its slow bodies do not delay other tokens.
 pub(crate) fn token_budget(limits: &HttpLimits) -> Arc<Semaphore> {
+    // A smaller budget than one body could never be acquired, and the request would wait in vain.
     byte_budget(limits.body_bytes.max(limits.total_body_bytes / TOKEN_BUDGET_DIVISOR))
 }
 
@@ -70,6 +71,7 @@ impl BodyReader {
             None
         };
         let mut body = body;
+        // Borrowed, so that the rest can be drained. Chunked bodies show their size only here.
         let reading = Limited::new(&mut body, self.max_bytes).collect();
         match timeout(self.time, reading).await {
             Ok(Ok(read)) => Ok((read.to_bytes(), permit)),
@@ -77,12 +79,14 @@ impl BodyReader {
                 drain_body(body).await;
                 Err(self.too_large())
             }
+            // After a broken body, the start of the next request is unknown.
             Ok(Err(_)) => {
                 let message = "body: its length or its chunks are invalid";
                 Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message)
                     .closing_connection())
             }
             Err(_) => {
+                // The connection closes, or the rest would be parsed as the next request.
                 let message = "body: took too long";
                 Err(ErrorResponse::invalid_request(StatusCode::REQUEST_TIMEOUT, message)
                     .closing_connection())

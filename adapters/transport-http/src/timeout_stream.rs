@@ -54,6 +54,7 @@ impl<S> TimeoutStream<S> {
             self.write_due = None;
             return written;
         }
+        // The deadline of an earlier poll stays, or frequent polls would extend it.
         let due = *self.write_due.get_or_insert_with(|| Instant::now() + self.unread_timeout);
         ready!(self.write_timer.poll(context, due));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -69,6 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        // Relaxed: the flag is set and read by the task of one connection.
         if this.in_request.load(Ordering::Relaxed) {
             // Bodies have a time limit of their own, in the body reader.
             this.headers_due = None;
@@ -83,6 +85,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
             let late = Instant::now() >= due;
             return if late { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read };
         }
+        // The timer wakes the task even if the peer stays silent.
         ready!(this.read_timer.poll(context, due));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -114,6 +117,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Flushing a TCP socket never waits, so it needs no time limit.
         Pin::new(&mut self.get_mut().stream).poll_flush(context)
     }
 
@@ -129,6 +133,7 @@ struct LazyTimer(Option<Pin<Box<Sleep>>>);
 impl LazyTimer {
     fn poll(&mut self, context: &mut Context<'_>, due: Instant) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        // Most polls repeat the deadline, which needs no reset.
         if sleep.deadline() != due {
             sleep.as_mut().reset(due);
         }

@@ -32,6 +32,7 @@ impl BatchSlot {
     /// whole batch, unless no member has a response.
     pub(crate) fn complete(self, response: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        // In the order of the members, although JSON-RPC allows any order.
         batch.responses[self.position] = response;
         batch.remaining -= 1;
         if batch.remaining > 0 {
@@ -40,6 +41,7 @@ impl BatchSlot {
         let mut line = Vec::new();
         for response in batch.responses.iter().flatten() {
             line.push(if line.is_empty() { b'[' } else { b',' });
+            // Each response ends with a line break, which would split the line of the batch.
             line.extend_from_slice(response.trim_ascii_end());
         }
         if line.is_empty() {

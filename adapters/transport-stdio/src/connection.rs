@@ -71,6 +71,7 @@ impl<W: AsyncWrite + Unpin> ClientOutput<W> {
     }
 
     async fn write_line(&self, line: &[u8]) -> io::Result<()> {
+        // Counted before the lock, so that responses that wait for it are included.
         self.unsent_bytes.fetch_add(line.len(), Ordering::Relaxed);
         let written = self.write_and_flush(line).await;
         self.unsent_bytes.fetch_sub(line.len(), Ordering::Relaxed);
@@ -81,11 +82,13 @@ impl<W: AsyncWrite + Unpin> ClientOutput<W> {
 
     async fn write_and_flush(&self, line: &[u8]) -> io::Result<()> {
         let mut writer = self.writer.lock().await;
+        // One lock for the line and its flush: parallel responses must not mix.
         let written = match writer.write_all(line).await {
             Ok(()) => writer.flush().await,
             failed => failed,
         };
         if written.is_err() {
+            // Part of a line may be written, so no further response can be framed.
             self.is_closed.store(true, Ordering::Relaxed);
         }
         written
@@ -123,6 +126,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
     /// Returns the next message to deliver; `None` at the end. Cancel safe: `self` keeps the input.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
+            // Checked first, because a busy queue must not extend the drain.
             if self.is_past_deadline() {
                 self.abandon_requests().await;
             }
@@ -135,6 +139,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             let due = match step {
                 NextStep::Deliver(message, slot) => {
                     if let (JsonRpcMessage::Request(request), Some(slot)) = (&*message, slot) {
+                        // Before rmcp has the request, because its response may follow at once.
                         self.output.members.insert(request.id.clone(), slot);
                     }
                     return Some(*message);
@@ -213,6 +218,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 self.begin_drain();
                 Ok(())
             }
+            // The caller's loop then abandons the remaining requests.
             () = deadline => Ok(()),
         }
     }
@@ -227,6 +233,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         // A full queue stops reading, so that the client has to wait.
         let can_read = !is_draining && self.queue.has_room();
         let step = tokio::select! {
+            // `Notify` keeps one permit, so a response between two waits is not missed.
             () = self.output.in_flight.changed.notified() => return None,
             () = self.shutdown.finish.cancelled(), if !is_draining => Ok(ReadStep::End),
             () = sleep_until_some(timer) => return None,
@@ -270,6 +277,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 self.malformed_lines = 0;
                 match &message {
                     JsonRpcMessage::Notification(notification) => {
+                        // Not queued: a cancellation must not wait for the request that it cancels.
                         let is_delivered = self.should_deliver(&notification.notification);
                         return if is_delivered { Some(message) } else { None };
                     }
@@ -291,6 +299,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             return self.reject_line(malformed);
         }
         self.malformed_lines = 0;
+        // Never divides by zero: `check_batch` rejects an empty batch.
         let bytes = bytes / members.len();
         let slots = BatchSlot::for_members(members.len());
         for (member, slot) in members.into_iter().zip(slots) {
@@ -298,6 +307,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                 jsonrpc::check_member(&member).and_then(|()| jsonrpc::into_message(member));
             let finished = match parsed {
                 Ok(message @ JsonRpcMessage::Request(_)) => {
+                    // Exclusive, so that a member sees the changes of the earlier ones.
                     self.queue.push_member(message, bytes, true, Some(slot));
                     continue;
                 }
@@ -330,6 +340,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;
         };
+        // rmcp ignores a cancellation without an id.
         let Some(id) = &cancelled.params.request_id else { return true };
         if let Some(cancelled) = self.queue.cancel_waiting(id) {
             // A cancelled request has no response.
@@ -352,6 +363,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
     /// Starts to write a response, after one that is being written.
     fn start_response(&mut self, line: Vec<u8>) {
         let output = Arc::clone(&self.output);
+        // Chained, because one batch may cause several responses.
         let earlier = self.pending_write.take();
         self.pending_write = Some(Box::pin(async move {
             if let Some(earlier) = earlier {
@@ -434,12 +446,14 @@ where
         let output = Arc::clone(&self.output);
         async move {
             let mut line = serde_json::to_vec(&message)?;
+            // serde_json escapes line breaks in strings, so this is the only one.
             line.push(b'\n');
             let id = match &message {
                 JsonRpcMessage::Response(response) => Some(&response.id),
                 JsonRpcMessage::Error(error) => error.id.as_ref(),
                 _ => None,
             };
+            // Error responses without an id cannot belong to a member.
             let line = match id.and_then(|id| output.members.take(id)) {
                 // The last member writes the responses of its batch.
                 Some(slot) => slot.complete(Some(line)),
@@ -459,6 +473,7 @@ where
                 }
                 JsonRpcMessage::Notification(notification) => {
                     if let Some(id) = acknowledged_subscription(&notification.notification) {
+                        // From now on, no request waits for it.
                         output.in_flight.mark_subscribed(&id);
                     }
                 }

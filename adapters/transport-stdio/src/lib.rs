@@ -90,6 +90,7 @@ impl StdioTransport {
         let handler = ConnectionService(server.clone());
         let abort = self.shutdown.abort.clone();
         let connection = StdioConnection::new(read, write, self.limits, self.shutdown, server);
+        // Directly: rmcp's own handshake would reject plain lines before `initialize`.
         let running = serve_directly_with_ct(handler, connection, Some(default_peer()), abort);
         running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }
@@ -109,9 +110,11 @@ impl Transport for StdioTransport {
         // A client that closes only its reading end sends no end of input.
         let reader = tokio::spawn(async move {
             client_closed().await;
+            // Drains instead of aborting: a started write still finishes.
             finish.cancel();
         });
         let ended = self.serve_on(read, write, service).await;
+        // Its client may stay connected although the input ended.
         reader.abort();
         ended
     }

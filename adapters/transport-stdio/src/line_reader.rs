@@ -51,6 +51,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.line.clear();
             self.line.shrink_to(MAX_KEPT_BYTES);
         }
+        // `fill_buf` consumes nothing, so dropping this future loses no input.
         let available = self.input.fill_buf().await?;
         if available.is_empty() {
             // A last line without its end is still a line.

@@ -103,6 +103,7 @@ impl RequestQueue {
 
     /// True if another message may be read.
     pub(crate) fn has_room(&self) -> bool {
+        // One message may exceed the limit of bytes, or a long line could never be accepted.
         self.waiting.len() < self.limits.queue && self.bytes < self.limits.queue_bytes
     }
 
@@ -133,6 +134,7 @@ impl RequestQueue {
         let position = self.waiting.iter().position(|waiting| {
             matches!(&waiting.message, JsonRpcMessage::Request(request) if request.id == *id)
         });
+        // A client's response has an id too, but from another number space than requests.
         let cancelled = self.waiting.remove(position?)?;
         self.bytes -= cancelled.bytes;
         Some(cancelled)
