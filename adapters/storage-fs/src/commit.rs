@@ -47,6 +47,7 @@ pub(crate) fn run_commit(
     let is_recorded = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
     let tree = ProjectTree::new(root, &store.layout);
     pending_audit::recover(store, project, &tree, commit.context.at, is_recorded, lock)?;
+    // After the recovery, which may confirm the record of this very key.
     store.check_idempotency(&commit.context)?;
     for _ in 0..MAX_ATTEMPTS {
         // Located again for each attempt: an editor may have moved a folder.

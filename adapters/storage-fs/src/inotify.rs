@@ -93,9 +93,11 @@ impl TreeWatcher {
     /// Adds a folder. Must be called before the folder is listed, so that no change is missed.
     pub(crate) fn add_folder(&mut self, handle: &OwnedFd, folder: &ListedFolder<'_>) {
         if folder.is_top {
+            // The folder may have been created or replaced since `start` inspected its path.
             self.top.1 = folder_id(handle).map(|identity| (identity, FileType::Directory));
             self.is_incomplete |= stat_path(&self.top.0) != self.top.1;
         }
+        // Another file system may be mounted inside the project.
         if self.is_incomplete || !is_local(handle) {
             self.is_incomplete = true;
             return;
@@ -109,6 +111,7 @@ impl TreeWatcher {
                 // A folder that is mounted in two places has one watch, so one place gets no event.
                 self.is_incomplete = other.is_some_and(|other| other != documents);
             }
+            // For example, the user's limit of inotify watches is reached.
             Err(_) => self.is_incomplete = true,
         }
     }

@@ -247,6 +247,7 @@ fn create_path(root: &ProjectRoot, path: &str) -> StoreResult<Dir> {
 }
 
 fn create_part(dir: &Dir, part: &str, display_path: &str) -> StoreResult<()> {
+    // The umask reduces it, as for a folder that an editor creates.
     create_folder(dir, part, 0o777).map_err(|error| not_created(display_path, error))
 }
 
@@ -331,6 +332,7 @@ impl RequirementsLayout {
                 Err(error) if is_not_there(&error) => continue,
                 Err(error) => return Err(failed(path, "open the requirements directory", error)),
             };
+            // A link to a missing file is found, too, so that it is reported and not skipped.
             match dir.symlink_metadata(INSTRUCTIONS) {
                 Ok(metadata) => {
                     return Ok(RequirementsDir {

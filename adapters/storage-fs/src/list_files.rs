@@ -299,10 +299,12 @@ pub(crate) fn check_copyable(
             format!("is larger than {} MiB; split it into smaller files", MAX_DOCUMENT_BYTES >> 20)
         }
         FileType::RegularFile => {
+            // With the effective user's rights, which opening the file will use.
             match rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS) {
                 Err(error @ (Errno::ACCESS | Errno::PERM)) => {
                     format!("can't be read ({error}); give this user the right")
                 }
+                // Any other error shows when the file is read.
                 _ => return true,
             }
         }

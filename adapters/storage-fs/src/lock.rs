@@ -43,6 +43,7 @@ impl LockQueue {
     /// Waits for the other calls of this process, then for other processes.
     pub(crate) async fn lock(&self, project: &ProjectKey, path: &Path) -> StoreResult<ProjectLock> {
         let mutex = self.project_mutex(project);
+        // Tasks queue first, because waiting for the kernel's lock occupies a thread.
         let Ok(queue_guard) = tokio::time::timeout(LOCK_TIMEOUT, mutex.lock_owned()).await else {
             return Err(lock_timeout("other calls of this server", LOCK_TIMEOUT));
         };

@@ -87,6 +87,7 @@ pub(crate) fn read_up_to(
     let Some(mut content) = read_bounded(dir, name, display_path, max_bytes)? else {
         return Ok(None);
     };
+    // An older file is not being saved; it really is empty or not UTF-8.
     content.is_partial = !content.is_stamp_reliable && looks_partial(&content.bytes);
     Ok(Some(content))
 }
@@ -229,6 +230,7 @@ impl ClockTime {
     pub(crate) fn now() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // With a clock before 1970 no stamp is reliable.
         Self(now.map_or(0, |now| now.as_secs()))
     }
 }

@@ -54,6 +54,7 @@ impl HighWaterMarks {
     /// Reads a project's marks. Without a valid file there are none.
     pub(crate) fn load(root: &ProjectRoot) -> Self {
         let mut marks = Self::default();
+        // Without marks, the numbers of the existing documents are enough.
         let Ok(Some(local)) = local::open_existing(&root.dir) else { return marks };
         let Ok(Some(content)) = read_file(&local, FILE_NAME, FILE_NAME) else { return marks };
         let text = String::from_utf8_lossy(&content.bytes);
@@ -66,6 +67,7 @@ impl HighWaterMarks {
             // Damaged lines are ignored, and the other ones are valid.
             let kind = ItemKind::ALL.into_iter().find(|kind| kind.prefix() == prefix);
             if let (Some(kind), Ok(number)) = (kind, number.parse())
+                // A forged number must not overflow in `next_number`.
                 && number <= MAX_NUMBER
             {
                 marks.raise(kind, number);
@@ -112,7 +114,9 @@ impl HighWaterMarks {
         let (expected, text) = (first_line(&metadata), self.to_text(&metadata));
         let mut first_bytes = vec![0; expected.len()];
         let is_ours = metadata.is_file()
+            // A second name may be outside the project, where nothing must change.
             && metadata.nlink() == 1
+            // A longer file would keep the end of its old text.
             && metadata.len() <= text.len() as u64
             && file.read_exact_at(&mut first_bytes, 0).is_ok()
             && first_bytes == expected.as_bytes();

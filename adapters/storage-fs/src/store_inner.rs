@@ -46,6 +46,7 @@ impl StoreInner {
     /// Opens a project's root after recovering an interrupted commit.
     pub(crate) fn open_root(&self, project: &ProjectKey) -> StoreResult<ProjectRoot> {
         let root = ProjectRoot::open(self.project_path(project))?;
+        // Checked without the lock, which most calls then don't need.
         if journal::exists(self.project_path(project)) {
             self.recover_journal(project);
         }
@@ -65,6 +66,7 @@ impl StoreInner {
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
+        // A reader continues; the next writer gets this error, because it depends on the recovery.
         if let Err(error) = recovered {
             tracing::warn!(%error, "an interrupted commit could not be finished");
         }
@@ -126,6 +128,7 @@ impl StoreInner {
                 documents.push(Some(document));
                 continue;
             }
+            // Large and missing files, and errors, are left to the call that may block.
             let content = read_file::read_up_to(&location, MAX_INLINE_FILE_BYTES).ok()??;
             // Reading it again means to sleep, which needs a blocking thread.
             if content.is_partial {
@@ -208,6 +211,7 @@ impl StoreInner {
     ) -> Option<T> {
         let index = self.indexes.get(project);
         let mut index = index.try_lock().ok()?;
+        // An interrupted commit must be finished before its documents are read.
         if journal::exists(self.project_path(project)) || !index.is_current(kinds) {
             return None;
         }
@@ -220,6 +224,7 @@ impl StoreInner {
                         return None;
                     }
                 }
+                // The kinds outside the areas are not watched, so they need a refresh.
                 kind => drop(DocumentArea::of_kind(*kind)?),
             }
         }
@@ -229,6 +234,7 @@ impl StoreInner {
 
 impl Drop for StoreInner {
     fn drop(&mut self) {
+        // The next process then need not read every document.
         for (project, index) in self.indexes.all() {
             let mut index = lock_index(&index);
             for area in DocumentArea::ALL {

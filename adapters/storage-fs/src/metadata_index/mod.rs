@@ -260,6 +260,7 @@ impl MetadataIndex {
         for CachedMetadata { metadata, stamp } in cached {
             self.numbers.add(&metadata.id);
             let kind_index = self.kinds.entry(metadata.id.kind).or_default();
+            // Scans are numbered from 1, so the next one removes an entry that it does not list.
             let mut entry = IndexEntry::new(metadata, 0);
             entry.stamp = Some(stamp);
             entry.is_stamp_reliable = true;
@@ -283,6 +284,7 @@ impl MetadataIndex {
         &mut self,
         area: DocumentArea,
     ) -> Vec<(Arc<DocumentMeta>, FileStamp)> {
+        // Makes entries with new events dirty, which must not be cached.
         self.drain_events(area);
         let watch_state = self.watch_state(area);
         watch_state.unsaved = 0;
@@ -431,6 +433,7 @@ impl MetadataIndex {
             if let Some(kind_index) = self.kinds.get_mut(&id.kind)
                 && let Some(entry) = kind_index.entries.get_mut(&id.name)
             {
+                // A second write within the clock's resolution may have left the same stamp.
                 entry.stamp = None;
             }
         }
@@ -452,6 +455,7 @@ impl MetadataIndex {
         let Ok(requirements) = tree.requirements() else { return false };
         let Ok(listed) = list_files::list_sections(requirements) else { return false };
         let known = self.kinds.get(&DocumentKind::Section).map_or(0, |kind| kind.entries.len());
+        // A removed section is not listed, so the numbers differ.
         listed.len() == known
             && listed.iter().all(|file| self.cached_version(&file.id, file.stamp).is_some())
     }
@@ -474,11 +478,13 @@ impl MetadataIndex {
                 outdated.push(id);
                 continue;
             };
+            // A young file's stamp is valid only as long as inotify would report a change.
             if entry.stamp != Some(stamp) || !(entry.is_stamp_reliable || entry.is_watched) {
                 outdated.push(id);
                 continue;
             }
             entry.last_scan = scan;
+            // A write by a name in another folder causes no event here.
             if stamp.has_hard_links()
                 && let Some(area) = DocumentArea::of_kind(id.kind)
             {

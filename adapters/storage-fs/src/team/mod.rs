@@ -260,6 +260,7 @@ impl IdentityRepository for FsStore {
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+        // Runs for each request, and one row costs less than switching to another thread.
         let owner = self.inner.try_read_team(|connection| identity::token_owner(connection, id));
         if let Some(owner) = owner {
             return owner;
@@ -276,6 +277,7 @@ impl IdentityRepository for FsStore {
     }
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
+        // Locked here, so that waiting for it occupies no thread.
         let lock = self.lock(&ProjectKey::default()).await?;
         self.run_blocking(move |store| {
             store.write_team(Some(&lock), |connection| identity::commit(connection, commit))
@@ -319,6 +321,7 @@ impl AuditLog for FsStore {
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         self.run_blocking(move |store| {
             let mut removed = 0;
+            // One transaction for each batch, so that other writers need not wait for all of them.
             loop {
                 let pruned =
                     store.update_team(|connection| audit::prune(connection, older_than, now))?;
@@ -341,6 +344,7 @@ impl IdempotencyStore for FsStore {
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+        // The record itself stays, so a repeated request is still recognized.
         if response.len() > MAX_RESPONSE_BYTES {
             tracing::warn!(bytes = response.len(), "a response is too large to be stored");
             return Ok(());
@@ -354,6 +358,7 @@ impl IdempotencyStore for FsStore {
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
         self.run_blocking(move |store| {
+            // One transaction for each batch, so that other writers need not wait for all of them.
             loop {
                 let expired =
                     store.update_team(|connection| idempotency::expire(connection, before))?;

@@ -120,6 +120,7 @@ fn recover_project(
         let targets = team.read(|connection| pending::commit_targets(connection, &intent))?;
         // A withdrawn intent is rolled back without comparing documents.
         if !intent.is_rolled_back && was_applied(tree, &targets)? {
+            // Unsynced: a power cut only repeats this comparison.
             team.write_unsynced(|connection| pending::confirm(connection, &intent))?;
         } else {
             roll_back(team, &intent, time)?;
