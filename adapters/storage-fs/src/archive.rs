@@ -48,6 +48,7 @@ const MAX_LISTED_OBSTACLES: usize = 20;
 impl FsStore {
     async fn lock_all(&self) -> StoreResult<Vec<ProjectLock>> {
         let mut locks = Vec::new();
+        // Always in the order of the keys, so that two copies can't wait for each other.
         for (project, _) in self.inner.folders.iter() {
             locks.push(self.lock(project).await?);
         }
@@ -187,6 +188,7 @@ fn prepare_import(store: &StoreInner) -> StoreResult<()> {
         let ids = store.list_all(&store.open_root(project)?, &mut obstacles)?;
         let first = match ids.front() {
             Some(id) => Some(id.to_string()),
+            // A file that can't be copied is content, too.
             None => obstacles.pop(),
         };
         if let Some(first) = first {
@@ -459,6 +461,7 @@ impl StoreInner {
         let DocumentRecord { project, document, modified, path: place, .. } = record;
         let id = &document.id;
         self.check_configured(project, &id.to_string())?;
+        // An archive of a database may have names that no file can have.
         if let Err(reason) = id.check() {
             let reason = format!("can't be a file; copy it into a database instead ({reason})");
             return Err(refused(&id.to_string(), &reason));
@@ -481,6 +484,7 @@ impl StoreInner {
 }
 
 fn create_file(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
+    // Never replaces a file that another program created since the check.
     let options = OpenOptions::new().write(true).create_new(true).to_owned();
     let mut file: File = dir.open_with(name, &options)?.into_std();
     file.write_all(body)?;
@@ -493,6 +497,7 @@ fn create_file(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::R
     };
     match time {
         Some(time) => file.set_times(FileTimes::new().set_modified(time)),
+        // A time that the system can't represent is not worth a failed copy.
         None => Ok(()),
     }
 }

@@ -165,6 +165,7 @@ impl FsProjects {
         let mut path = if is_own_root { self.root.clone() } else { PathBuf::from(name) };
         // Clients of Ixchel may name a repository relative to the folder that the server runs in.
         if toolset == Toolset::Knowledge && !name.starts_with('~') {
+            // Joining an absolute path gives that path itself.
             path = self.root.join(path);
         }
         if !is_absolute_without_parents(&path) {
@@ -283,6 +284,7 @@ impl ProjectFolders {
     }
 
     pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        // A project that is not configured has its path as its key.
         self.by_key.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
     }
 

@@ -248,6 +248,7 @@ fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
     transaction.execute("UPDATE store SET state = 'filling'", [])?;
     // Durable before the first record, so that a partial import is recognized.
     transaction.commit()?;
+    // Batches need no sync: an interrupted import is repeated from the start.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     Ok(connection)
@@ -339,6 +340,7 @@ fn finish_import(connector: &Connector, connection: &Connection) -> Result<(), Q
     // With FULL the next commit syncs the log and all records in it.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute("UPDATE store SET state = 'complete'", [])?;
+    // A file that was replaced in the meantime did not get the records.
     connector.file.check_all_identities()?;
     Ok(())
 }

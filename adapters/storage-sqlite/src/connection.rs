@@ -81,6 +81,7 @@ impl Connector {
         let keep_log = purpose != ConnectionUse::Read && self.file.has_pending_log();
         keep_log_on_close(&connection, keep_log)?;
         configure(&connection, CACHE_KIB)?;
+        // A reader of the log opens the file for writing, so this protects the data.
         connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
         Ok(connection)
     }
@@ -94,6 +95,7 @@ pub(crate) fn needs_immutable_mode(error: &rusqlite::Error) -> bool {
 
 fn immutable_uri(file: &Path) -> String {
     let mut uri = "file:".to_owned();
+    // Unescaped, `?`, `#` and `%` in a path would have a meaning in the URI.
     for byte in file.as_os_str().as_encoded_bytes() {
         match byte {
             b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
@@ -200,6 +202,7 @@ impl ReadPool {
             Ok(result) => result,
             // The connection is dropped after an error.
             Err(error) => {
+                // A migration explains the error better than SQLite's own message.
                 let is_migrated = read::is_current(&connection, self.schema) == Ok(false);
                 return Err(call_error(if is_migrated { migrated_elsewhere() } else { error }));
             }
@@ -217,6 +220,7 @@ impl ReadPool {
             Some(connection) => connection,
             None => self.connector.open(ConnectionUse::Read)?,
         };
+        // A connection of the pool keeps the timeout of its last use.
         if may_wait {
             wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         } else {

@@ -47,6 +47,7 @@ impl DatabaseFile {
         let Some(folder) = path.parent() else {
             return Err(refused(&shown_path, "is not a file; name one"));
         };
+        // First, because the check of the file system needs an existing folder.
         create_folder(folder).map_err(|error| io_error(&shown_path, "create its folder", error))?;
         let is_network = durable_fs::is_network_fs(folder)
             .map_err(|error| io_error(&shown_path, "inspect its file system", error))?;
@@ -169,6 +170,7 @@ impl DatabaseFile {
     fn check_first_files(&self, count: usize) -> StoreResult<()> {
         let opened = self.opened_identities.get().into_iter().flatten();
         for ((path, min_size), opened) in self.files().into_iter().zip(opened).take(count) {
+            // A file that did not exist at the start has nothing to compare with.
             if opened.is_some() && *opened != file_identity(path, min_size) {
                 let reason = "its file was deleted, emptied, moved or replaced while it was open; \
                               put it back, or restart the server";
@@ -180,6 +182,7 @@ impl DatabaseFile {
 
     /// Returns the paths of the three files with their minimum sizes in bytes.
     fn files(&self) -> [(&Path, u64); 3] {
+        // SQLite may empty its log, but only another program empties the database.
         [(&self.path, 1), (&self.wal_path, 0), (&self.shm_path, 0)]
     }
 }

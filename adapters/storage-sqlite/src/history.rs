@@ -82,6 +82,7 @@ pub(crate) fn insert_entry(
         PastContent::Purged(hash) => (Some(*hash), true),
     };
     if let (PastContent::Text(body), Some(hash)) = (&entry.content, hash) {
+        // Versions with the same text share one row.
         let mut insert = connection.prepare_cached(
             "INSERT OR IGNORE INTO history_texts (project, kind, name, hash, body) \
              VALUES (?1, ?2, ?3, ?4, ?5)",

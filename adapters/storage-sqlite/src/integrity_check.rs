@@ -37,6 +37,7 @@ impl IntegrityCheck {
         let handle = Arc::clone(&interrupt);
         let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
         let thread = thread.spawn(move || {
+            // A crash may have damaged the file, so its check does not wait.
             let delay = if was_unclean { Duration::ZERO } else { CHECK_DELAY };
             if stopped.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
                 run_check(&connector, &handle, &stopped, &is_damaged);
@@ -54,6 +55,7 @@ impl fmt::Debug for IntegrityCheck {
 
 impl Drop for IntegrityCheck {
     fn drop(&mut self) {
+        // Dropping the sender ends a check that still waits.
         self.stop = None;
         let Some(thread) = self.thread.take() else { return };
         // An interrupt before the start of the statement has no effect, so it is repeated.
@@ -96,9 +98,11 @@ fn find_damage(
 ) -> rusqlite::Result<Option<String>> {
     let connection = connector.open(ConnectionUse::Read)?;
     let _ = handle.set(connection.get_interrupt_handle());
+    // A stop before the handle was set could not interrupt the statement.
     if stopped.try_recv() == Err(TryRecvError::Disconnected) {
         return Ok(None);
     }
+    // One damage is enough to disable writes, so the check ends at the first.
     let result: String = connection.query_one("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok(if result == "ok" { None } else { Some(result) })
 }

@@ -187,6 +187,7 @@ fn open_existing(
     newest: usize,
 ) -> Result<(Connection, usize, bool), QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
+    // Before the tables are read, which another schema may not have.
     let schema = schema::schema_version(&connector.file, &connection, newest)?;
     if schema < newest {
         return Ok((connection, schema, false));

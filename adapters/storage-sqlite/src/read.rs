@@ -109,6 +109,7 @@ pub(crate) fn metadata_page(
 ) -> Result<MetadataPage, QueryError> {
     let (project, kind) = (project.as_str(), filter.kind.name());
     let limit = filter.limit.unwrap_or(usize::MAX);
+    // An empty lower bound lets one statement serve the first page, too.
     let first = match &filter.after_name {
         Some(name) => next_name(name),
         None => String::new(),
@@ -180,6 +181,7 @@ pub(crate) fn backlinks(
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
     // The names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
+    // The kinds as one JSON value, so that one prepared statement serves any number of them.
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents WHERE id IN ( \
          SELECT document FROM links \
@@ -241,6 +243,7 @@ pub(crate) fn changes(
         "SELECT name FROM documents WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
          SELECT name FROM removed WHERE project = ?1 AND kind = ?2 AND revision > ?3 LIMIT ?4",
     )?;
+    // One row beyond the limit shows that the list is incomplete.
     let mut rows = select.query((id, kind.name(), since.0, MAX_CHANGES + 1))?;
     let mut ids = Vec::new();
     while let Some(row) = rows.next()? {

@@ -70,8 +70,10 @@ pub(crate) fn prepare_database(
     let version = schema_version(file, connection, migrations.len())?;
     let is_readonly = connection.is_readonly("main")?;
     if !is_readonly {
+        // The database is ours, so closing it may move the log into the file.
         keep_log_on_close(connection, false)?;
         if version == 0 {
+            // Before the first table, so that other users can never read a document.
             file.make_private()?;
         }
         enable_wal(file, connection)?;
@@ -80,6 +82,7 @@ pub(crate) fn prepare_database(
     }
     if version < migrations.len() {
         migrate(connector, connection, migrations)?;
+        // The file may be new, and its name must survive a power cut.
         file.sync_folder()?;
     }
     read::check_complete(&file.shown_path, connection)?;
@@ -124,6 +127,7 @@ fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
     let created = durable_fs::private_open_options()
         .write(true)
         .create(true)
+        // A killed process may have left a partial copy.
         .truncate(true)
         .open(&unfinished);
     created.map_err(|error| backup_error(file, error))?;
@@ -131,6 +135,7 @@ fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
         QueryError::Sql(error).into_store_error(&unfinished.display().to_string())
     })?;
     fs::rename(&unfinished, &copy).map_err(|error| backup_error(file, error))?;
+    // The backup must be on disk before the migration changes the database.
     file.sync_folder()?;
     tracing::info!(copy = %copy.display(), "backed up the database before a schema change");
     Ok(())
@@ -161,12 +166,14 @@ fn migrate(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have migrated the database before this transaction began.
     let version = schema_version(&connector.file, &transaction, migrations.len())?;
+    // Inside the transaction, so that no other process writes after the copy.
     if version > 0 && version < migrations.len() {
         back_up(connector, version)?;
     }
     for migration in &migrations[version..] {
         transaction.execute_batch(migration)?;
     }
+    // The header is part of the transaction, so it changes together with the tables.
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", migrations.len())?;
     if version == 0 {

@@ -39,6 +39,7 @@ pub(crate) struct SqliteEngine {
 
 impl reqlore_group_commit::GroupEngine for SqliteEngine {
     fn begin_group(&mut self) -> StoreResult<()> {
+        // The flag stands for itself and guards no other data, so it needs no stronger order.
         if self.is_damaged.load(Ordering::Relaxed) {
             let reason = format!("is damaged, so writes are disabled; {RESTORE_HINT}");
             return Err(refused(DATABASE_NAME, reason));
@@ -321,6 +322,7 @@ pub(crate) fn put_document(
     )?;
     body.execute((id, &document.body[..]))?;
     replace_links(connection, (id, project), &meta)?;
+    // The document exists again, so its deletion is no longer a change to report.
     forget_deletion(connection, project, &document.id)
 }
 
@@ -404,6 +406,7 @@ fn delete_document(
         "UPDATE projects SET removed = removed + 1 WHERE id = ?1 RETURNING removed",
     )?;
     let removed: usize = count.query_one([project], |row| row.get(0))?;
+    // A caller that missed more changes than this loads everything anyway.
     if removed > read::MAX_CHANGES {
         prune_history(connection, project)?;
     }
@@ -430,6 +433,7 @@ fn prune_history(connection: &Connection, project: i64) -> Result<(), QueryError
     let oldest = "SELECT revision FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1";
     let mut oldest = connection.prepare_cached(oldest)?;
     let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;
+    // The whole revision, because the history can only begin between two revisions.
     let count = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND revision = ?2")?
         .execute((project, oldest))?;

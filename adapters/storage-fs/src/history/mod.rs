@@ -49,6 +49,7 @@ impl DocumentHistory for FsStore {
         id: &DocumentId,
         query: &HistoryQuery,
     ) -> StoreResult<HistoryPage> {
+        // Acquired here, so that waiting for it occupies no thread.
         let _permit = self.inner.git_permits.acquire().await;
         let (project, id, query) = (project.clone(), id.clone(), query.clone());
         self.run_blocking(move |store| list_versions(store, &project, &id, &query)).await
@@ -204,6 +205,7 @@ fn cut_page(revisions: &[FileCommit], limit: usize) -> &[FileCommit] {
         if let CommittedFile::Blob(_, size) = revision.file {
             bytes += size;
         }
+        // The first text is always included, so that each page makes progress.
         if count == limit || (count > 0 && bytes > MAX_BYTES_PER_STEP) {
             return &revisions[..count];
         }
@@ -221,6 +223,7 @@ fn read_entries(
         names.push(revision.commit.clone());
         names.extend(revision.file.blob().map(str::to_owned));
     }
+    // One process for the whole page, because starting one for each object is slow.
     let mut objects = repository.read_objects(&names)?.into_iter();
     let mut entries = Vec::with_capacity(page.len());
     for revision in page {

@@ -86,6 +86,7 @@ impl GitRepository {
         let limit = format!("--max-count={}", MAX_COMMITS + 1);
         // Without `--full-history`, so a merged branch is left out if nothing of it was kept.
         let mut arguments = vec!["rev-list", "--date-order", &limit, &self.head, "--"];
+        // A name may have characters that Git would take for a pattern.
         let literal: Vec<String> = paths.iter().map(|path| format!(":(literal){path}")).collect();
         arguments.extend(literal.iter().map(String::as_str));
         let listed = successful(query(&self.git, &arguments, "")?)?;
@@ -111,6 +112,7 @@ impl GitRepository {
         let listed = listed.text();
         let lines: Vec<&str> = listed.lines().collect();
         let mut files = Vec::with_capacity(commits.len() + 1);
+        // `chunks` panics at a size of zero.
         for lines in lines.chunks(paths.len().max(1)) {
             let mut file = CommittedFile::Missing;
             for line in lines {
@@ -121,6 +123,7 @@ impl GitRepository {
             }
             files.push(file);
         }
+        // With a missing line, later answers would belong to other commits.
         if lines.len() != (commits.len() + 1) * paths.len() {
             return Err(HistoryNote::Unreadable);
         }

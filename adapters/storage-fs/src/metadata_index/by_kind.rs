@@ -114,10 +114,12 @@ impl KindIndex {
     pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
         let mut matches = Vec::new();
         for metadata in self.by_reference.get(word) {
+            // Another reference may have the same hash.
             if has_reference(metadata, word) {
                 matches.push(Arc::clone(metadata));
             }
         }
+        // A document whose name is also its reference is in the list already.
         if let Some(entry) = self.entries.get(word)
             && !has_reference(&entry.metadata, word)
         {
@@ -168,6 +170,7 @@ impl HashLookup {
         if let Ok(index) = find_position(sorted, metadata) {
             sorted.remove(index);
         }
+        // Words that no document has any more must not take memory.
         if sorted.is_empty() {
             self.by_hash.remove(&hash);
         }

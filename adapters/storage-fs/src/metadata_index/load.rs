@@ -69,6 +69,7 @@ pub(crate) fn load_all(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option
     const MAX_SEQUENTIAL: usize = 64;
     let (root, layout) = tree.parts();
     let tree = &ProjectTree::read_only(root, layout);
+    // With few files, starting a thread costs more than it saves.
     let loaded = if ids.len() <= MAX_SEQUENTIAL {
         load_each(ids, tree)
     } else {
@@ -128,10 +129,12 @@ fn load_one(id: &DocumentId, tree: &ProjectTree<'_>) -> Option<LoadedMetadata> {
             return Some(loaded);
         }
     };
+    // From the open file: the name may belong to another file since the first stamp.
     let stamp = FileStamp::from_metadata(&content.metadata);
     let document = Document::new(id.clone(), content.bytes);
     Some(LoadedMetadata {
         metadata: DocumentMeta::from_document(&document, stamp.modified_at()),
+        // A file that was written while it was read is read again by the next refresh.
         stamp: if content.is_stable { Some(stamp) } else { None },
         is_stamp_reliable: content.is_stamp_reliable,
         is_watchable: !stamp.has_hard_links(),
@@ -178,6 +181,7 @@ impl MetadataCache {
         let Some((checksum, body)) = rest.split_at_checked(Version::LENGTH) else {
             return Vec::new();
         };
+        // The cache is written without a sync, so a power cut may damage it.
         if checksum != Version::of_bytes(body).to_string().as_bytes() {
             tracing::info!("metadata cache: the checksum is wrong; rebuilding the cache");
             return Vec::new();
@@ -217,6 +221,7 @@ impl MetadataCache {
 
     fn project_dir(&self, path: &Path) -> Option<PathBuf> {
         let parent_dir = self.parent_dir.as_ref()?;
+        // A path has slashes and may be too long for a file name.
         let key = Version::of_bytes(path.as_os_str().as_encoded_bytes());
         Some(parent_dir.join(format!("files-{key}")))
     }

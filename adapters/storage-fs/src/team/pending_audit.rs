@@ -39,6 +39,7 @@ impl AuditedCommit<'_> {
         if self.event.is_none() && self.record.is_none() {
             return Ok(());
         }
+        // The team data is in the default project's folder, so only its lock protects the data.
         let held = self.project.is_default().then_some(lock);
         let Some(team) = self.store.team_to_write(true, held)? else { return Ok(()) };
         let (event, record) = (self.event.take(), self.record.take());
