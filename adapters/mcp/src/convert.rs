@@ -97,6 +97,7 @@ pub fn completion_result(completion: CompletionValues) -> CompleteResult {
     // The protocol limits the number of values; `total` has the real one.
     info.values.truncate(CompletionInfo::MAX_VALUES);
     info.total = Some(u32::try_from(completion.total).unwrap_or(u32::MAX));
+    // After the truncation, which is one reason for more values.
     info.has_more = Some(completion.total > info.values.len());
     CompleteResult::new(info)
 }
@@ -122,6 +123,7 @@ pub(crate) fn tool_error(
     tool: &str,
 ) -> Result<CallToolResult, ErrorData> {
     let code = error_code(error.kind);
+    // Logged here, because a result with `isError` is a success for all other layers.
     context.log_failure(("tools/call", Some(tool)), code, &error.message);
     let over_http = context.status.is_over_http();
     match error.kind {
@@ -227,6 +229,7 @@ fn describe_error(error: Error, correlation_id: &str) -> (String, Map<String, Va
     // A conflict must show the document unchanged, or the client could not merge.
     let is_redacted = error.kind != ErrorKind::Conflict;
     let (name, code) = (error.kind.name(), error_code(error.kind));
+    // Taken first, because the parts of the error move below.
     let source = std::error::Error::source(&error).map(ToString::to_string);
     let message = redact_if(is_redacted, error.message);
     if let Some(source) = source {

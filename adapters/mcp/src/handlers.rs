@@ -30,6 +30,7 @@ const COMPILED_IN_TTL_MS: u64 = 3_600_000;
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
+        // rmcp knows no caller here; `initialize` narrows the instructions.
         self.widest_lists().config.clone()
     }
 
@@ -128,6 +129,7 @@ impl ServerHandler for McpServer {
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = page.next_cursor;
         add_server_info(&mut result.meta, &context);
+        // Any write may change the list, so clients must not cache it.
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
 
@@ -154,6 +156,7 @@ impl ServerHandler for McpServer {
         let resource = run_request(read, &context, &guarded, "resources/read", Some(&uri)).await?;
         let mut result = ReadResourceResult::new(vec![convert::resource_contents(resource)]);
         add_server_info(&mut result.meta, &context);
+        // Any write may change the content, so clients must not cache it.
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
 
@@ -201,6 +204,7 @@ impl ServerHandler for McpServer {
             // Over HTTP rmcp has acknowledged this request already.
             let guarded = self.guarded_service(request)?;
             let late_stream = self.0.subscriptions.open_stream(guarded, context.accepted()).await?;
+            // Changes between the acknowledgement and the read are unknown.
             late_stream.notify_all();
             stream = Some(Arc::new(late_stream));
         }
@@ -266,6 +270,7 @@ impl ServerHandler for McpServer {
         request: CustomRequest,
         context: Context,
     ) -> Result<CustomResult, ErrorData> {
+        // Even unknown methods are authorized and audited.
         self.authorize_method(&context, UNKNOWN_METHOD).await?;
         let (method, modern) = (request.method.as_str(), is_modern(&context));
         let error = if served_methods(self.is_connected(), modern).contains(&method) {
@@ -299,6 +304,7 @@ fn invalid_params(method: &str, params: Option<&Value>) -> ErrorData {
     };
     let required = REQUIRED_MEMBERS.iter().find(|(name, _)| *name == method);
     for path in required.map_or(&[][..], |(_, paths)| paths) {
+        // `end` follows the path in its text, so that no part of it is copied.
         let (mut value, mut end) = (params, 0);
         for member in path.split('.') {
             end += member.len();
@@ -308,6 +314,7 @@ fn invalid_params(method: &str, params: Option<&Value>) -> ErrorData {
             };
             (value, end) = (inner, end + 1);
         }
+        // `capabilities` is the only required object; every other member is a string.
         if *path != "capabilities" && !value.is_string() {
             return field_error(path, "must be a string");
         }

@@ -55,6 +55,7 @@ impl ResponseStatus {
 
     pub(crate) fn request_status(&self, status: u16) {
         if let Some(slot) = &self.0 {
+            // Relaxed: the response itself orders the store before the load.
             slot.store(status, Ordering::Relaxed);
         }
     }
@@ -92,6 +93,7 @@ impl RequestContext {
 
     /// Returns the context that the HTTP transport attached.
     pub(crate) fn from_extensions(context: &RmcpContext<RoleServer>) -> Option<Self> {
+        // rmcp wraps the HTTP request's extensions into its parts.
         let parts = context.extensions.get::<http::request::Parts>()?;
         parts.extensions.get::<Self>().cloned()
     }
@@ -209,6 +211,7 @@ pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
     let token = context.meta.get_progress_token();
     let reporter = ProgressReporter {
         cancelled: context.ct.clone(),
+        // Without a token the sender is dropped here, so the channel ends at once.
         progress: token.map(|token| (token, sender)),
     };
     let mut call = std::pin::pin!(call(Arc::new(reporter)));
@@ -218,6 +221,7 @@ pub(crate) async fn run_with_progress<T, Call: Future<Output = T>>(
             biased;
             Some(notification) = progress.recv() => send_progress(context, notification).await,
             outcome = &mut call => {
+                // The call may have reported progress in its last poll.
                 while let Ok(notification) = progress.try_recv() {
                     send_progress(context, notification).await;
                 }

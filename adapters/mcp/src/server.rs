@@ -74,6 +74,7 @@ impl McpServer {
             subscriptions: Subscriptions::new(local_caller.is_some()),
             service,
             local_caller,
+            // Plain JSON-RPC clients send no handshake and may use batches.
             refuses_batches: AtomicBool::new(false),
         }))
     }
@@ -115,6 +116,7 @@ impl McpServer {
         let ToolCallMessage { id, name, arguments, meta } = call;
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
         let (context, tool) = (&guarded.context, name.clone());
+        // Over HTTP a response can be lost after its write, so retries need a key.
         let result = match idempotency_key(&MetaObject(meta)) {
             Ok(key) => match guarded.call_tool(name, arguments, key, Arc::new(NoProgress)).await {
                 Ok(reply) => return direct_response(id, reply),
@@ -130,6 +132,7 @@ impl McpServer {
             }
             Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
         };
+        // These types have string keys only, so serialization cannot fail.
         serde_json::to_vec(&message).unwrap_or_default()
     }
 
@@ -156,6 +159,7 @@ impl McpServer {
     pub(crate) fn widest_lists(&self) -> &StaticLists {
         match &self.0.local_caller {
             Some(caller) => self.lists_for_access(caller.access),
+            // Over HTTP each request has its own caller; the application authorizes it.
             None => &self.0.write_lists,
         }
     }

@@ -65,6 +65,7 @@ pub(crate) struct StaticLists {
 
 impl StaticLists {
     pub(crate) fn new(service: &dyn ApplicationService, access: Access) -> Self {
+        // The lists depend on the access level alone, so any caller of it will do.
         let caller = Caller::local("", access);
         let specs = service.tools(&caller);
         let mut write_tools = HashSet::new();
@@ -115,6 +116,7 @@ fn server_capabilities(templates: &[ResourceTemplate], prompts: &[Prompt]) -> Se
         capabilities.resources = resources.build().resources;
     }
     if !prompts.is_empty() {
+        // Prompts are compiled in, so their list never changes.
         capabilities.prompts = Some(PromptsCapability::default());
     }
     // Only arguments of templates and prompts can be completed.

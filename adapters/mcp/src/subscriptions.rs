@@ -103,6 +103,7 @@ impl Subscriptions {
 
     async fn add_uri(&self, poller: &ResourcePoller, uri: &str) -> Result<()> {
         let target = SubscriptionTarget::Resource(uri.to_owned());
+        // Read before the permit, so that an unreadable URI takes no permit.
         let snapshot = poller.take_snapshot(&target).await?;
         // A second subscription to the same URI needs no permit.
         if !poller.contains(&target) {
@@ -126,6 +127,7 @@ impl Subscriptions {
         if !poller.contains(&SubscriptionTarget::List)
             && let Ok(snapshot) = poller.take_snapshot(&SubscriptionTarget::List).await
         {
+            // Without a permit: a connection has one list.
             poller.add(SubscriptionTarget::List, snapshot, None);
             self.start_poller(poller, peer);
         }
@@ -154,6 +156,7 @@ impl Subscriptions {
     ) -> Result<SubscriptionStream, ErrorData> {
         const LISTEN: &str = "subscriptions/listen";
         let context = guarded.context.clone();
+        // A set, because a URI that is listed twice needs one permit and one read.
         let uris: BTreeSet<&String> = requested.resource_subscriptions.iter().flatten().collect();
         let permits = match self.acquire_stream(uris.len()) {
             Ok(permits) => permits,
@@ -178,6 +181,7 @@ impl Subscriptions {
 
     /// Returns the permits of one stream with this many URIs.
     fn acquire_stream(&self, uri_count: usize) -> Result<[OwnedSemaphorePermit; 2]> {
+        // Never waits: permits become free only when another stream ends.
         let stream = try_acquire(&self.stream_permits, 1).ok_or_else(too_many_streams)?;
         // Over HTTP the semaphore has permits for several connections, so it alone is no limit.
         if uri_count > MAX_URIS {
@@ -304,6 +308,7 @@ impl ResourcePoller {
         permit: Option<OwnedSemaphorePermit>,
     ) {
         self.with_state(|state| {
+            // The first snapshot stays: a change since then is still to be notified.
             state.targets.entry(target).or_insert(PolledTarget { snapshot, _permit: permit });
         });
     }
@@ -317,6 +322,7 @@ impl ResourcePoller {
             for target in state.targets.values_mut() {
                 let ContentSnapshot { revision, digest } = target.snapshot;
                 target.snapshot =
+                    // The other revision causes a read in the next round, the other digest a notification.
                     ContentSnapshot { revision: revision.wrapping_sub(1), digest: !digest };
             }
         });
@@ -334,6 +340,7 @@ impl ResourcePoller {
     async fn run_until_closed(&self, notifier: &Notifier) {
         let mut pause = POLL_INTERVAL;
         loop {
+            // First, because the snapshot has just been taken.
             tokio::time::sleep(pause).await;
             if !self.should_continue() {
                 return;
@@ -364,6 +371,7 @@ impl ResourcePoller {
         for target in self.with_state(|state| state.targets_not_at(revision)) {
             // Many small reads must not delay other tasks.
             tokio::task::yield_now().await;
+            // The old revision stays, so the next round tries again.
             let Ok(digest) = self.digest_or_error(&target).await else { continue };
             let snapshot = ContentSnapshot { revision, digest };
             if self.with_state(|state| state.replace_snapshot(&target, snapshot)) {
@@ -409,6 +417,7 @@ impl ResourcePoller {
         };
         let ResourceContent { uri, name, description, mime_type, text } =
             self.guarded.read_resource(uri.clone(), true).await?;
+        // All parts, because a client shows the name and the description too.
         (uri, name, description, mime_type, text).hash(&mut hasher);
         Ok(hasher.finish())
     }
@@ -442,6 +451,7 @@ impl PollerState {
     fn replace_snapshot(&mut self, target: &SubscriptionTarget, new: ContentSnapshot) -> bool {
         let Some(polled) = self.targets.get_mut(target) else { return false };
         let last = std::mem::replace(&mut polled.snapshot, new);
+        // A new revision alone says only that some document has changed.
         last.digest != new.digest
     }
 }

@@ -66,6 +66,7 @@ impl Analyzer {
             if !is_wanted(compound) {
                 continue;
             }
+            // The compound is a part of the text, so the distance of the pointers is its offset.
             let start = compound.as_ptr().addr() - text.as_ptr().addr();
             for word in cache.words(&normalize(compound)).split(' ') {
                 take(start..start + compound.len(), word);
@@ -124,6 +125,7 @@ impl TokenStream for WordStream<'_> {
         let rest = &self.words[self.word_offset..];
         let word = rest.split_once(' ').map_or(rest, |(word, _)| word);
         self.word_offset += word.len() + 1;
+        // Token starts at `usize::MAX`, so the first position is 0.
         self.token.position = self.token.position.wrapping_add(1);
         self.token.text.clear();
         self.token.text.push_str(word);
@@ -185,6 +187,7 @@ impl WordCache {
 
     fn analyze(&mut self, compound: &str) -> Range<usize> {
         if self.ranges.len() >= MAX_CACHED_WORDS {
+            // The ranges point into the buffer, so both are cleared together.
             self.ranges.clear();
             self.buffer.clear();
         }

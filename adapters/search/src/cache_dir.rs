@@ -104,6 +104,7 @@ impl CacheDir {
             return Ok(true);
         }
         let meta = directory.atomic_read(Path::new(META_FILE)).map_err(io::Error::other)?;
+        // After `meta`, which the comparison below needs as the older state.
         let candidates = index.load_metas().map_err(io::Error::other)?.list_segment_files();
         let mut files = BTreeMap::new();
         for path in candidates {
@@ -171,6 +172,7 @@ pub(crate) fn has_valid_index(folder: &Path) -> bool {
         return false;
     };
     let Some((files, ..)) = decode_manifest(&manifest) else { return false };
+    // Existence suffices for a report; loading checks the sums.
     for name in files.keys() {
         if fs::metadata(folder.join(SEGMENT_FOLDER).join(name)).is_err() {
             return false;
@@ -182,6 +184,7 @@ pub(crate) fn has_valid_index(folder: &Path) -> bool {
 fn try_lock(folder: &Path) -> Option<File> {
     let path = folder.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+    // Never waits: without the lock, this process reads the cache and keeps changes in memory.
     file.try_lock().ok()?;
     Some(file)
 }

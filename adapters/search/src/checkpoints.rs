@@ -37,6 +37,7 @@ impl CheckpointFile {
         {
             self.checkpoints = checkpoints;
         }
+        // Without a checkpoint, every document is new.
         let previous = self.checkpoints.remove(name).unwrap_or_default();
         let difference = IndexDifference::compare_versions(&previous, &versions);
         self.checkpoints.insert(name.to_owned(), versions);

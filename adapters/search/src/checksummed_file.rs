@@ -23,6 +23,7 @@ pub(crate) fn write(path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
 /// Replaces a file that other processes write as well. The last writer wins.
 pub(crate) fn write_shared(path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
     static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
+    // Two threads of a process must not share a temporary file either.
     let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
     let temporary = path.with_extension(format!("{}-{number}.new", process::id()));
     let result = write_and_rename(&temporary, path, format, body);
@@ -43,6 +44,7 @@ fn write_and_rename(temporary: &Path, path: &Path, format: &str, body: &[u8]) ->
 
 /// Writes the bytes to the temporary file and renames it to `path`.
 pub(crate) fn replace_file(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Never in place, because another process may be reading the file.
     fs::write(temporary, bytes)?;
     fs::rename(temporary, path)
 }
@@ -111,6 +113,7 @@ pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> ByteReader<'a> {
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        // Checked, because a damaged length must not panic.
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)

@@ -41,6 +41,7 @@ pub(crate) fn split_item(title: &str, text: &str) -> Vec<Chunk> {
         is_code ^= trimmed.starts_with("```") || trimmed.starts_with("~~~");
         let section = if is_code { None } else { parse_heading(trimmed) };
         let count = line.split_whitespace().count();
+        // A chunk does not span sections, as each has its own subject.
         if section.is_some() || words + count > MAX_CHUNK_WORDS {
             push_chunk(&mut chunks, item, &path, start..offset);
             (start, words) = (offset, 0);
@@ -105,6 +106,7 @@ fn push_possibly_empty(
     range: Range<usize>,
 ) {
     let mut text = item.title.to_owned();
+    // A heading that repeats the title adds nothing to the meaning.
     for (_, name) in path.iter().filter(|(_, name)| *name != item.title) {
         if !text.is_empty() {
             text.push_str(" — ");

@@ -24,6 +24,7 @@ impl<'a> ItemFilter<'a> {
                 .iter()
                 .filter_map(|facet| facet_numbers.find(facet.as_str()))
                 .collect();
+            // Sorted for the binary search in `includes_item`.
             numbers.sort_unstable();
             facets.push(numbers);
         }
@@ -31,6 +32,7 @@ impl<'a> ItemFilter<'a> {
     }
 
     pub(crate) fn includes_slot(&self, table: &ItemTable, slot: u32) -> bool {
+        // A query without filters needs no look-up in the table.
         if self.is_unrestricted() {
             return true;
         }

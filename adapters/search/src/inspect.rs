@@ -39,6 +39,7 @@ pub fn inspect_cache(
             models.push(model.to_owned());
         }
     }
+    // The order of a directory listing is arbitrary.
     models.sort();
     let words = has_valid_index(&folder);
     Ok(Some(CacheStatus { folder, has_lexical_index: words, models }))

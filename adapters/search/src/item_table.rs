@@ -121,6 +121,7 @@ impl ItemTable {
         let Some(indexed) = self.documents.remove(document) else { return Vec::new() };
         self.revision += 1;
         let removed_hash = document_hash(document, indexed.version);
+        // The inverse of the addition in `add_document`.
         self.content_hash = self.content_hash.wrapping_sub(removed_hash);
         let mut removed = Vec::new();
         for slot in indexed.slots {
@@ -177,6 +178,7 @@ impl ItemTable {
 
     /// Adds an item of an added document and returns its slot.
     pub(crate) fn add_item(&mut self, item: IndexedItem) -> u32 {
+        // Reused, because every search allocates lists of all slots.
         let slot = if let Some(slot) = self.free_slots.pop() {
             slot
         } else {
@@ -192,6 +194,7 @@ impl ItemTable {
         self.item_count += 1;
         self.script_counts[item.script.index()] += 1;
         let hash = self.reference_hash(&item.reference.to_lowercase());
+        // The hash alone, because the item has the text already.
         self.slots_by_reference.entry(hash).or_default().push(slot);
         if let Some(indexed) = self.documents.get_mut(&item.document) {
             indexed.slots.push(slot);
@@ -216,6 +219,7 @@ impl ItemTable {
                 bytes.extend(item.chunks.as_flattened());
                 put_length(&mut bytes, item.facets.len());
                 for facet in &item.facets {
+                    // As text, because numbers are valid in one table only.
                     put_text(&mut bytes, self.facets.text(*facet));
                 }
             }

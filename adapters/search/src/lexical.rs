@@ -85,6 +85,7 @@ impl LexicalIndex {
         analyzer: &Analyzer,
     ) -> tantivy::Result<Self> {
         let (expected, fields) = build_schema();
+        // The field numbers are those of `build_schema`, so another schema would mix them up.
         if index.schema() != expected {
             return Err(tantivy::TantivyError::SchemaError(
                 "the schema is of another version".to_owned(),
@@ -92,6 +93,7 @@ impl LexicalIndex {
         }
         index.tokenizers().register(ANALYZER_NAME, analyzer.clone());
         let options = IndexWriterOptions::builder()
+            // Each open project has a writer, so more threads would add up.
             .num_worker_threads(1)
             .num_merge_threads(1)
             .memory_budget_per_thread(WRITER_MEMORY_BYTES)
@@ -137,6 +139,7 @@ impl LexicalIndex {
     /// Makes all changes visible to the searcher.
     pub(crate) fn commit(&mut self) -> tantivy::Result<()> {
         if self.is_dirty {
+            // The order matters: the reader sees only what is committed.
             self.writer.commit()?;
             self.reader.reload()?;
             self.searcher = LexicalSearcher::new(&self.reader.searcher(), self.fields)?;
@@ -220,6 +223,7 @@ impl LexicalSearcher {
                     searcher.addresses.resize(index + 1, None);
                 }
                 searcher.addresses[index] = Some(DocAddress::new(ordinal, doc));
+                // Only live documents, so that deleted ones do not change the average length.
                 searcher.total_terms += u64::from(norms.fieldnorm(doc));
             }
             searcher.segments.push(SegmentPostings {
@@ -238,6 +242,7 @@ impl LexicalSearcher {
             return Ok(None);
         };
         let document: TantivyDocument = self.snapshot.doc(*address)?;
+        // The field holds the title first, then the text; see `add`.
         let mut texts = document.get_all(self.stored).filter_map(|value| value.as_str());
         let title = texts.next().unwrap_or_default().to_owned();
         let text = texts.next().unwrap_or_default().to_owned();

@@ -86,6 +86,7 @@ impl LocalSearchIndex {
     ) -> Result<T> {
         // For fast work the change of threads would take longer than the work.
         if let Some(project) = self.shared.cached_project(key)
+            // A lock that another thread holds would block the runtime's thread.
             && let Ok(mut project) = project.try_lock()
             && is_fast(&project)
         {
@@ -143,6 +144,7 @@ impl SearchIndex for LocalSearchIndex {
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let _call = self.shared.begin_call();
+        // Owned, because the work may run on a blocking thread.
         let owned_query = query.clone();
         let step = self.with_project(project, ProjectIndex::is_fast_search, move |project| {
             let plan = project.plan_query(&owned_query)?;

@@ -33,6 +33,7 @@ pub(crate) struct ProjectCache {
 impl ProjectCache {
     pub(crate) fn new(config: SearchConfig) -> Self {
         let analyzers = AnalyzerPair { query: Analyzer::new(), document: Analyzer::new() };
+        // Unbounded: `close_oldest` removes entries, because it saves them first.
         let open = Mutex::new(LruCache::unbounded());
         Self { config, analyzers, open, opening: Mutex::default(), next_generation: Arc::default() }
     }
@@ -44,6 +45,7 @@ impl ProjectCache {
     pub(crate) fn get_or_open(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
         // One at a time, so that two calls do not open the same directory.
         let _opening = lock(&self.opening);
+        // Another call may have opened it while this one waited.
         if let Some(project) = self.get(key) {
             return Ok(project);
         }
@@ -65,6 +67,7 @@ impl ProjectCache {
                 return;
             }
             let oldest = open.pop_lru();
+            // The save takes a while, and calls to other projects need the list.
             drop(open);
             let Some((_, project)) = oldest else { return };
             // The drop may come too late: a call may hold the index longer.
@@ -99,8 +102,10 @@ pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
     } else if key.as_str().starts_with('/') {
         name.update(key.as_str().as_bytes());
     } else {
+        // The NUL keeps different pairs of store and key from the same name.
         name.update(store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
     }
+    // 128 bits rule out collisions and keep the path short.
     name.finalize().to_hex()[..32].to_owned()
 }
 

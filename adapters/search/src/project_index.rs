@@ -100,6 +100,7 @@ impl ProjectIndex {
             semantic,
             checkpoints: CheckpointFile::default(),
             has_unsaved: false,
+            // Shared by all projects, so that a number never returns after a project is reopened.
             generation: next_generation.fetch_add(1, Ordering::Relaxed),
             next_generation,
         };
@@ -290,6 +291,7 @@ impl ProjectIndex {
         let mut hits = Vec::with_capacity(page.hits.len());
         for (position, ranked) in page.hits.iter().enumerate() {
             let Some(item) = self.table.item(ranked.slot) else { continue };
+            // Read only for the items of one page; ranking needs no text.
             let stored = self.lexical.searcher().stored_text(ranked.slot)?;
             let (title, text) = stored.unwrap_or_default();
             let best_chunk = match semantic_hits {
@@ -448,6 +450,7 @@ fn index_state(table: &ItemTable, semantic: &mut SemanticIndex, model: Option<us
     hasher.update(&table.content_hash().to_le_bytes());
     if let Some(model) = model {
         let (id, missing) = semantic.ranking_state(model, table);
+        // A vector that arrives between two pages may change their order.
         hasher.update(id.as_bytes()).update(&missing.to_le_bytes());
     }
     first_bytes(&hasher.finalize())

@@ -100,6 +100,7 @@ pub(crate) fn rank_page(
 ) -> ResultPage {
     let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
     for candidate in candidates {
+        // A pinned item must not appear twice.
         if pinned.contains(&candidate.slot) {
             continue;
         }
@@ -111,6 +112,7 @@ pub(crate) fn rank_page(
         }
     }
     let total = pinned.len() + certain.len();
+    // Sorted only up to the page, because later hits are not shown.
     sort_best(table, &mut certain, page.end.saturating_sub(pinned.len()));
     let mut hits: Vec<_> =
         pinned.iter().map(|slot| ScoredSlot { slot: *slot, score: 1.0 }).collect();
@@ -136,6 +138,7 @@ fn sort_best(table: &ItemTable, results: &mut Vec<ScoredSlot>, count: usize) {
 
 /// Orders the best score first, and equal scores by reference, then by document.
 pub(crate) fn compare_ranks(table: &ItemTable, a: ScoredSlot, b: ScoredSlot) -> Ordering {
+    // A total order, because `sort_unstable_by` may panic for any other.
     let by_score = b.score.total_cmp(&a.score);
     if by_score != Ordering::Equal {
         return by_score;
@@ -143,6 +146,7 @@ pub(crate) fn compare_ranks(table: &ItemTable, a: ScoredSlot, b: ScoredSlot) -> 
     let (first, second) = (table.item(a.slot), table.item(b.slot));
     let first_name = first.map(|item| (&item.reference, &item.document));
     let second_name = second.map(|item| (&item.reference, &item.document));
+    // References first: slots differ between processes.
     first_name.cmp(&second_name).then(a.slot.cmp(&b.slot))
 }
 

@@ -114,6 +114,7 @@ impl SemanticIndex {
     /// Adds an item with these chunks.
     pub(crate) fn add_item(&mut self, chunks: &[ChunkHash]) {
         for hash in chunks {
+            // Counted, because equal chunks of several items share one vector.
             *self.chunk_counts.entry(*hash).or_default() += 1;
         }
     }
@@ -188,6 +189,7 @@ impl SemanticIndex {
 
     /// Returns the best model that can rank a query of this script.
     pub(crate) fn ranking_model(&mut self, table: &ItemTable, script: Script) -> Option<usize> {
+        // From the best model down.
         for (number, model) in self.models.iter_mut().enumerate().rev() {
             let supports_script = match model.embedder.profile().languages {
                 ModelLanguages::English => script == Script::Latin,
@@ -227,6 +229,7 @@ impl SemanticIndex {
 
     pub(crate) fn cache_query(&mut self, model: usize, query: &str, vector: &Arc<[f32]>) {
         let cached_queries = &mut self.models[model].cached_queries;
+        // The last entry is the oldest.
         cached_queries.truncate(MAX_CACHED_QUERIES - 1);
         cached_queries.push_front((query.to_owned(), Arc::clone(vector)));
     }
@@ -251,6 +254,7 @@ impl SemanticIndex {
         let unrelated = model.embedder.profile().unrelated_cosine;
         for (row, slot, chunk) in &model.chunk_rows.rows {
             let cosine = cosines[slot_index(*row)];
+            // Scaled by the model's cosine of unrelated texts, so that 0 means unrelated.
             let similarity = ((cosine - unrelated) / (1.0 - unrelated)).clamp(0.0, 1.0);
             let slot = slot_index(*slot);
             if hits.best_chunks[slot].is_none() || similarity > hits.similarities[slot] {
@@ -263,6 +267,7 @@ impl SemanticIndex {
                 hits.best.push(ScoredSlot { slot, score: *similarity });
             }
         }
+        // A selection first, because sorting every item would cost more.
         rank_fusion::keep_best(&mut hits.best, MAX_SEMANTIC_HITS);
         hits.best.sort_unstable_by(|a, b| rank_fusion::compare_ranks(table, *a, *b));
         hits.best.truncate(MAX_SEMANTIC_HITS);
@@ -327,6 +332,7 @@ impl ModelIndex {
             if self.vectors.row(&chunk.hash).is_some() {
                 continue;
             }
+            // A slow model would delay the call, so it embeds in the background.
             if is_instant && *budget > 0 {
                 *budget -= 1;
                 hashes.push(chunk.hash);
@@ -343,6 +349,7 @@ impl ModelIndex {
 
     fn insert_vectors(&mut self, hashes: &[ChunkHash], result: Result<Vec<Vec<f32>>>) {
         let vectors = match result {
+            // A model with a wrong number of vectors would assign them to the wrong texts.
             Ok(vectors) if vectors.len() == hashes.len() => vectors,
             Ok(_) => return self.disable(&profile_mismatch()),
             Err(error) => return self.disable(&error),
@@ -371,6 +378,7 @@ impl ModelIndex {
 
     /// Derives the rows again if the table or the vectors have changed.
     fn refresh_rows(&mut self, table: &ItemTable) -> &ChunkRows {
+        // Between saves vectors are only added, so their number identifies them.
         let source = Some((table.revision(), self.vectors.len()));
         if self.chunk_rows.source == source {
             return &self.chunk_rows;

@@ -89,6 +89,7 @@ fn may_contain_term(compound: &str, initials: &[char]) -> bool {
             // The analyzer replaces `ё` by `е`.
             'Ё' | 'ё' => starts_word && initials.contains(&'е'),
             'a'..='z' | 'а'..='я' | '0'..='9' => starts_word && initials.contains(&c),
+            // A capital always starts a word, as in `camelCase`.
             'A'..='Z' | 'А'..='Я' => c.to_lowercase().any(|c| initials.contains(&c)),
             // Normalization may change any other letter.
             _ => !c.is_ascii(),

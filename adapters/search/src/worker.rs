@@ -88,6 +88,7 @@ impl SharedState {
             None => now,
         };
         state.unsaved_times = Some((first, now));
+        // Unlocked first, so that the thread does not wake only to wait for the lock.
         drop(state);
         self.wake.notify_all();
     }
@@ -115,17 +116,20 @@ impl SharedState {
                 is_idle || now.duration_since(*busy_since.get_or_insert(now)) >= MAX_YIELD;
             let mut timeout = MAX_SAVE_DELAY;
             if let Some((first, last)) = state.unsaved_times {
+                // A steady stream of changes would otherwise postpone the save forever.
                 let due = (first + MAX_SAVE_DELAY).min(last + SAVE_DELAY);
                 let remaining = due.saturating_duration_since(now);
                 if may_work && remaining.is_zero() {
                     state.unsaved_times = None;
                     return WorkerTask::Save;
                 }
+                // A save that is due waits for calls; a timeout of zero would spin.
                 if !remaining.is_zero() {
                     timeout = remaining;
                 }
             }
             if may_work && state.has_pending_texts {
+                // Set again after each batch, until no project has a pending text.
                 state.has_pending_texts = false;
                 return WorkerTask::EmbedBatch;
             }
@@ -145,6 +149,7 @@ impl SharedState {
             // Without the lock, so that calls do not wait for a slow model.
             let result = semantic::embed_texts(&*batch.embedder, TextRole::Passage, &texts);
             lock(&project).store_batch(&batch, result);
+            // The vectors must be saved too, and further batches may be pending.
             self.record_change();
             return;
         }

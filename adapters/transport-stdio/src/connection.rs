@@ -340,7 +340,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;
         };
-        // rmcp ignores a cancellation without an id.
+        // Without an id, rmcp cancels nothing.
         let Some(id) = &cancelled.params.request_id else { return true };
         if let Some(cancelled) = self.queue.cancel_waiting(id) {
             // A cancelled request has no response.

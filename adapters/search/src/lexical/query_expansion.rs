@@ -51,10 +51,12 @@ pub(crate) fn expand_query(
     analyzer.for_each_word(query, |word| {
         if let Some(term) = terms.iter_mut().find(|term| term.text == word) {
             term.weight += 1.0;
+        // Terms beyond the limit are dropped; repeats of earlier ones still count.
         } else if terms.len() < MAX_DISTINCT_TERMS {
             terms.push(QueryTerm { text: word.to_owned(), weight: 1.0, is_replacement: false });
         }
     });
+    // A query of function words alone still searches for them.
     if terms.iter().any(|term| !FUNCTION_TERMS.contains(&term.text)) {
         terms.retain(|term| !FUNCTION_TERMS.contains(&term.text));
     }
@@ -95,6 +97,7 @@ fn rarest_terms(
             counted.push((frequency, position, term));
         }
     }
+    // The position breaks ties, so that equal queries search for equal terms.
     counted.sort_by_key(|(frequency, position, _)| (*frequency, *position));
     counted.truncate(MAX_SEARCHED_TERMS);
     counted.sort_by_key(|(_, position, _)| *position);
@@ -143,6 +146,7 @@ fn similar_terms(
             counted.push((frequency, text));
         }
     }
+    // The text breaks ties, so that the result does not depend on the segments.
     counted.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     counted.truncate(MAX_EXPANSIONS);
     let weight = missing.weight * EXPANSION_WEIGHT;

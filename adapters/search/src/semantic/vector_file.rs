@@ -134,6 +134,7 @@ fn encode_record(hash: &ChunkHash, row: &QuantizedVector) -> Vec<u8> {
     bytes.extend_from_slice(&row.scale.to_le_bytes());
     bytes.extend(row.numbers.iter().map(|number| number.cast_unsigned()));
     let sum = crc32fast::hash(&bytes);
+    // A checksum of each record, because appending cannot update one of the file.
     bytes.extend_from_slice(&sum.to_le_bytes());
     bytes
 }

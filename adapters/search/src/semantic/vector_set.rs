@@ -84,6 +84,7 @@ impl VectorSet {
     /// Iterates over all vectors in the order of their rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ChunkHash, QuantizedVector)> {
         let mut rows: Vec<_> = self.rows.iter().map(|(hash, row)| (*row, *hash)).collect();
+        // The scales are in the order of the rows; the map is not.
         rows.sort_unstable();
         rows.into_iter().zip(&self.scales).enumerate().map(|(row, ((_, hash), scale))| {
             let start = row * self.dimension;
@@ -95,6 +96,7 @@ impl VectorSet {
     /// Returns the similarity of each row to the query: for unit vectors the cosine.
     pub(crate) fn similarities(&self, query: &[f32]) -> Vec<f32> {
         let mut similarities = vec![0.0; self.len()];
+        // `chunks_exact` would panic for a dimension of zero.
         if query.len() != self.dimension || self.dimension == 0 {
             return similarities;
         }
@@ -139,6 +141,7 @@ impl WithSimd for SimilarityScan<'_> {
 /// Returns the scale and integers of at most `max`; all zeros for a vector that is not finite.
 fn to_integers(vector: &[f32], max: f32) -> (f32, Vec<i16>) {
     let largest = vector.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+    // A division by zero or infinity would make every similarity NaN.
     if largest == 0.0 || !largest.is_finite() {
         return (0.0, vec![0; vector.len()]);
     }
