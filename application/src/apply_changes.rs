@@ -157,6 +157,7 @@ impl Tool for ApplyChanges {
         mut call: ToolCall,
     ) -> Result<ToolReply> {
         let Arguments { changes: EntryList(entries), dry_run } = decode_arguments(&mut call, spec)?;
+        // Checked here, because the deserializer does not enforce `minItems` and `maxItems`.
         let count = entries.len();
         if !(1..=MAX_ENTRIES).contains(&count) {
             let message = format!("changes: it has {count} entries; pass 1 to {MAX_ENTRIES}");
@@ -369,10 +370,12 @@ impl Entry {
             let message = format!("{tool} is not enabled; this server runs without its toolset");
             return Err(Error::new(ErrorKind::Refused, message));
         };
+        // Each entry needs the access of its own tool.
         context.check_access(&call.caller, spec.access, spec.name)?;
         let mut call = ToolCall { arguments: self.arguments.clone(), ..call.clone() };
         let change = tool.decode(&mut call, spec, names)?;
         if let (Some(name), Operation::Create(kind)) = (&self.name, &self.operation) {
+            // After decoding, so that an entry cannot refer to itself.
             names.define(name, LocalItem { entry: position, kind: kind.document_kind() })?;
         }
         Ok(change)

@@ -117,6 +117,7 @@ impl AuditRecorder {
         if self.push_pending(&mut event).is_multiple_of(BATCH_ROWS) {
             // After an error the rows stay pending; the next tick tries again.
             let _ = self.flush().await;
+            // Does nothing if the event is queued already; else the flush has made room.
             self.push_pending(&mut event);
         }
         if event.is_some() {

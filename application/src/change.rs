@@ -50,6 +50,7 @@ impl<T: WriteTool> Tool for T {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolReply> {
+        // Without local names: a single change has no earlier entry.
         let change = self.decode(&mut call, spec, &LocalNames::default())?;
         let batch = ChangeBatch {
             reason: change.reason(),
@@ -161,6 +162,7 @@ impl ChangeBatch {
         let project = self.project(context, &call.caller).await?;
         let write = write_context(context, call, spec, self.reason.clone());
         let plan_context = PlanContext { tools: context, project: &project, write: &write };
+        // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
             let mut plans = Vec::with_capacity(self.changes.len());
             let mut reads = MergedReads::default();
@@ -176,6 +178,7 @@ impl ChangeBatch {
                 let state = CommitState::new(&reads, snapshot);
                 let (mut changes, outcomes) = decide_all(&plans, state, &label_error)?;
                 if is_dry_run {
+                    // After all decisions, so that a dry run reports the errors of a real one.
                     changes.clear();
                 }
                 Ok((changes, outcomes))
@@ -220,9 +223,11 @@ fn decide_all(
         state.entry = entry;
         match plan.decide(&mut state).map_err(|error| label_error(entry, error))? {
             Some(decision) => decisions.push(decision),
+            // Nothing is written: the caller plans again and decides from the new state.
             None => return Ok((Vec::new(), None)),
         }
     }
+    // After the last decision, so that each outcome shows the final document.
     let mut outcomes = Vec::with_capacity(decisions.len());
     for Decision { action, id, render } in decisions {
         // A later change may have added a relationship to the document.
@@ -247,6 +252,7 @@ impl MergedReads {
     fn add(&mut self, reads: ReadSet) {
         let ReadSet { documents, backlinks, sequences, .. } = reads;
         for id in documents {
+            // A document is read once, so that all plans see the same version.
             let position = self.set.documents.len();
             self.positions.entry(id.clone()).or_insert_with(|| {
                 self.set.documents.push(id);
@@ -350,6 +356,7 @@ impl<'a> CommitState<'a> {
         match (earlier, claim) {
             // Relationships are merged with any other edit of the document.
             (Claim::Links | Claim::Content, Claim::Links) => {}
+            // The stronger claim replaces the weaker one, so that a third change conflicts with it.
             (Claim::Links, Claim::Content) => {
                 self.claims.insert(id.clone(), (self.entry, claim));
             }
@@ -402,6 +409,7 @@ impl<'a> CommitState<'a> {
             return Err(Error::new(ErrorKind::Internal, "A sequence was not read."));
         };
         let number = *next;
+        // A reference is never reused, so a full sequence stays full.
         if number > MAX_NUMBER {
             let message = format!(
                 "{}: this is the highest possible reference; nothing was written",
@@ -422,6 +430,7 @@ impl<'a> CommitState<'a> {
                 continue;
             }
             for meta in metas {
+                // The stored links of a changed document are outdated; its new ones follow below.
                 if query.kinds.contains(&meta.id.kind) && !self.is_changed(&meta.id) {
                     backlinks.push(Arc::clone(meta));
                 }

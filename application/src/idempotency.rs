@@ -30,6 +30,7 @@ impl Default for KeyLocks {
 impl KeyLocks {
     /// Locks the stripe of a key; unrelated keys may share it.
     pub(crate) async fn lock_key(&self, key: &str) -> MutexGuard<'_, ()> {
+        // Random keys of the hasher keep a client from choosing the stripe of another client.
         let stripe = self.hasher.hash_one(key) % self.stripes.len() as u64;
         self.stripes[usize::try_from(stripe).unwrap_or_default()].lock().await
     }
@@ -57,6 +58,7 @@ pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
             keys.join(",")
         }
     };
+    // The request includes the arguments, so that one key with two requests is a conflict.
     let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
     Some(IdempotencyKey::new(&[name, &scope, key], &[project.as_str(), &call.name, &arguments]))
 }
@@ -71,6 +73,7 @@ pub(crate) async fn replay_response(
     now: Timestamp,
 ) -> Result<Option<ToolReply>> {
     let Some(record) = store.find_record(&key.key).await? else { return Ok(None) };
+    // Expired records are removed only hourly, so one may still be stored.
     if !record.is_valid_at(now) {
         return Ok(None);
     }

@@ -81,6 +81,7 @@ pub(crate) struct LinkList {
 impl LinkList {
     pub(crate) fn new(outgoing: Vec<LinkEntry>, mut incoming: Vec<LinkEntry>) -> Self {
         let incoming_total = incoming.len();
+        // Counted before the cut, so that a reader knows that links are missing.
         incoming.truncate(MAX_INCOMING);
         Self { outgoing, incoming, incoming_total }
     }
@@ -241,6 +242,7 @@ impl LinkReader<'_> {
             }
         }
         links.sort_by_cached_key(|link| {
+            // Mentions last, so that the cut at `MAX_INCOMING` keeps the relationships.
             (link.relation == MENTIONS, link.relation.clone(), link.source.id())
         });
         Ok(links)
@@ -325,9 +327,11 @@ impl LinkReader<'_> {
         }
         let exact = id.strip_prefix(SECTION_PREFIX);
         let (key, index) = exact.unwrap_or(id).rsplit_once(':').unwrap_or_default();
+        // One lookup for both readings: the text is a key, or a key with an index.
         let words = [exact.unwrap_or_default(), key].map(str::to_owned);
         let mut found =
             self.ports.documents.lookup(self.project, DocumentKind::Section, &words).await?;
+        // In reverse order, because both results are popped from the end.
         let with_key = found.pop().and_then(|mut metas| metas.pop());
         if let Some(meta) = found.pop().and_then(|mut metas| metas.pop()) {
             return Ok(Some(LinkNode { meta, part: None }));

@@ -69,6 +69,7 @@ impl Maintenance {
         // The recorder logs its own errors.
         let _ = self.recorder.flush().await;
         if is_due(&self.last_minute, MINUTE, now) && self.save_token_uses().await {
+            // Only after success, so that the next tick retries a failure.
             self.last_minute.store(now.seconds(), Ordering::Relaxed);
         }
         if is_due(&self.last_hour, HOUR, now) {
@@ -79,6 +80,7 @@ impl Maintenance {
             let is_expired = log_failure("idempotency records were not expired", &expired);
             let is_pruned = log_failure("audit rows were not pruned", &pruned);
             let is_shortened = log_failure("earlier versions were not pruned", &shortened);
+            // All three ran before this check, so a failing one does not hold up the others.
             if is_expired && is_pruned && is_shortened {
                 self.last_hour.store(now.seconds(), Ordering::Relaxed);
             }
@@ -115,6 +117,7 @@ impl Maintenance {
         }
         let oldest = days_before(now, self.keep_days.history);
         loop {
+            // In batches as well, so that writers of documents never wait long.
             let versions = self.history.prune_history(oldest).await?;
             if versions == 0 {
                 return Ok(());

@@ -122,10 +122,12 @@ impl PageReader {
     }
 
     fn decode<Key: DeserializeOwned>(&self, cursor: &str) -> Option<Key> {
+        // Before decoding, which would allocate for any length.
         if cursor.len() > MAX_CURSOR_CHARS {
             return None;
         }
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        // Checked, because a forged text may be shorter or not split there.
         let (digest, position) = text.split_at_checked(Version::LENGTH)?;
         if digest != self.digest(position) {
             return None;

@@ -154,6 +154,7 @@ impl ProjectIndexes {
     ) -> Result<()> {
         let mut feed = index.feed.lock().await;
         feed.poll(ports, project, DocumentKind::Entity, refresh, &self.revision).await?;
+        // Moved under the feed's lock, so that no change is taken twice or lost.
         entities.stale.merge(feed.entities.take());
         // Other consumers may poll while the entities are read.
         drop(feed);
@@ -178,6 +179,7 @@ impl ProjectIndexes {
         for kind in LISTED_KINDS {
             feed.poll(ports, project, kind, refresh, &self.revision).await?;
         }
+        // Kept in `search` until it is indexed, so that a cancelled call loses nothing.
         search.stale.merge(feed.searched.take());
         drop(feed);
         search.check_generation(ports, project).await?;
@@ -269,6 +271,7 @@ impl EntityCache {
         if !is_updated {
             self.rebuild(ports, project).await?;
         }
+        // Last, so that a failed read leaves the documents stale.
         self.stale.take();
         Ok(())
     }

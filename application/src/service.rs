@@ -95,6 +95,7 @@ impl Application {
         let ports = &self.context.ports;
         self.context.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
+        // A read may run twice, so its response need not be stored.
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
@@ -114,6 +115,7 @@ impl Application {
         }
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
+        // The arguments stay uncorrected: a writing tool rejects unknown ones.
         let outcome = run_tool(context, spec, &**handler, call).instrument(span).await;
         match &outcome {
             Ok(reply) => idempotency::save_response(store, &key, reply).await,
@@ -144,6 +146,7 @@ impl Application {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let recorder = &self.context.recorder;
+        // A poll each 100 ms would fill the audit log.
         let audit = if is_poll { None } else { recorder.begin_call() };
         let outcome = work.await;
         recorder.end_call(audit.as_ref(), access, outcome).await
@@ -156,6 +159,7 @@ async fn run_tool(
     tool: &dyn Tool,
     call: ToolCall,
 ) -> Result<ToolReply> {
+    // Kept for the error, because the call is consumed.
     let caller = Arc::clone(&call.caller);
     match tool.call(context, spec, call).await {
         Err(error) => Err(address::name_right_tool(context, &caller, spec, error).await),
@@ -185,6 +189,7 @@ impl ApplicationService for Application {
             Some(_) => audit_recorder::argument_targets(&call.arguments),
             None => Vec::new(),
         };
+        // A context of its own, because the call adds its idempotency key.
         let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
@@ -202,6 +207,7 @@ impl ApplicationService for Application {
             Err(error) => Some(error.kind),
         };
         let access = AccessRecord::new(caller, id, method);
+        // Recorded first: a request that cannot be audited fails, even if it is allowed.
         self.context.recorder.record_access(access, error_kind).await?;
         authorized
     }

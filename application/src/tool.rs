@@ -291,6 +291,7 @@ pub(crate) fn add_notes(reply: &mut ToolReply, notes: Vec<String>) {
 }
 
 fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
+    // All problems are collected, so that a model can correct them in one more call.
     let mut problems = schema_violations(&arguments, spec);
     // The deserializer stops at the first error, so each round removes the argument that failed.
     while let Err(error) = serde_path_to_error::deserialize::<_, T>(&arguments) {

@@ -97,6 +97,7 @@ pub(crate) fn check_version(
         "Conflict: {reference} changed since version {expected}; it is now at version {}. Nothing \
          was changed. Current text:\n{}",
         document.version,
+        // The whole text, so that the client can merge without another read.
         document_text(document)?
     );
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");

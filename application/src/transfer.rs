@@ -83,6 +83,7 @@ async fn copy_records(
         let records =
             source.next_batch().await.map_err(|error| error_after(error, last.as_ref()))?;
         let (Some(first), Some(end)) = (records.first(), records.last()) else { break };
+        // Taken before the write, which consumes the records.
         let (first, end) = (first.key(), end.key());
         let documents = copied.documents;
         for record in &records {
@@ -207,6 +208,7 @@ impl VerifyReport {
             self.same += u64::from(matches!(record, ArchiveRecord::Document(_)));
             return;
         }
+        // All differences are counted, only the first ones are listed.
         self.different += 1;
         if self.differences.len() < MAX_DIFFERENCES {
             self.differences.push(TransferDifference { document: record.key().to_string(), what });

@@ -322,7 +322,7 @@ impl ResourcePoller {
             for target in state.targets.values_mut() {
                 let ContentSnapshot { revision, digest } = target.snapshot;
                 target.snapshot =
-                    // The other revision causes a read in the next round, the other digest a notification.
+                    // The revision makes the next round read it, the digest makes it notify.
                     ContentSnapshot { revision: revision.wrapping_sub(1), digest: !digest };
             }
         });

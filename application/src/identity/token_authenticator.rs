@@ -78,6 +78,7 @@ impl TokenAuthenticator {
 
     /// Looks a token up in the cache, then in the storage.
     async fn find_token(&self, id: &TokenId) -> StoreResult<Option<CachedToken>> {
+        // Read before the lookup, so that a change in between invalidates the cached result.
         let epoch = self.identities.identity_epoch().await?;
         {
             let mut state = self.lock_state();
@@ -217,9 +218,11 @@ impl TokenAuthenticator {
         let (uses, refused) = {
             let mut state = self.lock_state();
             state.invalid_uses.clear();
+            // Taken under the lock and saved without it, so that requests do not wait.
             (std::mem::take(&mut state.unsaved_uses), std::mem::take(&mut state.refused_guesses))
         };
         if refused > MAX_GUESS_ROWS {
+            // One row for all of them, so that a flood of guesses does not fill the audit log.
             let reason = format!("{} more logins were refused", refused - MAX_GUESS_ROWS);
             tracing::warn!(reason, "too many rejected logins");
             let event = AuditEvent::rejected(LOGIN_ACTION, "many", reason, self.clock.now());
@@ -286,6 +289,7 @@ impl Authenticator for TokenAuthenticator {
         let Some(CachedToken { caller, .. }) = token else {
             return self.refuse(&credentials, Some(id), TokenError::Unknown).await;
         };
+        // Saved once a minute, because a write for each request would be slow.
         self.lock_state().unsaved_uses.insert(presented.id, now);
         // The caller for the default project is cached, which saves a copy.
         let Some(project) = credentials.project else { return Ok(caller) };

@@ -102,6 +102,7 @@ pub async fn rotate_token(
         };
         // The successor marks the old token as rotated: its use is reported as a possible theft.
         let retired = Token {
+            // A rotation must never extend the life of the old secret.
             expires_at: old.expires_at.min(overlap.end_after(now)),
             successor: Some(token.id.clone()),
             ..old
@@ -150,6 +151,7 @@ pub async fn revoke_token(admin: &UserAdmin, id: TokenId) -> Result<RevokedToken
     let decide = move |_: &_, tokens: &[Option<Token>]| {
         let token = tokens.first().cloned().flatten().ok_or_else(|| unknown_token(&id))?;
         if token.revoked_at.is_some() {
+            // The first time stays: it says since when the token is invalid.
             return Ok((Vec::new(), RevokedToken { token, unchanged: true }));
         }
         let token = Token { revoked_at: Some(now), ..token };
@@ -199,6 +201,7 @@ pub async fn list_tokens(admin: &UserAdmin) -> Result<Vec<TokenSummary>> {
 /// Returns the result that a server would get for this token.
 fn token_state(token: &Token, user: Option<&User>, now: Timestamp) -> TokenState {
     let owner = user.map(|user| TokenOwner { token: token.clone(), user: user.clone() });
+    // The stored digest stands for the secret, which is not known here.
     match verify_token(owner.as_ref(), &token.digest, now) {
         Ok(()) => TokenState::Active,
         Err(error) => TokenState::Denied(error),
