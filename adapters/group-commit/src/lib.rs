@@ -84,6 +84,7 @@ impl<E: GroupEngine> GroupWriter<E> {
 
 impl<E> Drop for GroupWriter<E> {
     fn drop(&mut self) {
+        // Closes the channel, so the thread ends after the queued jobs.
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was already reported to the callers of its group.
@@ -103,6 +104,7 @@ pub fn catch_panic<T, E: From<StoreError>>(decide: impl FnOnce() -> Result<T, E>
 fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<WriteJob<E>>) {
     while let Ok(first) = jobs.recv() {
         let mut group = vec![first];
+        // Only jobs that are queued already: waiting for more would delay the first.
         while group.len() < MAX_GROUP_JOBS
             && let Ok(job) = jobs.try_recv()
         {
@@ -121,6 +123,7 @@ fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<WriteJob<E>>) {
 fn run_group<E: GroupEngine>(engine: &mut E, group: Vec<WriteJob<E>>) {
     if let Err(error) = engine.begin_group() {
         for job in group {
+            // The job itself has the error, which the group's outcome must not replace.
             job(Err(error.clone_for_group()))(&Ok(()));
         }
         return;

@@ -115,6 +115,7 @@ pub(crate) fn is_unfinished(local: &Dir) -> bool {
 }
 
 fn mark_migrated(dir: &Dir, folder: &str, name: &str) -> StoreResult<()> {
+    // Missing, or renamed before an earlier migration was killed.
     if dir.symlink_metadata(name).is_err() {
         return Ok(());
     }
@@ -134,6 +135,7 @@ fn block_0_1_0_writes(local: &Dir) -> StoreResult<()> {
 /// Writes a file of a later format, which 0.1.0 recognizes and refuses.
 fn write_version_barrier(dir: &Dir, folder: &str, name: &str) -> StoreResult<()> {
     let file = PrivateFile { dir, folder, name };
+    // An earlier migration that was killed may have written it.
     if dir.symlink_metadata(name).is_ok() {
         return Ok(());
     }
@@ -317,6 +319,7 @@ impl OldData {
                 && event.result == RESULT_OK
                 && event.targets.iter().any(AuditTarget::is_changed)
             {
+                // Rows are in order, so the last change of a project remains.
                 recent.last_changes.insert(project, row.number);
             }
         }
@@ -412,6 +415,7 @@ fn read_keys(local: &Dir) -> StoreResult<Vec<OldKey>> {
             }
             Ok(None) => {}
             Err(OldFileError { error, .. }) => {
+                // Without the record, only a repetition of its call is not recognized.
                 tracing::warn!(%error, "an idempotency record is not migrated");
             }
         }

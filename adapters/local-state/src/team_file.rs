@@ -86,6 +86,7 @@ pub fn open(
         return Ok(None);
     };
     let files = TeamFiles { folder: base.join(LOCAL_STATE_DIR), local, identities };
+    // An inspection must not finish the work of a killed process.
     if !read_only {
         files.finish_creation(lock_timeout)?;
         files.finish_migration(lock_timeout);
@@ -110,6 +111,7 @@ pub fn create(
     } else {
         None
     };
+    // After the root's lock, as in a commit, so that two processes can't wait for each other.
     let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", timeout)?;
     // Another process may have created it while this one waited for the lock.
     if exists(base) { Ok(()) } else { migrate_0_1::migrate(&local, base, options) }
@@ -125,6 +127,7 @@ struct TeamFiles {
 
 impl FileGuard for TeamFiles {
     fn check(&self, is_write: bool) -> StoreResult<()> {
+        // Every request reads, so a read checks only the database itself.
         let count = if is_write { DATABASE_FILES.len() } else { 1 };
         for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).take(count) {
             let file = PrivateFile::new(&self.local, name);
@@ -148,6 +151,7 @@ impl FileGuard for TeamFiles {
 impl TeamFiles {
     /// Renames a new database, if a process was killed before it did.
     fn finish_creation(&self, lock_timeout: Duration) -> StoreResult<()> {
+        // Usually it was renamed, and then no lock is needed.
         if self.local.symlink_metadata(DATABASE_FILES[0]).is_ok() {
             return Ok(());
         }
@@ -187,6 +191,7 @@ pub(crate) fn write_database(
     let database = PrivateFile::new(local, DATABASE_FILES[0]);
     let temp_database = PrivateFile::new(local, TEMP_DATABASE);
     let temp_identity_file = PrivateFile::new(local, TEMP_IDENTITY_FILE);
+    // Without `team.id` it came from elsewhere.
     if local.symlink_metadata(database.name).is_ok() {
         return Err(database.foreign_identity());
     }
@@ -196,6 +201,7 @@ pub(crate) fn write_database(
     }
     temp_database.remove()?;
     temp_identity_file.remove()?;
+    // SQLite would create the file readable by all users.
     let metadata = temp_database.create(|_| Ok(Vec::new()))?;
     TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH, fill)?;
     // `team.id` must not be on disk before the rows are.
@@ -203,6 +209,7 @@ pub(crate) fn write_database(
     synced.map_err(|error| temp_database.not_written("write it", error))?;
     options.pass_checkpoint(CreationStep::DatabaseWritten)?;
     let mut identities = vec![file_identity(&metadata)];
+    // SQLite reuses existing files, so the identities stay valid.
     for name in &DATABASE_FILES[1..] {
         let sidecar = PrivateFile::new(local, name);
         // A killed process may have left an empty file.
@@ -229,6 +236,7 @@ fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
     let file = PrivateFile::new(local, IDENTITY_FILE);
     let Some((opened, metadata)) = file.open()? else { return Ok(None) };
     let mut text = String::new();
+    // Our file is shorter, and a foreign one must not fill the memory.
     let read = opened.take(1024).read_to_string(&mut text);
     read.map_err(|error| file.failed("read it", error))?;
     let mut lines = text.lines().map(str::to_owned);

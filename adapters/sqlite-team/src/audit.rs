@@ -126,6 +126,7 @@ pub fn prune(
         let row = audit_row(row)?;
         match row.parse_event() {
             Some(entry) if entry.at < older_than => last = Some(row.number),
+            // Only the oldest rows are removed, so that the chain has no gap.
             Some(_) => break,
             None => {
                 unreadable = Some(row.number);

@@ -25,12 +25,16 @@ pub fn is_too_old(version: i32) -> bool {
 pub fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    // The file may come from elsewhere, and its schema must not call functions with effects.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // The default depends on how SQLite was built.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
     // Otherwise most cached statements are prepared again, because bound values may change a plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    // Finds a damaged page as soon as it is read.
     connection.pragma_update(None, "cell_size_check", true)?;
+    // With memory mapping, a disk error would kill the process.
     connection.pragma_update(None, "mmap_size", 0)?;
     // A negative size is in KiB.
     connection.pragma_update(None, "cache_size", -cache_kib)?;
@@ -47,7 +51,9 @@ pub fn keep_log_on_close(connection: &Connection, keep: bool) -> rusqlite::Resul
 /// Waits for locks of other processes up to the timeout.
 pub fn wait_when_busy(connection: &mut Connection, timeout: Duration) -> rusqlite::Result<()> {
     let mut start = Instant::now();
+    // The pauses of SQLite's own timeout grow to 100 ms, although writers finish soon.
     connection.busy_handler(Some(move |attempts| {
+        // The handler serves all later statements, too, so each wait starts its own clock.
         if attempts == 0 {
             start = Instant::now();
         }

@@ -63,6 +63,7 @@ pub fn unavailable(place: &str, reason: impl Into<String>) -> StoreError {
 pub fn is_busy(error: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
     let code = error.sqlite_error_code();
+    // The last code means that several processes kept opening the log at the same time.
     matches!(code, Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
 }
 

@@ -155,6 +155,7 @@ pub fn roll_back(
     if let Some(key) = &commit.idempotency_key {
         connection.prepare_cached("DELETE FROM answers WHERE key = ?1")?.execute([key])?;
     }
+    // Rows form a chain, so none is removed; a later row declares it as unconfirmed.
     let event = commit.audit_number.map(|number| AuditEvent::unconfirmed(number, now));
     audit::append_events(connection, event).map(drop)
 }

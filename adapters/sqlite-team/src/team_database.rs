@@ -265,6 +265,7 @@ fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {
     };
     let mut connection = Connection::open_with_flags(file, flags)?;
     wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
+    // The guard knows the log by its identity, so closing must not remove it.
     keep_log_on_close(&connection, true)?;
     configure(&connection, CACHE_KIB)?;
     connection.pragma_update(None, "query_only", read_only)?;

@@ -170,6 +170,7 @@ impl SledDatabase {
     /// Writes a batch in one transaction over all trees. It is not durable before [`Self::sync`].
     pub(crate) fn write_batch(&self, mut batch: TreeBatch) -> StoreResult<()> {
         self.check_writes_enabled()?;
+        // A failed transaction disables writes, so a skipped number does no harm.
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
         // In the same transaction, so that the count shows which transactions a file contains.
         batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
@@ -202,6 +203,7 @@ impl SledDatabase {
     /// Passes sled's dirty pages to the operating system, which is not a sync.
     pub(crate) fn flush(&self) -> StoreResult<()> {
         catch_sled_panic(|| {
+            // All trees share one log, so flushing one of them is enough.
             self.tree(META).flush().map_err(from_sled)?;
             Ok(())
         })

@@ -57,6 +57,7 @@ pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
             return Err(folder_error(folder, "lock the folder", error));
         }
     }
+    // Released at once, because an inspection must not keep a server from starting.
     drop(folder_file);
     let state = check_files(folder, &list_names(folder)?)?;
     Ok(if state.is_unfinished { DatabaseState::Unfinished } else { DatabaseState::Closed })
@@ -257,6 +258,7 @@ impl DatabaseFile {
     pub(crate) fn acknowledge(&self, commits: u64) -> io::Result<()> {
         let count = commits.to_be_bytes();
         let checksum = crc32fast::hash(&count).to_be_bytes();
+        // The checksum shows a write that was cut off.
         self.acknowledged.write_all_at(&[&count[..], &checksum].concat(), 0)
     }
 }

@@ -49,6 +49,7 @@ const ALREADY_OPEN: &str =
 pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
     let created =
         create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
+    // Before the folder is inspected, so that two processes can't both prepare it.
     let lock = durable_fs::try_lock_dir(folder);
     let Some(lock) = lock.map_err(|error| folder_error(folder, "lock the folder", error))? else {
         return Err(folder_refused(folder, ALREADY_OPEN));

@@ -197,6 +197,7 @@ impl SledDatabase {
         if !row.meta.is_empty() {
             return postcard::from_bytes(&row.meta).ok();
         }
+        // The row has no room for large metadata, so it is derived from the body.
         let body = self.read_body(key, row, id).ok()?;
         let document = Document { id: id.clone(), body, version: row.version };
         Some(DocumentMeta::from_document(&document, row.modified))

@@ -155,6 +155,7 @@ impl CommitGroup {
         if self.pending.len() == 0 {
             return Ok(());
         }
+        // Before the write: after an error it is unknown how much was written.
         self.is_dirty = true;
         self.database.write_batch(std::mem::take(&mut self.pending))
     }

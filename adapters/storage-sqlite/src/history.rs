@@ -264,6 +264,7 @@ fn purge(
             version.map(|version| version.to_string()),
         );
         let row = (project.as_str(), id.kind.name(), &id.name, present, version);
+        // The last count is returned: several entries may share one text.
         count = transaction.execute(&statement, row)?;
     }
     if count == 0 {
@@ -283,6 +284,7 @@ fn overwrite_free_space(connection: &Connection) -> Result<(), QueryError> {
     connection.pragma_update(None, "temp_store", "FILE")?;
     let vacuumed = connection.execute_batch("VACUUM");
     let is_blocked = match &vacuumed {
+        // The first column is 1 if another process kept the log from being emptied.
         Ok(()) => connection.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?,
         Err(_) => true,
     };
