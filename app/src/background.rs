@@ -43,6 +43,7 @@ impl BackgroundTasks {
     ) -> Self {
         let maintenance = Arc::new(maintenance);
         let stop = Arc::<Notify>::default();
+        // No tick has ended yet, so the time limit of the first one starts now.
         let (ticked, last_tick) = watch::channel(Instant::now());
         let ticking = Arc::clone(&maintenance);
         let maintenance_task = tokio::spawn(run_maintenance(
@@ -66,6 +67,7 @@ impl BackgroundTasks {
     /// Stops both tasks and writes the last audit rows.
     pub(crate) async fn finish(self) {
         if let Some(readiness_task) = self.readiness_task {
+            // A probe only reads, so it can be aborted at any point.
             readiness_task.abort();
         }
         // A running tick is not aborted: its write may be half done.
@@ -98,6 +100,7 @@ async fn run_maintenance<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     let mut timer = interval(every);
+    // After a long tick, the missed ones are not made up for.
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

@@ -69,6 +69,7 @@ pub(crate) fn programs_on_path(name: &str) -> Vec<PathBuf> {
 
 /// The resolved path of this program.
 pub(crate) fn own_program() -> Option<PathBuf> {
+    // Resolved, so that it can be compared with a link on PATH.
     std::env::current_exe().ok()?.canonicalize().ok()
 }
 

@@ -127,6 +127,7 @@ impl AppConfig {
                 "the working directory can't be used: {error}; pass --root"
             ))
         })?;
+        // The root that locates the file can't come from the file itself.
         let file = ConfigFile::load(
             flags,
             &working_directory.join(named_root(flags).unwrap_or_default()),
@@ -193,6 +194,7 @@ impl AppConfig {
     pub(crate) fn store_flags(&self) -> String {
         let mut flags = String::new();
         for key in ["root", "storage"] {
+            // Only flags: a variable or a file applies to the next command, too.
             if let Some(SettingValue { source, text, .. }) = self.values.non_empty(key)
                 && let Some(flag) = source.strip_prefix("flag ")
             {
@@ -307,6 +309,7 @@ fn resolve_storage(
 /// the list could become empty, which allows every folder.
 fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
     let SettingValue { text, source, .. } = value;
+    // The file has one folder per line; the variable is separated like PATH.
     let separator = if source.starts_with("file") { '\n' } else { ':' };
     let list = text.strip_suffix('\n').unwrap_or(text);
     let mut folders = Vec::new();

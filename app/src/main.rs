@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            // `--help` and `--version` come as errors, too.
             let code = if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
             // If printing fails, there is nowhere to report it.
             let _ = error.print();

@@ -238,6 +238,7 @@ struct RedactedFields(Map<String, Value>);
 impl RedactedFields {
     fn insert_field(&mut self, field: &Field, value: impl Into<Value>) {
         let name = field.name();
+        // A field that is named like a Rust keyword, such as `r#type`.
         self.0.insert(name.strip_prefix("r#").unwrap_or(name).to_owned(), value.into());
     }
 }

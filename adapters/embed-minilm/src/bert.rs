@@ -121,6 +121,7 @@ impl EncoderLayer {
     fn forward(&self, x: &mut Array2<f32>, texts: &[Range<usize>], gelu: &GeluTable) {
         let projected = apply_linear(x, &self.attention);
         let mut attended = Array2::zeros(x.dim());
+        // Pieces attend only to pieces of their own text.
         for text in texts {
             let rows = Slice::from(text.clone());
             let text_projected = projected.slice_axis(ROWS, rows);
@@ -163,6 +164,7 @@ fn head_columns<'a>(projected: &'a ArrayView2<f32>, start: usize) -> ArrayView2<
 
 fn apply_linear(x: &Array2<f32>, layer: &LinearLayer) -> Array2<f32> {
     let mut out = Array2::zeros((x.nrows(), layer.bias.len()));
+    // The product is added to the bias, which saves a pass over the matrix.
     out += &layer.bias;
     general_mat_mul(1.0, x, &layer.weight.t(), 1.0, &mut out);
     out
@@ -180,6 +182,7 @@ fn normalize_rows(x: &mut Array2<f32>, norm: &LayerNorm) {
 }
 
 fn unit_mean(rows: &ArrayView2<f32>) -> Vec<f32> {
+    // The mean has the direction of the sum, so the division by the count is left out.
     let sum: Array1<f32> = rows.sum_axis(ROWS);
     let length = sum.dot(&sum).sqrt();
     sum.iter().map(|number| number / length).collect()

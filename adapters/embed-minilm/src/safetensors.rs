@@ -140,6 +140,7 @@ fn read_header(path: &Path) -> std::io::Result<(File, Vec<u8>)> {
 
 fn parse_header(header: &[u8]) -> Option<HashMap<String, TensorInfo>> {
     let mut entries: HashMap<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
+    // Notes of the publisher, not a tensor.
     entries.remove("__metadata__");
     let mut tensors = HashMap::with_capacity(entries.len());
     for (name, entry) in entries {

@@ -153,6 +153,7 @@ impl GitRunner {
         }
         let stdout = read_in_background(git.0.stdout.take(), MAX_OUTPUT_BYTES);
         let stderr = read_in_background(git.0.stderr.take(), MAX_ERROR_BYTES);
+        // Before the wait for the exit: Git does not exit while its output pipe is full.
         let Ok(stdout) = stdout.recv_timeout(self.remaining_time()) else {
             return Err(GitError::TimedOut);
         };
@@ -160,6 +161,7 @@ impl GitRunner {
             return Err(GitError::TooMuchOutput);
         }
         let code = self.wait_for_exit(&mut git.0)?;
+        // A helper of Git may keep standard error open longer than Git runs.
         let errors = stderr.recv_timeout(STDERR_TIMEOUT).unwrap_or_default();
         Ok(GitOutput { code, stdout, errors: join_lines(&errors) })
     }
@@ -185,6 +187,7 @@ struct KilledOnDrop(Child);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
+        // An error means that Git has exited already.
         let _ = self.0.kill();
         // Without `wait`, the process would stay as a zombie.
         let _ = self.0.wait();
@@ -235,6 +238,7 @@ pub fn repository_around(folder: &Path, home: Option<&Path>) -> Option<PathBuf> 
         if home.as_deref() == Some(folder) {
             return None;
         }
+        // A folder, or a file in a worktree or a submodule.
         if folder.join(".git").symlink_metadata().is_ok() {
             return Some(folder.to_owned());
         }

@@ -78,12 +78,14 @@ pub(crate) fn download_file(
         Err((done, CopyError::Read(error))) => (done, error.to_string()),
         Err((_, CopyError::Write(error))) => return Err(Error::io(path, "written")(error)),
     };
+    // The next attempt resumes after these bytes.
     target.sync_all().map_err(Error::io(path, "written"))?;
     Err(Error::Cut { file: file.to_owned(), done, why })
 }
 
 fn send_request(address: &str, start: u64) -> Result<Response<Body>, Error> {
     let agent: Agent = Agent::config_builder()
+        // The status decides whether a download was resumed, so it must not become an error.
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .timeout_recv_response(Some(SILENCE_TIMEOUT))

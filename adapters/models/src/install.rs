@@ -47,6 +47,7 @@ pub(crate) fn install_model(
         return Err(error);
     }
     move_into_place(model, &installation.partial, &path)?;
+    // The new name is on disk only when its folder is.
     files::sync_to_disk(folder)?;
     drop(lock);
     Ok(InstalledModel { path, was_installed: false })
@@ -58,6 +59,7 @@ fn move_into_place(model: &CatalogModel, partial: &Path, path: &Path) -> Result<
         files::sync_to_disk(&partial.join(file.name))?;
     }
     files::remove_file(&partial.join(ARCHIVE_FILE))?;
+    // Not part of an installed model; the open file still holds the lock.
     files::remove_lock(partial)?;
     files::sync_to_disk(partial)?;
     // An installed folder with a wrong file is replaced.
@@ -77,6 +79,7 @@ fn is_valid_model(model: &CatalogModel, folder: &Path) -> Result<bool, Error> {
 
 fn is_valid_file(file: &catalog::ModelFile, folder: &Path) -> Result<bool, Error> {
     let path = folder.join(file.name);
+    // The length first, because hashing a large file takes long.
     Ok(files::file_length(&path)? == Some(file.bytes)
         && file.sha256.contains(&files::sha256(&path)?.as_str()))
 }
@@ -217,6 +220,7 @@ fn find_entry(
     file: &catalog::ModelFile,
 ) -> Option<usize> {
     let mut first = None;
+    // A hostile archive may have millions of entries.
     for index in 0..archive.len().min(MAX_ARCHIVE_ENTRIES) {
         let Ok(entry) = archive.by_index_raw(index) else { continue };
         let has_name = entry.name().is_ok_and(|name| name.rsplit('/').next() == Some(file.name));

@@ -133,6 +133,7 @@ impl ModelStore {
         let model = self.find_model(name)?;
         let path = self.folder.join(model.name);
         let partial = files::partial_folder(&self.folder, model);
+        // Nothing is being installed, and taking the lock would create the folder.
         if let Err(error) = fs::symlink_metadata(&partial)
             && error.kind() == ErrorKind::NotFound
         {

@@ -43,6 +43,7 @@ pub(super) struct CommandEntry {
 impl ClientEntry {
     pub(super) fn parse(value: &Value) -> Self {
         let Some(entry) = value.as_object() else { return Self::Unknown };
+        // Each client has its own name for the address.
         let url = ["url", "httpUrl", "serverUrl"].iter().find_map(|key| entry.get(*key)?.as_str());
         match url {
             Some(url) => Self::Url { url: url.to_owned(), token: token_source(entry) },
@@ -142,6 +143,7 @@ impl CommandEntry {
             return Err("a server that a client starts needs --transport stdio".to_owned());
         }
         match &cli.settings.root {
+            // The client replaces variables, so such a path can't be checked here.
             Some(root) if !root.to_string_lossy().contains("${") && !root.is_dir() => {
                 Err(format!("--root {} is not a folder", root.display()))
             }
@@ -186,6 +188,7 @@ pub(super) fn without_replaced_flags(arguments: &[String]) -> Vec<String> {
         if !REPLACED_FLAGS.contains(&flag) {
             kept.push(word.clone());
         } else if flag == word {
+            // Without `=`, the next word is the value of the flag.
             words.next();
         }
     }

@@ -114,6 +114,7 @@ impl ConfiguredCommand {
 
 /// Prints a command's result. A reader that closed the pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
+    // `print!` would panic after the reader closed the pipe.
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::failure(format!("standard output: {error}")))

@@ -57,6 +57,7 @@ fn install_model(config: &AppConfig, name: &str, from: Option<&str>) -> Result<u
         }
     });
     if is_terminal {
+        // The progress has no line end.
         eprintln!();
     }
     let installed = installed.map_err(CommandError::failure)?;
@@ -74,6 +75,7 @@ fn print_progress(progress: &DownloadProgress<'_>) {
         0 => String::new(),
         bytes => format!(" of {}", to_mib(*bytes)),
     };
+    // The escape sequence removes the rest of a longer line.
     eprint!("\r{file}: {}{total} MiB\x1b[K", to_mib(*done_bytes));
 }
 

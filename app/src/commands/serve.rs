@@ -80,6 +80,7 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);
     let maintenance = application.maintenance(Some(Arc::clone(&authenticator)), config.keep_days);
+    // Ready until a probe fails, because the storage was just opened.
     let (is_ready, readiness) = watch::channel(true);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {

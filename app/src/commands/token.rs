@@ -92,6 +92,7 @@ pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8
                 tokens::create_token(&admin, TokenRequest { user, scope, projects, lifetime })
                     .await?;
             print_token(&issued, *json)?;
+            // On standard error, so that a script reads only the token.
             eprintln!("{}", token_summary(&issued));
             Ok(EXIT_OK)
         }
@@ -143,6 +144,7 @@ fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> 
     } else {
         presented.reveal() + "\n"
     };
+    // Not with `print`, which accepts a closed pipe: the token would be lost silently.
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
         CommandError::failure(format!(

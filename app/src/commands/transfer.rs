@@ -84,6 +84,7 @@ pub(crate) async fn run_copy(
     }
     let source = existing_source(config, &from)?;
     let reader = open_reader(&*source).await?;
+    // After the source: if that can't be read, no target is created.
     let target = composition::open_store(config, &to)?;
     let copied = copy_into(reader, &*target).await?;
     let mut verified = None;
@@ -136,6 +137,7 @@ fn existing_source(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Store>, CommandError> {
+    // Opening a missing storage would create it.
     let found = std::fs::metadata(storage.path())
         .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
     if found.is_file() && found.len() == 0 {

@@ -42,6 +42,7 @@ impl ConfigFile {
         let path = std::path::absolute(&path).unwrap_or(path);
         let (text, is_found) = match read_text(&path, named) {
             Ok(text) => (text, true),
+            // The default file is optional, but a named one must exist.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
                 (String::new(), false)
             }

@@ -61,6 +61,7 @@ fn owned_list(values: &SettingValues, key: &str) -> Vec<String> {
 
 /// Rejects operator settings in a project's own file.
 fn check_operator_keys(values: &SettingValues, file: &ConfigFile) -> Result<(), CommandError> {
+    // A file that the operator named is the operator's own.
     if file.is_explicit {
         return Ok(());
     }

@@ -105,9 +105,11 @@ impl GitRepository {
         let mut names = String::new();
         for commit in std::iter::once(&self.head).chain(&commits) {
             for path in paths {
+                // Relative to Git's working directory, which need not be the repository's root.
                 names.extend([commit, ":./", path, "\n"]);
             }
         }
+        // One process for all commits, because starting one for each is slow.
         let listed = successful(query(&self.git, &["cat-file", "--batch-check"], &names)?)?;
         let listed = listed.text();
         let lines: Vec<&str> = listed.lines().collect();
