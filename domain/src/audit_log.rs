@@ -213,6 +213,7 @@ pub(crate) fn redact_text(text: &mut String) {
 
 fn seal_row(previous: RowHash, number: u64, text: &str) -> RowHash {
     let mut hash = Sha256::new();
+    // The fixed lengths of the hash and the number keep the parts unambiguous.
     hash.update(previous.0);
     // With the number, equal rows have different hashes.
     hash.update(number.to_be_bytes());
@@ -257,6 +258,7 @@ impl ChainVerifier {
                 && event.action == PRUNED_ACTION
                 && let Ok(pruned_up_to) = event.reason.parse()
             {
+                // Several removals may be recorded; the highest number counts.
                 self.pruned_up_to = self.pruned_up_to.max(pruned_up_to);
             }
             self.newest = Some(row.head());

@@ -174,6 +174,7 @@ pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
 
 /// Returns the number of characters.
 pub(crate) fn check_length(text: &str, max: usize) -> Result<usize, String> {
+    // In characters, as JSON Schema counts `maxLength`.
     let length = text.chars().count();
     if length > max {
         return Err(format!("at most {max} characters are allowed, this has {length}; shorten it"));

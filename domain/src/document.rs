@@ -144,6 +144,7 @@ fn check_fixed(name: &str, expected: &str) -> Result<(), String> {
 }
 
 fn check_path(name: &str) -> Result<(), String> {
+    // First, so that no later message contains a long name.
     if name.len() > MAX_PATH_BYTES {
         return Err(name_too_long(MAX_PATH_BYTES, name));
     }
@@ -299,6 +300,7 @@ impl VersionPrefix {
     const MIN_LENGTH: usize = 8;
 
     pub fn matches(self, version: Version) -> bool {
+        // Each hexadecimal digit has 4 bits; the length is at least 8, so the shift is below 64.
         version.0 >> (4 * (Version::LENGTH - self.length)) == self.digits
     }
 }

@@ -68,6 +68,7 @@ pub fn parse(parts: DocumentParts<'_>) -> Result<FrontMatter, Diagnostic> {
     let tree = yaml::parse_yaml(parts.yaml_with_fence, YamlDialect::FrontMatter)?;
     match tree.root.value {
         YamlValue::Map(entries) => Ok(FrontMatter { entries, duplicate: tree.duplicate }),
+        // Empty front matter has no keys, which is valid.
         YamlValue::Null => Ok(FrontMatter { entries: Vec::new(), duplicate: None }),
         _ => {
             let message = "the front matter has no keys; write lines like `title: …`";
@@ -214,9 +215,11 @@ fn render_scalar(text: &str, in_flow: bool) -> String {
 }
 
 fn is_plain_scalar(text: &str, in_flow: bool) -> bool {
+    // Other ASCII characters may be YAML indicators at the start.
     text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '(' | '/' | '_') || !c.is_ascii())
         && text.trim() == text
         && !text.contains(needs_escape)
+        // A colon with a space would start a value, ` #` a comment.
         && !text.contains(": ")
         && !text.ends_with(':')
         && !text.contains(" #")

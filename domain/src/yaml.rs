@@ -179,6 +179,7 @@ fn to_usize(value: u64) -> usize {
 /// Rephrases a parser error for the author of the text.
 fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
     let inner = match error {
+        // The wrapped error names the cause.
         Error::AliasError { error, .. } => error,
         error => error,
     };
@@ -234,6 +235,7 @@ fn build_node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagno
         RawNode::Null => YamlValue::Null,
         RawNode::Text(text) => YamlValue::Scalar(text),
         RawNode::Typed => {
+            // At the definition, because an alias has no text of its own.
             let spelling = source.get(source_position(Some(raw.defined)).span);
             YamlValue::Scalar(spelling.unwrap_or_default().trim().to_owned())
         }
@@ -245,6 +247,7 @@ fn build_node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagno
             for (key, raw) in pairs {
                 let node = build_node(raw, source, duplicate);
                 let (key, key_at) = (key.value, source_position(Some(key.referenced)));
+                // The first value wins, as in every text with a duplicate key.
                 if find_key(&entries, &key).is_none() {
                     entries.push(YamlEntry { key, key_position: key_at, node });
                 // One diagnostic per file is enough.

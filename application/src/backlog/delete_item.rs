@@ -191,6 +191,7 @@ struct ItemDeletion {
 
 impl ItemDeletion {
     async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
+        // Breadth first: one query for each level instead of one for each item.
         let mut level = vec![root];
         while !level.is_empty() {
             let query = self.backlink_query(&level);
@@ -200,6 +201,7 @@ impl ItemDeletion {
             for meta in backlinks.into_iter().flatten() {
                 unique_backlinks.insert(meta.id.clone(), meta);
             }
+            // A descendant may relate to items of several levels; it is added once.
             let already_deleted = self.deleted_ids();
             let mut next_level = Vec::new();
             for (id, meta) in unique_backlinks {
@@ -296,6 +298,7 @@ impl ChangePlan for ItemDeletion {
 
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         let AffectedItem { reference, meta } = &self.deleted[0];
+        // First, so that an earlier change of the item is reported before any other problem.
         state.claim(&meta.id, Claim::Deletion)?;
         let document = item_lookup::require_document(state.document(&meta.id), *reference)?;
         check_version(self.if_version, document, *reference)?;
@@ -327,6 +330,7 @@ impl ChangePlan for ItemDeletion {
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);
+            // In the same commit, so that the reference is never free in between.
             state.put(Document::new(id.tombstone(), tombstone.into()));
             state.delete(id.clone());
             deleted_ids.push(affected.reference.to_string());

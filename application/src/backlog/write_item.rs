@@ -133,6 +133,7 @@ impl Change for ItemCreation {
         Ok(Box::new(CreationPlan {
             kind: self.kind,
             parent,
+            // Cloned, because an outdated plan is made again.
             fields: with_known_assignee(context, self.fields.clone()).await?,
             // The uid orders two items of the same second.
             uid: context.tools.ports.ids.new_uid(write.at),
@@ -375,6 +376,7 @@ impl ChangePlan for UpdatePlan {
         };
         let edited = apply_edit(&item, document, &item_edit, self.at)?;
         let action = match (&edited, relationship) {
+            // An edit without effect writes nothing, even if it names a relationship.
             (None, _) => Action::Keep,
             (_, Some(_)) => Action::Relate,
             (_, None) => Action::Update,

@@ -112,6 +112,7 @@ async fn list_versions(
     arguments: &Arguments,
 ) -> Result<ToolReply> {
     let HistoryTarget { project, id, name, mut notes } = target;
+    // The storage pages itself, so the cursor wraps the storage's own position.
     let pages = PageReader::new(&project, &(spec.name, &name));
     let after = pages.position::<String>(arguments.cursor.as_ref())?;
     let query = HistoryQuery { after, limit: page_limit(arguments.limit) };

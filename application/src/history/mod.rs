@@ -165,6 +165,7 @@ async fn deleted_item(
         };
         let names = [reference.to_string()];
         let found = ports.documents.lookup(project, DocumentKind::Deleted, &names).await?;
+        // A text can be a reference of one kind only.
         let Some(tombstone) = found.into_iter().flatten().next() else { break };
         let id = DocumentId { kind: DocumentKind::Item(kind), name: tombstone.id.name.clone() };
         return Ok(Some((reference, id)));
@@ -205,6 +206,7 @@ pub(crate) async fn find_version(
         for entry in page.entries {
             age += 1;
             let Some(version) = entry.version.filter(matches) else { continue };
+            // A prefix that matches the present version never selects an older one.
             if found.as_ref().is_none_or(|(present, _)| *present == version) {
                 found = Some((version, Some((age, entry))));
                 break;

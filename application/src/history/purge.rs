@@ -50,6 +50,7 @@ pub async fn purge_history(
     let application = Application::new(ports.clone());
     let target = find_target(&application.context, &caller, &reference).await?;
     let version = match version {
+        // Completed first, so that a short prefix never erases more than one version.
         Some(prefix) => Some(complete_version(&ports, &target, prefix).await?),
         None => None,
     };

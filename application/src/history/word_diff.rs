@@ -27,6 +27,7 @@ pub(super) fn word_diff(old: &str, new: &str) -> String {
     if old_lines == new_lines {
         return "Only line ends differ.".to_owned();
     }
+    // One deadline for all hunks, so that their number does not extend the time.
     let deadline = Instant::now() + TIME_LIMIT;
     let changes = diff(&old_lines, &new_lines, deadline);
     let mut text = String::new();
@@ -101,6 +102,7 @@ fn split_words(text: &str) -> Vec<&str> {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let is_space = first.is_whitespace();
+        // White space is kept as words, so that the parts concatenate to the text.
         let end = rest.find(|c: char| c.is_whitespace() != is_space).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         words.push(word);

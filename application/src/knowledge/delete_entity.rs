@@ -60,6 +60,7 @@ impl EntityDeletion {
             let documents = &context.tools.ports.documents;
             let found = documents.backlinks(context.project, &deletion.backlink_query()).await?;
             for meta in found.into_iter().flatten() {
+                // A link to itself is deleted with the entity.
                 if meta.id != deletion.id && !deletion.unlinked.contains(&meta.id) {
                     deletion.unlinked.push(meta.id.clone());
                 }

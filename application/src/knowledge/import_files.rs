@@ -73,6 +73,7 @@ struct ImportChange {
 impl FileImport<'_> {
     pub(super) async fn run(&self, progress: &dyn ProgressSink) -> Result<ImportReport> {
         let Self { ports, tree, project, .. } = *self;
+        // A full refresh examines every file, also those that the watcher missed.
         tree.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
         let (files, problems) = entity_versions(tree, project).await?;
         let mut report = ImportReport::default();
@@ -90,6 +91,7 @@ impl FileImport<'_> {
             }
         }
         let differing = list_differing(files, &stored);
+        // A large project has many versions, and the rest of the import needs none.
         drop(stored);
         let deleted = self.deleted_entities().await?;
         let total = differing.len();
@@ -184,6 +186,7 @@ impl FileImport<'_> {
         report: &mut ImportReport,
     ) -> Result<()> {
         match self.commit_changes(changes.clone(), report).await {
+            // Falls through to single commits, so that one invalid file does not stop the import.
             Err(error) if error.kind == ErrorKind::Refused => {}
             outcome => return outcome,
         }
@@ -211,6 +214,7 @@ impl FileImport<'_> {
             let (mut accepted, mut skipped) = (Vec::new(), Vec::new());
             for (position, import) in changes.iter().enumerate() {
                 let document = snapshot.documents.get(position).and_then(Option::as_ref);
+                // Compared inside the commit, because another call may write until then.
                 if document.map(|document| document.version) == import.stored {
                     accepted.push(import.change.clone());
                 } else {

@@ -203,11 +203,13 @@ impl PlanLinks {
                         (created_id(document)?, &document.id)
                     }
                 };
+                // Compared by document, because an ID and a path may name the same one.
                 if document == own {
                     let message = format!("links: {target} cannot link to itself");
                     let error = Error::new(ErrorKind::Refused, message).field("links");
                     return Err(error.reference(target));
                 }
+                // Two spellings of one target become equal only after the lookup.
                 if !targets.contains(&target) {
                     targets.push(target);
                 }
@@ -402,6 +404,7 @@ impl ChangePlan for UpdatePlan {
         };
         check_version(self.if_version, document, reference)?;
         let text = document_text(document)?;
+        // A diagnostic is ignored: `edit_entity` rejects front matter that it cannot edit.
         let (entity, _) = Entity::parse(&id.name, text);
         let edit = EntityEdit { links: self.links.decide(state, &id)?, ..self.fields.clone() };
         let edited = knowledge::edit_entity(&entity, text, &edit, self.at);

@@ -152,6 +152,7 @@ pub fn tombstone_text(item: &ItemMeta, text: &str, at: Timestamp, by: &str) -> S
     let mut deletion = KeyEdits::default();
     deletion.set("deleted_at", FieldValue::Time(at));
     deletion.set_text("deleted_username", Some(by));
+    // A deletion must not fail because a file has invalid front matter.
     if let Ok(edited) = front_matter::edit(text, &deletion.0, &LAST_KEYS) {
         return edited;
     }
@@ -293,6 +294,7 @@ impl ItemFile {
     /// Returns the edits of all keys except links.
     fn edit_fields(&self, item: &ItemMeta, edit: &ItemEdit) -> KeyEdits {
         let mut edits = KeyEdits::default();
+        // As `parse_title` reads it, so that an equal title is not a change.
         let title = edit.title.as_deref().map(one_line);
         edits.set_text("title", title.filter(|title| *title != item.title).as_deref());
         let status = self.changed_value(

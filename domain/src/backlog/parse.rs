@@ -120,6 +120,7 @@ impl ItemParser<'_> {
         if let Some(title) = self.scalar("title") {
             return one_line(&title);
         }
+        // Acceptance criteria have no title of their own.
         if self.kind != ItemKind::AcceptanceCriteria {
             let message = "`title` is missing; add one to the front matter";
             self.report(None, message.to_owned());
@@ -195,6 +196,7 @@ impl ItemParser<'_> {
             // Cloned, because `report` needs the parser.
             let Some(node) = self.find_key(kind.name()).cloned() else { continue };
             for item in node.items() {
+                // An empty key has no targets, which is not a problem.
                 if item.value == YamlValue::Null {
                     continue;
                 }

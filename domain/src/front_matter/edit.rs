@@ -31,6 +31,7 @@ pub fn edit(text: &str, edits: &[KeyEdit<'_>], last_keys: &[&str]) -> Result<Str
     if edits.is_empty() {
         return Ok(text.to_owned());
     }
+    // Kept, because an edit changes no other byte.
     let bom = if text.starts_with(BOM) { BOM } else { "" };
     let source = &text[bom.len()..];
     let edited = if parts.yaml.is_some() {

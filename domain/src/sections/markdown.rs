@@ -163,6 +163,7 @@ impl<'a> OutlineScanner<'a> {
             && let Some(level) = underline_level(text)
         {
             self.preceding = PrecedingBlock::None;
+            // The whole paragraph is the title, as in CommonMark 0.31, section 4.3.
             let title = self.source[title_start..start].trim();
             return Some(OutlineElement::Heading { start: title_start, next, level, title });
         }
@@ -210,6 +211,7 @@ pub(crate) fn parse_marker(line: &str) -> Option<&str> {
 /// The token of a line `**{token}.** text`, which in prose may be a word, as in `**Note.** text`.
 pub(super) fn parse_bold_token(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("**")?;
+    // The first asterisk: a token cannot contain one.
     let end = memchr::memchr(b'*', rest.as_bytes())?;
     let token = rest[..end].strip_suffix('.')?;
     let text = rest[end..].strip_prefix("**")?;
@@ -511,6 +513,7 @@ pub(crate) fn list_marker_width(text: &str) -> Option<usize> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let marker = match (digits, text.as_bytes().get(digits)?) {
         (0, b'-' | b'*' | b'+') => 1,
+        // CommonMark 0.31, section 5.2: at most nine digits, as some browsers overflow beyond.
         (1..=9, b'.' | b')') => digits + 1,
         _ => return None,
     };

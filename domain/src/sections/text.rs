@@ -14,6 +14,7 @@ use super::markdown::{
 pub(crate) fn escape_structure(text: &str, own_line: bool) -> String {
     edit_lines(text, own_line, |line, above| {
         let structure = find_structure(line)?;
+        // An escaped line stays, or a text that is read and written would gain backslashes.
         if structure.backslashes > 0 || !structure.is_active(above) {
             return None;
         }
