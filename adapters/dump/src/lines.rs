@@ -158,6 +158,7 @@ fn parse_record(line: &[u8]) -> serde_json::Result<ArchiveRecord> {
         let document = DocumentLine::deserialize(json)?.decode();
         ArchiveRecord::Document(document.map_err(serde_json::Error::custom)?)
     };
+    // Rejects a second value on the line.
     reader.end()?;
     Ok(record)
 }

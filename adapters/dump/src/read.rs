@@ -97,6 +97,7 @@ impl DumpReader {
         if self.has_ended {
             return Ok(None);
         }
+        // The previous line: only after reading a line it is known to be the end line.
         self.hash.update(&self.line);
         self.read_line(MAX_LINE_BYTES)?;
         if self.at_end()? {

@@ -31,6 +31,7 @@ pub(crate) struct DumpWriter {
 
 impl DumpWriter {
     pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
+        // An early refusal; `publish_file` never replaces a file in any case.
         match fs::symlink_metadata(&path) {
             Ok(_) => return Err(already_exists(&path)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -52,6 +53,7 @@ impl DumpWriter {
 
     pub(crate) fn add_record(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
         self.line.clear();
+        // A dump that could not be read back must not be written.
         self.order.check_next(record).map_err(StoreError::Internal)?;
         encode_line(record, &mut self.line).map_err(StoreError::Internal)?;
         self.flush_line()
@@ -119,6 +121,7 @@ fn remove_stale_files(folder: &Path, ours: &File) {
             continue;
         }
         let Ok(metadata) = entry.metadata() else { continue };
+        // The name alone proves nothing: another user may have created the file.
         if !metadata.is_file() || metadata.uid() != ours.uid() {
             continue;
         }

@@ -78,6 +78,7 @@ impl VectorTable {
         letters: &[u8],
     ) -> Option<usize> {
         let mut slot = hash.0 as usize % SLOT_COUNT;
+        // The loop ends, because the table has more slots than pieces.
         loop {
             let index = u16::from_le_bytes(self.slots[slot]);
             if index == EMPTY_SLOT {
@@ -94,6 +95,7 @@ impl VectorTable {
 
     /// Adds the vector of a piece to `sum`.
     pub(crate) fn add_row(&self, piece: usize, sum: &mut [f32]) {
+        // Each row has one scale, so that a number needs only one byte.
         let scale = f32::from_le_bytes(self.scales[piece]);
         for (sum, byte) in sum.iter_mut().zip(&self.rows[piece]) {
             *sum += scale * f32::from(byte.cast_signed());

@@ -63,6 +63,7 @@ impl CallMetrics {
         tool: &'static str,
         request: impl Future<Output = Result<T>>,
     ) -> Result<T> {
+        // The guard below decrements it, even if the call is cancelled.
         self.in_flight.inc();
         let mut running = RunningCall { calls: self, tool, started: Instant::now(), result: None };
         let outcome = request.await;
@@ -107,6 +108,7 @@ pub(crate) struct MeasuredService {
 
 impl MeasuredService {
     pub(crate) fn new(inner: Arc<dyn ApplicationService>, calls: CallMetrics) -> Self {
+        // A caller with write access sees all tools.
         let specs = inner.tools(&Caller::local("", Access::Write));
         let mut tools = HashSet::new();
         for spec in specs {

@@ -118,6 +118,7 @@ impl StdioClient {
         }
         while let Some(line) = self.read_line() {
             let message: Value = serde_json::from_slice(&line).unwrap_or_default();
+            // A request of the server may have the same ID.
             if message["id"] == self.last_id && message.get("method").is_none() {
                 // The next request gets the whole time limit.
                 self.deadline = Instant::now() + self.timeout;
@@ -251,6 +252,7 @@ pub fn is_loopback(url: &str) -> bool {
     if host.eq_ignore_ascii_case("localhost") {
         return true;
     }
+    // An IPv6 address has brackets in a URL.
     let address = host.trim_start_matches('[').trim_end_matches(']');
     address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

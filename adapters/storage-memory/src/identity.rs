@@ -102,6 +102,7 @@ impl IdentityRepository for MemoryStore {
         let mut state = self.lock_state();
         for (id, at) in uses {
             if let Some(token) = state.team.tokens.get_mut(&id) {
+                // Uses may arrive out of order.
                 token.last_used_at = token.last_used_at.max(Some(at));
             }
         }

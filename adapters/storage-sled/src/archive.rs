@@ -36,6 +36,7 @@ const IMPORT_CHANGES: usize = 1000;
 impl Archive for SledStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let database = Arc::clone(&self.open_store()?.database);
+        // Commits wait for this lock, so the export reads one state.
         let guard = Arc::clone(&database.copy_lock).read_owned().await;
         let reader = run_blocking(move || {
             database.check_complete()?;
@@ -60,6 +61,7 @@ impl Archive for SledStore {
                     return Err(database_refused("is not empty; name a new folder"));
                 }
             }
+            // Imports share the lock, so this flag decides between two of them.
             if database.is_incomplete.swap(true, Ordering::Relaxed) {
                 return Err(database_refused(INCOMPLETE));
             }
@@ -219,6 +221,7 @@ impl SledDatabase {
             }
         }
         self.write_batch(batch)?;
+        // Bounds the unwritten pages; `finish` makes them durable.
         self.flush()
     }
 }
@@ -247,6 +250,7 @@ impl RecordWriter for SledWriter {
             let epoch = database.put_next_epoch(&mut batch);
             database.write_batch(batch)?;
             database.sync()?;
+            // After the sync, so that a caller with the new epoch reads durable users.
             database.epoch.store(epoch, Ordering::Release);
             database.is_incomplete.store(false, Ordering::Relaxed);
             drop(self);

@@ -17,6 +17,7 @@ pub fn find_block(text: &str) -> Result<Option<String>, ConfigError> {
 
 /// The text with this content between the markers. A new block is added at the end.
 pub fn put_block(text: &str, content: &str) -> Result<String, ConfigError> {
+    // The next run would find the wrong end of the block.
     if content.lines().any(|line| is_marker(line, BEGIN_MARKER) || is_marker(line, END_MARKER)) {
         return Err(ConfigError(format!(
             "the block must not contain `{BEGIN_MARKER}` or `{END_MARKER}`"
@@ -73,6 +74,7 @@ fn scan_blocks(text: &str) -> Result<ScanResult, ConfigError> {
     let mut begin: Option<Range<usize>> = None;
     let mut block = None;
     let mut fence: Option<CodeFence> = None;
+    // A marker in the first line may follow a byte order mark.
     let mut start = text.len() - text.trim_start_matches(text::BOM).len();
     while start < text.len() {
         let stop = text::next_line(text, start);

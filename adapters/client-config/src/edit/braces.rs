@@ -33,6 +33,7 @@ impl BracedPairs<'_> {
 
     /// The indentation of a pair on a line of its own.
     pub(super) fn pair_indent(&self, unit: &str) -> String {
+        // The last pair is the nearest example of the file's indentation.
         for pair in self.pairs.iter().rev() {
             if text::is_first_in_line(self.text, pair.start) {
                 return text::line_indent(self.text, pair.start).to_owned();

@@ -41,6 +41,7 @@ pub(super) fn plan_removal<'a>(
 }
 
 fn is_selected(entry: &UndoEntry, options: &Options, environment: &ClientEnvironment) -> bool {
+    // All clients share the block, so `add_agents_md` decides about it.
     if entry.kind == ChangeKind::Block {
         return false;
     }

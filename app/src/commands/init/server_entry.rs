@@ -139,6 +139,7 @@ impl ServerEntry {
 fn absolute_path_in<'a>(program: &'a String, arguments: &'a [String]) -> Option<&'a String> {
     std::iter::once(program)
         .chain(arguments)
+        // A storage has its path after a colon, as in `sqlite:/path`.
         .find(|word| word.contains(":/") || word.starts_with('/'))
 }
 

@@ -92,6 +92,7 @@ pub(super) fn check_writable(target: &Path) -> Result<(), String> {
                 folder.display()
             ));
         }
+        // Only the nearest existing folder decides: the others are created in it.
         break;
     }
     Ok(())
@@ -116,6 +117,7 @@ fn missing_folders(file: &Path) -> Vec<PathBuf> {
 fn replace_text(target: &Path, text: &str, is_private: bool) -> io::Result<()> {
     fs::create_dir_all(reqlore_durable_fs::parent_dir(target))?;
     let temp_prefix = &temporary_prefix(target);
+    // After a power cut the old text is acceptable, but half a text is not.
     let options = AtomicWrite { temp_prefix, durability: Durability::Contents, is_private };
     atomic_write(target, text.as_bytes(), options)
 }
@@ -226,6 +228,7 @@ impl<'a> LogFile<'a> {
         if log.pending.is_empty() {
             return Ok(log);
         }
+        // Locking recovers the log, and closing saves it.
         self.lock()?.close()?;
         self.load()
     }
@@ -346,6 +349,7 @@ impl LockedLog<'_> {
     fn save_file(&self) -> io::Result<()> {
         let path = self.file.path;
         if !self.log.files.is_empty() {
+            // Readable, because the user may have to repair the log.
             let text = serde_json::to_string_pretty(&self.log).map_err(io::Error::other)?;
             // Private, because it contains text from the user's files.
             return replace_text(path, &(text + "\n"), true);
@@ -368,6 +372,7 @@ impl LockedLog<'_> {
                 unused.push(folder);
             }
         }
+        // First, because the folder of the log is empty only after its file is removed.
         self.save()?;
         // Inner folders come first.
         for folder in unused.iter().rev() {
@@ -449,6 +454,7 @@ fn undo_entry(
 fn contains_token(patch: &UndoPatch) -> bool {
     match serde_json::to_string(patch) {
         Ok(text) => text.contains(token::TOKEN_PREFIX),
+        // A patch that can't be checked is not stored.
         Err(_) => true,
     }
 }
