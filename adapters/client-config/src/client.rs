@@ -167,6 +167,7 @@ impl Client {
     }
 
     fn profile(self) -> &'static ClientProfile {
+        // The profiles are in the order of the variants.
         PROFILES[self as usize]
     }
 }

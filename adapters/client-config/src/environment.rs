@@ -36,6 +36,7 @@ impl ClientEnvironment {
     /// The folder in the variable, relative to the project; if unset, `folder` in the home folder.
     pub(crate) fn variable_or_home(&self, variable: &str, folder: &str) -> PathBuf {
         match self.variable(variable) {
+            // An absolute value replaces the project's path.
             Some(moved) => self.project.join(moved),
             None => self.home.join(folder),
         }

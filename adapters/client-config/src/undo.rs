@@ -69,6 +69,7 @@ impl<'a> TextChange<'a> {
             prefix += 1;
         }
         let mut suffix = 0;
+        // The common end must not overlap the common beginning, as in `aa` and `aaa`.
         while suffix < shorter - prefix
             && bytes[bytes.len() - 1 - suffix] == other_bytes[other_bytes.len() - 1 - suffix]
         {

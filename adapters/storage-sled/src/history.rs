@@ -169,6 +169,7 @@ impl SledDatabase {
         if project_row.id == 0 {
             // All documents of the project were deleted.
             self.begin_revision(project, &mut project_row)?;
+            // Written at once, so that the next entry finds the project.
             let mut batch = TreeBatch::default();
             crate::write::put_project(&mut batch, project, &project_row);
             self.write_batch(batch)?;
@@ -320,8 +321,10 @@ impl SledDatabase {
     /// True if an entry of the same document that stays after the batch has this text.
     fn is_text_used(&self, batch: &TreeBatch, key: &[u8], hash: &[u8; 32]) -> StoreResult<bool> {
         let prefix = &key[..key.len() - 8];
+        // Numbers start with the byte 0, so this range holds all entries of the document.
         for entry in self.tree(VERSIONS).range(prefix..&[prefix, &[1]].concat()[..]) {
             let (other, value) = entry.map_err(from_sled)?;
+            // An entry in the batch is removed by this pruning, too.
             if batch.get(VERSIONS, &other).is_some() {
                 continue;
             }

@@ -311,6 +311,7 @@ impl CommitGroup {
             pruned += 1;
         }
         if pruned > 0 {
+            // Removed rows are in the tree until the batch is written, so the chain continues.
             let newest = self.append_events(&mut batch, [AuditEvent::pruned(last_number, now)])?;
             self.add_pending(batch, newest);
         }

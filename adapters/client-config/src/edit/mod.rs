@@ -105,6 +105,7 @@ fn update_entry(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String
 /// [`UndoPatch`](crate::UndoPatch) knows whether they existed before.
 pub fn remove_entry(text: &str, slot: EntrySlot) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
+    // Only for its errors: a file that can't be parsed must not be edited.
     find_in(body, slot)?;
     let edited = remove_value(body, slot.format, &slot.names())?;
     match find_in(&edited, slot) {

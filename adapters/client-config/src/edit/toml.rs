@@ -284,6 +284,7 @@ fn section_lines(body: &str, section: Range<usize>) -> Range<usize> {
 fn inline_pairs<'a>(body: &'a str, table: &InlineTable) -> Option<BracedPairs<'a>> {
     let span = table.span()?;
     let mut values = pair_spans(&table.get_values());
+    // Values are grouped by dotted table, not in the order of the text.
     values.sort_by_key(|value| value.start);
     let mut pairs = Vec::with_capacity(values.len());
     let mut end = span.start + 1;

@@ -388,6 +388,7 @@ fn start_server(own_path: &Path, arguments: &[String]) -> Result<ServerInfo, Pro
     command.current_dir(folder.path());
     let mut client = StdioClient::start(command, PROBE_TIMEOUT)?;
     let server = client.initialize()?;
+    // A client expects the server to exit when its input ends.
     client.end()?;
     Ok(server)
 }
