@@ -85,7 +85,7 @@ pub(crate) fn download_file(
 
 fn send_request(address: &str, start: u64) -> Result<Response<Body>, Error> {
     let agent: Agent = Agent::config_builder()
-        // The status decides whether a download was resumed, so it must not become an error.
+        // Status 416 means that the earlier attempt received all bytes, so it is not an error.
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .timeout_recv_response(Some(SILENCE_TIMEOUT))

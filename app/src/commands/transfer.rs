@@ -137,7 +137,7 @@ fn existing_source(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Store>, CommandError> {
-    // Opening a missing storage would create it.
+    // Opening a missing database would create it.
     let found = std::fs::metadata(storage.path())
         .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
     if found.is_file() && found.len() == 0 {

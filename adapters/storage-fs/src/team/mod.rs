@@ -277,7 +277,7 @@ impl IdentityRepository for FsStore {
     }
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
-        // Locked here, so that waiting for it occupies no thread.
+        // Locked here, so that a wait for other calls of this server occupies no thread.
         let lock = self.lock(&ProjectKey::default()).await?;
         self.run_blocking(move |store| {
             store.write_team(Some(&lock), |connection| identity::commit(connection, commit))
