@@ -23,7 +23,7 @@ use crate::vector_table::{DIMENSION, MAX_PIECE_BYTES, PieceHash, VectorTable};
 pub const ID: &str = "static-1";
 
 /// See docs/decisions/0049-rank-by-absolute-evidence.md.
-const MIN_EVIDENCE: f32 = 0.35;
+const MIN_EVIDENCE: f32 = 0.4;
 
 /// Longer words are ignored: they are keys, hashes or encoded data.
 const MAX_WORD_BYTES: usize = 100;
