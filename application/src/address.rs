@@ -183,9 +183,11 @@ pub(crate) async fn name_right_tool(
     mut error: Error,
 ) -> Error {
     let (Some(field), Some(reference)) = (&error.field, &error.reference) else { return error };
+    // An unknown docset is "not found", as its name has no form of its own.
     if error.kind != ErrorKind::InvalidArgument && field != "docset" {
         return error;
     }
+    // A failure here must not replace the error of the call itself.
     let Ok(space) = AddressSpace::of_caller(context, caller).await else { return error };
     let Ok(Some(Address { target, .. })) = space.find(reference).await else { return error };
     // `apply_changes` names the item of an entry by `changes[0].update`.
@@ -273,6 +275,7 @@ impl<'a> AddressSpace<'a> {
         ] {
             match found {
                 Ok(target) => matches.extend(target),
+                // Kept, because another toolset may still have a document of this name.
                 Err(error) => problem = problem.or(Some(error)),
             }
         }
@@ -404,6 +407,7 @@ impl<'a> AddressSpace<'a> {
             let (ports, project) = (&self.context.ports, &self.entity_project);
             let cache = self.context.indexes.entities(ports, project, Refresh::Incremental).await?;
             let names = cache.entity_index.find_any_case(text);
+            // The guard blocks other calls, and the look-up may read files.
             drop(cache);
             if !names.is_empty() {
                 let found = self.lookup(project, DocumentKind::Entity, &names).await?;
@@ -488,6 +492,7 @@ fn entity_words(text: &str) -> Vec<String> {
 
 /// Returns the entity that a word names, or the error for an ID of several files.
 fn choose_entity(word: &str, metas: &[Arc<DocumentMeta>]) -> Result<AddressTarget> {
+    // A single match needs no comparison, even if it is spelled differently.
     if let [meta] = metas {
         return Ok(AddressTarget::Entity(Arc::clone(meta)));
     }

@@ -105,7 +105,7 @@ pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
         // The NUL keeps different pairs of store and key from the same name.
         name.update(store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
     }
-    // 128 bits rule out collisions and keep the path short.
+    // 128 bits are enough to tell stores and keys apart.
     name.finalize().to_hex()[..32].to_owned()
 }
 

@@ -418,7 +418,7 @@ fn is_plain_word(text: &str) -> bool {
 
 /// Rejects a query and a user: a secret in a URL ends up in logs.
 pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
-    // Only the absolute form of a request target has an authority.
+    // The usual origin form of a request target has no authority.
     let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
     if parts.uri.query().is_none() && !has_user {
         return Ok(());

@@ -71,7 +71,7 @@ impl OriginCheck {
             return Err(ErrorResponse::invalid_request(StatusCode::FORBIDDEN, message));
         }
         let mut origins = parts.headers.get_all(ORIGIN).iter();
-        // Only browsers send Origin, and a foreign page cannot omit it.
+        // Only browsers send Origin, and a foreign page cannot omit it from a POST.
         let Some(origin) = origins.next() else { return Ok(()) };
         let is_allowed = origin.to_str().is_ok_and(|origin| self.is_allowed_origin(origin));
         // A second Origin header is never valid.

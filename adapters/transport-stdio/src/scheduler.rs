@@ -134,7 +134,7 @@ impl RequestQueue {
         let position = self.waiting.iter().position(|waiting| {
             matches!(&waiting.message, JsonRpcMessage::Request(request) if request.id == *id)
         });
-        // A client's response has an id too, but from another number space than requests.
+        // A client's response has an id too, but one that the server chose.
         let cancelled = self.waiting.remove(position?)?;
         self.bytes -= cancelled.bytes;
         Some(cancelled)

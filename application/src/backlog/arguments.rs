@@ -199,6 +199,7 @@ pub(super) fn find_value<T: Copy>(
     name: fn(T) -> &'static str,
     given: &str,
 ) -> Result<T, String> {
+    // Names first, so that a synonym never hides a value of this name.
     let found = find_by_name(values, name, given.trim());
     let value = found.or_else(|| {
         let (_, meant) = find_by_name(&SYNONYMS, |(synonym, _)| synonym, given.trim())?;

@@ -201,6 +201,7 @@ impl ReferenceIndex {
                 outgoing_links(item).map(|(_, target)| target).collect();
             let mut repairs = Vec::new();
             for target in targets {
+                // A link to itself is reported by `broken_links`; there is no target to repair.
                 if Some(target) != item.reference {
                     repairs.extend(self.link_repair(meta, item, target));
                 }
@@ -248,6 +249,7 @@ impl ReferenceIndex {
                 continue;
             }
             for candidate in candidates {
+                // An item is never the intended target of its own link.
                 if candidate.id != meta.id && has_suffix(candidate, suffix) {
                     same_suffix.push(candidate);
                 }
@@ -260,6 +262,7 @@ impl ReferenceIndex {
             return None;
         }
         let intended = match (same_suffix.as_slice(), same_reference) {
+            // First: a link to a deleted item must not move to one that shares its suffix.
             _ if is_deleted => IntendedTarget::Deleted,
             ([renumbered], _) => IntendedTarget::Renumbered(renumbered),
             ([], [renamed]) => IntendedTarget::Renamed(renamed),

@@ -176,6 +176,7 @@ pub(super) async fn read_hierarchy(
             acceptance_criteria: ItemSummary::from_metas(criteria),
         });
     }
+    // After counting: the counts are those of the whole epic.
     let left_out = truncate_stories(&mut user_stories);
     Ok((HierarchyView { epic, user_stories, counts, left_out }, warnings))
 }
@@ -190,6 +191,7 @@ fn truncate_stories(stories: &mut Vec<StoryView>) -> Option<String> {
     let count = stories.len();
     let mut bytes = 0;
     for (index, story) in stories.iter().enumerate() {
+        // An estimate, because serializing each story twice would cost more.
         bytes += story.title.len() + ITEM_OVERHEAD_BYTES;
         for child in story.requirements.iter().chain(&story.acceptance_criteria) {
             bytes += child.title.len() + ITEM_OVERHEAD_BYTES;

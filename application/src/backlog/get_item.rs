@@ -124,6 +124,7 @@ impl ItemDetails {
         let text = address.read_text(context).await?;
         let AddressedText { id, kind, title, status, tags, version, body, .. } = text;
         let meta = match &address.target {
+            // Requirements of sections and docsets have no diagnostic of their own.
             AddressTarget::Entity(meta) | AddressTarget::Section(meta) => Some(meta),
             _ => None,
         };
@@ -163,6 +164,7 @@ impl ItemDetails {
         if !self.also.is_empty() {
             parts.push(format!("The same ID also names {}", self.also.join(", ")));
         }
+        // The line of fields and the description may be empty.
         parts.retain(|part| !part.is_empty());
         parts.join("\n")
     }

@@ -60,6 +60,7 @@ impl<'a> BacklogReader<'a> {
         for (reference, metas) in references.iter().zip(matches) {
             items.push(match &metas[..] {
                 [meta] => Ok(Arc::clone(meta)),
+                // Its queries run only for a missing item, so the usual look-up stays one query.
                 [] => Err(self.missing_item_error(*reference).await?),
                 several => Err(ambiguous_reference_error(*reference, several)),
             });
@@ -153,6 +154,7 @@ impl<'a> BacklogReader<'a> {
         warnings.add_unread(&page.unread);
         warnings.add_diagnostics(&page.metadata);
         let mut metas = page.metadata;
+        // A file without a reference is not an item of a list; its diagnostic is a warning.
         metas.retain(|meta| item_meta(meta).is_some_and(|item| item.reference.is_some()));
         sort_items(&mut metas);
         Ok((metas, warnings))
@@ -161,6 +163,7 @@ impl<'a> BacklogReader<'a> {
     /// The files that look like items of this kind but are not read.
     pub(crate) async fn unread_files(self, kind: ItemKind) -> Result<Vec<UnreadFile>> {
         let filter =
+            // The limit applies to metadata only; unread files are listed in any case.
             DocumentFilter { limit: Some(0), ..DocumentFilter::of_kind(DocumentKind::Item(kind)) };
         Ok(self.ports.documents.find(self.project, &filter).await?.unread)
     }
@@ -268,6 +271,7 @@ pub(crate) fn parse_item(meta: &DocumentMeta, document: &Document, text: &str) -
     {
         return item.clone();
     }
+    // A file without times has those of its metadata, and a commit has no file times.
     let created_at = cached.map(|item| item.created_at).unwrap_or_default();
     let kind = match document.id.kind {
         DocumentKind::Item(kind) => kind,

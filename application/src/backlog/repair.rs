@@ -192,6 +192,7 @@ async fn sort_by_age(
     backlog: BacklogReader<'_>,
     metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Arc<DocumentMeta>>> {
+    // Fast path: a single item needs no age, so its file is not read.
     if metas.len() < 2 {
         return Ok(metas.to_vec());
     }
@@ -277,6 +278,7 @@ impl DuplicateItem {
             linking_items.iter().map(|linking_item| &linking_item.id).collect();
         for backlink in snapshot.backlinks.iter().flatten() {
             if backlink.id != meta.id && !linking_ids.contains(&backlink.id) {
+                // Its document is not in the read set, so this commit could not update its link.
                 return Ok((Vec::new(), RenumberOutcome::NewBacklink));
             }
         }
@@ -292,6 +294,7 @@ impl DuplicateItem {
         let id = DocumentId { kind: document.id.kind, name };
         let mut changes = vec![
             DocumentChange::put(id.clone(), document.body.clone()),
+            // In one commit, so that the item never exists twice or not at all.
             DocumentChange::Delete { id: document.id.clone() },
         ];
         let mut old_targets = vec![item_lookup::link_target(*from, &document.id.name)];
@@ -303,6 +306,7 @@ impl DuplicateItem {
         for (linking_item, linking_document) in
             linking_items.iter().zip(snapshot.documents.iter().skip(1))
         {
+            // Removed after the query, and its link with it.
             let Some(linking_document) = linking_document else { continue };
             let change =
                 relinked_change(linking_item, linking_document, &old_targets, &new_target)?;

@@ -108,6 +108,7 @@ impl ConfigCache {
         if cache.len() >= MAX_PROJECTS && !cache.contains_key(&project) {
             cache.clear();
         }
+        // With the version of the text that was read, which may be newer than the one polled.
         cache.insert(project, (document.version, outcome.clone()));
         drop(cache);
         outcome.map_err(|message| unusable_config(&message))

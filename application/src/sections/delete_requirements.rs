@@ -116,6 +116,7 @@ impl Arguments {
         let remains = body.is_some();
         let change = match body {
             Some(body) => DocumentChange::put(id, body),
+            // Nothing else was in the file, so the section ends with its last requirement.
             None => DocumentChange::Delete { id },
         };
         let version = change.version();

@@ -106,9 +106,10 @@ fn section_list_change(
     }
     let (agents, _) = snapshot_documents(snapshot);
     let source = agents.map_or(Ok(NEW_INSTRUCTIONS), document_text)?;
-    // `with_sections` returns `None` if the list is correct already.
+    // `update_section_list` returns `None` if the list is correct already.
     let body = match (instructions::update_section_list(source, &titles), agents) {
         (Some(edited), _) => Bytes::from(edited),
+        // A missing file is created even if its list would be empty.
         (None, None) => NEW_INSTRUCTIONS.into(),
         (None, Some(_)) => return Ok(None),
     };

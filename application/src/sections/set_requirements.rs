@@ -123,6 +123,7 @@ impl Arguments {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
+        // An existing section keeps its key, even if new ones may not be named like it.
         if section.is_none() {
             self.check_new(snapshot)?;
         }

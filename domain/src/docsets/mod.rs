@@ -108,6 +108,7 @@ fn similar_word<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Op
     let mut nearest: Option<(usize, &str)> = None;
     for candidate in candidates {
         let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+        // The name breaks ties, so that the suggestion is always the same.
         let rated = (distance, candidate);
         if nearest.is_none_or(|nearest| rated < nearest) {
             nearest = Some(rated);
@@ -145,6 +146,7 @@ fn check_name(text: &str) -> Result<(), String> {
 }
 
 fn check_version(text: &str) -> Result<(), String> {
+    // A version is a part of a path, where two dots would lead to the parent folder.
     if is_path_safe(text) && !text.contains("..") {
         return Ok(());
     }

@@ -145,6 +145,7 @@ fn push_value<T: AsRef<str>>(
 
 /// The variable at the start of `text`, and its length with the braces.
 fn parse_variable(text: &str, format: ConfigFormat) -> Option<(TemplateVariable, usize)> {
+    // Double braces first, or their inner pair would match as single ones.
     if format == ConfigFormat::V2
         && let Some(variable) = match_variable(text, "{{", "}}", &VARIABLES)
             .or_else(|| match_variable(text, "{{", "}}", &V2_VARIABLES))
@@ -162,6 +163,7 @@ fn match_variable(
 ) -> Option<(TemplateVariable, usize)> {
     let inner = text.strip_prefix(open)?;
     for (name, variable) in variables {
+        // With the brace: `{keywords_x}` is not a variable.
         if inner.strip_prefix(name).is_some_and(|rest| rest.starts_with(close)) {
             return Some((*variable, open.len() + name.len() + close.len()));
         }

@@ -39,6 +39,7 @@ pub fn check_relation(relation: &str) -> Result<(), String> {
             "is not a relation; use at most {MAX_BYTES} letters, digits, _ and -, such as affects"
         ));
     }
+    // A link under such a key would overwrite the metadata and would not be read as a link.
     if METADATA_KEYS.contains(&relation) {
         return Err("is a metadata key; use another word, such as affects".to_owned());
     }
@@ -135,6 +136,7 @@ pub fn edit_entity(
     // Last, because the time alone is not a change.
     edits.push(KeyEdit { key: "updated_at", value: Some(FieldValue::Time(at)) });
     let edited = front_matter::edit(text, &edits, &LAST_KEYS)?;
+    // On the edited text: only the parser knows every form in which a file can link.
     check_links(entity, &edited, &edit.links)?;
     match body {
         Some(body) => Ok(Some(front_matter::with_body(&edited, body))),
@@ -185,6 +187,7 @@ pub fn parse_deletion(text: &str) -> Option<Deletion> {
 pub fn unlink_edit(entity: &Entity, names: &[String]) -> EntityEdit {
     let mut links: Vec<RelationTargets> = Vec::new();
     for EntityLink { relation, target, .. } in &entity.links {
+        // A relation is rewritten as a whole, so it is listed once.
         if contains_target(names, target) && links.iter().all(|list| list.relation != *relation) {
             let mut targets = Vec::new();
             for link in &entity.links {

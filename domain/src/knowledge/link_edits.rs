@@ -28,6 +28,7 @@ impl<'a> LinkItem<'a> {
     fn parse(node: &'a YamlNode) -> Option<Self> {
         match (node.text(), &node.value) {
             (Some(text), _) if looks_like_id(text) || may_be_id(text) => Some(Self::Id(text)),
+            // A text under another key may be a remark, which an edit of links must keep.
             (Some(_), _) => Some(Self::Other),
             (None, YamlValue::Null | YamlValue::Scalar(_)) => None,
             (None, _) if map_text(node, "id").is_some() => Some(Self::Map(node)),
@@ -78,6 +79,7 @@ impl<'a> LinkEdits<'a> {
         let mut present: Vec<&str> = Vec::new();
         let entries = self.entries;
         for YamlEntry { key, .. } in entries {
+            // A status or a title may look like an id.
             if METADATA_KEYS.contains(&key.as_str()) {
                 continue;
             }
@@ -92,6 +94,7 @@ impl<'a> LinkEdits<'a> {
                     }
                     is_kept
                 }
+                // Maps under one key may name several relations, so the others stay.
                 _ => true,
             });
             if items.len() != count {
@@ -112,6 +115,7 @@ impl<'a> LinkEdits<'a> {
     }
 
     fn items(&self, key: &str) -> Vec<LinkItem<'a>> {
+        // Two relations may change the same key, and the second edit builds on the first.
         if let Some((_, items)) = self.changed.iter().find(|(other, _)| *other == key) {
             return items.clone();
         }
@@ -146,6 +150,7 @@ impl<'a> LinkEdits<'a> {
 
 /// Texts become a plain list, whose lines and comments an edit keeps.
 fn list_value(mut values: Vec<FieldValue>, is_scalar: bool) -> Option<FieldValue> {
+    // One value under a scalar key stays a scalar, so that the edit changes one line.
     if values.len() <= usize::from(is_scalar) {
         return values.pop();
     }
