@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Caller;
@@ -65,7 +66,8 @@ struct Arguments {
     /// Used to provide relevant instructions.
     operation_description: OperationDescription,
     /// Section key (e.g., "general", "testing", "code_quality").
-    section: SectionKey,
+    #[schemars(with = "SectionKey")]
+    section: BoundedString<100>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -100,18 +102,19 @@ impl Tool for GetRequirements {
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let write_context =
             write_context(context, &call, spec, arguments.operation_description.into_string());
-        let key = arguments.section;
+        let key = arguments.section.into_string();
+        let readable_key = parse_readable_key(&key)?;
         let (_, section) =
-            super::read_documents(ports, &project, Some(&key), write_context).await?;
+            super::read_documents(ports, &project, readable_key.as_ref(), write_context).await?;
         let mut details = SectionDetails {
             project: project.to_string(),
-            section: key.as_str().to_owned(),
+            section: key.clone(),
             version: None,
             count: 0,
         };
         let Some(section) = section else {
             // A key that cannot be created is missing like any other, unless it looks like a path.
-            if key.as_str().contains("..") {
+            if let Some(key) = readable_key.filter(|key| key.as_str().contains("..")) {
                 key.check_new().map_err(|reason| super::section_error(&reason))?;
             }
             if let Some(text) = read_other_id(context, &call.caller, &project, &key).await? {
@@ -122,7 +125,7 @@ impl Tool for GetRequirements {
             let filter = DocumentFilter::of_kind(DocumentKind::Section);
             let sections = ports.documents.find(&project, &filter).await?.metadata;
             let keys: Vec<&str> = sections.iter().map(|meta| meta.id.name.as_str()).collect();
-            let excluded = super::existing_values(key.as_str(), "sections", &keys);
+            let excluded = super::existing_values(&key, "sections", &keys);
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
             return Ok(reply);
         };
@@ -134,15 +137,27 @@ impl Tool for GetRequirements {
     }
 }
 
+/// A key that no file can have reads as missing (`None`), unless it looks like a path.
+fn parse_readable_key(key: &str) -> Result<Option<SectionKey>> {
+    match SectionKey::try_from(key.to_owned()) {
+        Ok(readable_key) => Ok(Some(readable_key)),
+        Err(reason) if key.contains(|c: char| c == '/' || c == '\\' || c.is_control()) => {
+            Err(super::section_error(&reason))
+        }
+        Err(reason) if key.contains("..") => Err(super::section_error(&reason)),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Reads an ID of another toolset, or of one requirement, that was passed as a section.
 async fn read_other_id(
     context: &ToolContext,
     caller: &Caller,
     project: &ProjectKey,
-    key: &SectionKey,
+    key: &str,
 ) -> Result<Option<String>> {
     let space = AddressSpace::of_project(context, caller, project.clone());
-    match space.find(key.as_str()).await {
+    match space.find(key).await {
         // A docset, or an entity with a custom ID, may have the name of a missing section.
         Ok(Some(address)) if address.target.is_unmistakable() => {
             Ok(Some(address.read_text(context).await?.body))
@@ -185,12 +200,12 @@ mod tests {
     #[tokio::test]
     async fn get_missing_section_with_an_odd_name_reads_as_missing() {
         let testing = TestApplication::new();
-        for section in ["имя", "a.b", "con", "my notes", "-x"] {
+        for section in ["имя", "a.b", "con", "my notes", "-x", "agents", "AGENTS", ".x", " x"] {
             let reply = testing.call(TOOL, json!({ "section": section })).await.unwrap();
             assert_eq!(reply.text[0], "No requirements in this section.", "{section}");
             assert_eq!(reply.data["version"], json!(null), "{section}");
         }
-        for section in ["a/b", "a\\b", "..", "a..b", "../a"] {
+        for section in ["a/b", "a\\b", "..", "a..b", "../a", "a\n"] {
             let error = testing.error(TOOL, json!({ "section": section })).await;
             assert_eq!(error.field.as_deref(), Some("section"), "{section}");
         }
@@ -200,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn get_with_invalid_arguments_does_not_reach_the_store() {
         let testing = TestApplication::on(MockDocumentRepository::new());
-        for section in ["../x", "agents", "", "a\0"] {
+        for section in ["../x", "a/b", "", "a\0"] {
             let error = testing.error(TOOL, json!({ "section": section })).await;
             assert_eq!(error.field.as_deref(), Some("section"));
         }
