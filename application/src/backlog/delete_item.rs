@@ -313,6 +313,10 @@ impl ChangePlan for ItemDeletion {
             if dependents.iter().any(|meta| state.is_changed(&meta.id)) {
                 return Err(added_link_error(&reference.to_string()));
             }
+            // A plan never contains them: a child without a reference would have no tombstone.
+            if let Some(unnamed) = dependents.iter().find(|meta| is_unnamed_item(meta)) {
+                return Err(unnamed_item_error(*reference, &unnamed.id));
+            }
             // They were added after the plan was made.
             return Ok(None);
         }
@@ -383,6 +387,18 @@ fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
     let Some(item) = item_lookup::item_meta(meta) else { return false };
     item.parent.is_some_and(|parent| references.contains(&parent))
         || item.relationships.iter().any(|link| references.contains(&link.target))
+}
+
+fn is_unnamed_item(meta: &DocumentMeta) -> bool {
+    item_lookup::item_meta(meta).is_some_and(|item| item.reference.is_none())
+}
+
+fn unnamed_item_error(reference: Reference, id: &DocumentId) -> Error {
+    let message = format!(
+        "{reference} cannot be deleted: {id} links to it, and its file name contains no reference; \
+         rename that file, for example to REQ-012.md, with an unused number. Nothing was deleted."
+    );
+    Error::new(ErrorKind::Refused, message).reference(reference.to_string())
 }
 
 /// The error of a cascade that does not reach what an earlier entry of the same call adds.

@@ -1,5 +1,8 @@
 //! `delete_item`: cascades, tombstones and refused deletions.
 
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::DocumentKind;
+
 use super::*;
 
 #[tokio::test]
@@ -43,6 +46,22 @@ async fn requirement_of(testing: &TestApplication, story: &str) -> Value {
     let arguments =
         json!({ "user_story": story, "title": "C", "priority": 1, "type": "Interface" });
     testing.data("create_requirement", arguments).await
+}
+
+#[tokio::test]
+async fn cascade_over_a_file_without_reference_names_the_file() {
+    let testing = TestApplication::new();
+    testing.write_item("EP-001", "---\ntitle: A\n---\n").await;
+    testing.write_item("US-001", "---\ntitle: S\nepic: EP-001\n---\n").await;
+    testing.write_item("REQ-001", "---\ntitle: R\nuser_story: US-001\n---\n").await;
+    let id = DocumentId { kind: DocumentKind::Item(ItemKind::Requirement), name: "idea".into() };
+    testing.write(id, "---\ntitle: I\nblocks: [REQ-001]\nuser_story: US-001\n---\n").await;
+    for reference in ["REQ-001", "US-001", "EP-001"] {
+        let arguments = json!({ "reference": reference, "cascade": true });
+        let error = testing.error("delete_item", arguments).await;
+        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+        assert!(error.message.contains("requirements/idea.md links to it"), "{error}");
+    }
 }
 
 #[tokio::test]
