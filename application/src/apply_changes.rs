@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::ToolContext;
 use crate::change::{Action, Change, ChangeBatch, ChangeOutcome, LocalItem, LocalNames};
-use crate::tool::{Tool, decode_arguments, reply, write_tool};
+use crate::tool::{Tool, decode_arguments, deserialize_flag, reply, write_tool};
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.
@@ -37,7 +37,7 @@ struct Arguments {
     /// Applied in order.
     changes: EntryList,
     /// Validates and writes nothing.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_flag")]
     dry_run: bool,
 }
 

@@ -11,8 +11,8 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::apply_changes::ApplyChanges;
@@ -227,6 +227,18 @@ pub(crate) fn decode_arguments<T: DeserializeOwned>(
     let arguments = Value::Object(arguments);
     // Fast path: tracking the path of an error allocates at every step.
     T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
+}
+
+/// Reads a boolean, also as text: models often write `"true"`.
+pub(crate) fn deserialize_flag<'de, D: Deserializer<'de>>(
+    source: D,
+) -> std::result::Result<bool, D::Error> {
+    match Value::deserialize(source)? {
+        Value::Bool(flag) => Ok(flag),
+        Value::String(text) if text.trim().eq_ignore_ascii_case("true") => Ok(true),
+        Value::String(text) if text.trim().eq_ignore_ascii_case("false") => Ok(false),
+        other => Err(D::Error::custom(format!("{} is not true or false", shorten(&other)))),
+    }
 }
 
 /// Corrects the arguments of a reading tool, and returns a note on each correction.

@@ -124,9 +124,9 @@ fn tools_page_matches_the_tools() {
         "# Tools\n\nGenerated from the tool list of the server; a test compares the two.\n\nThe tables show \
          the published schemas. The server also accepts `null` for an optional argument, enumerations \
          and\nreferences in any case, names and text for numbers (`high` or `\"2\"` for priority 2), \
-         numbers for text, and the first\n8 digits of a version as `if_version`. A tool that reads cuts \
-         a `limit` above the maximum and ignores an unknown\nargument; the answer says so in `notes` \
-         and in the text. A tool that writes rejects an unknown argument.\n",
+         text for booleans,\nnumbers for text, and the first 8 digits of a version as `if_version`. A \
+         tool that reads cuts a `limit` above the\nmaximum and ignores an unknown argument; the answer \
+         says so in `notes` and in the text. A tool that\nwrites rejects an unknown argument.\n",
     );
     for tool in tools() {
         let annotations = &tool["annotations"];

@@ -29,7 +29,7 @@ use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
-use crate::tool::{decode_arguments, reply, write_tool};
+use crate::tool::{decode_arguments, deserialize_flag, reply, write_tool};
 use crate::transaction::check_version;
 
 pub(crate) struct DeleteItem;
@@ -42,7 +42,7 @@ struct Arguments {
     /// Such as REQ-047 or dec-1d2c8f.
     reference: BoundedString<1_000>,
     /// Also delete its children and end relationships.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_flag")]
     cascade: bool,
     /// Expected current version.
     if_version: Option<VersionPrefix>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::tool::{Tool, decode_arguments, deserialize_flag, read_tool};
 
 pub(crate) struct TagsTool;
 
@@ -25,7 +25,7 @@ struct Arguments {
     /// decision, issue, idea, report, source, citation, agent or session.
     kind: Option<BoundedString<40>>,
     /// List entities without tags.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_flag")]
     untagged: bool,
 }
 

@@ -28,6 +28,19 @@ async fn null_for_an_optional_argument_means_not_given() {
 }
 
 #[tokio::test]
+async fn boolean_as_text_is_accepted() {
+    let testing = backlog().await;
+    let changes = json!([{ "update": "REQ-001", "title": "Bolt" }]);
+    let dry_run = json!({ "changes": changes, "dry_run": "True" });
+    assert_eq!(testing.data("apply_changes", dry_run).await["dry_run"], json!(true));
+    let arguments = json!({ "reference": "REQ-001", "cascade": "yes" });
+    let error = testing.error("delete_item", arguments).await;
+    assert!(error.message.contains("cascade: \"yes\" is not true or false"), "{error}");
+    let arguments = json!({ "reference": "EP-001", "cascade": "true" });
+    testing.call("delete_item", arguments).await.unwrap();
+}
+
+#[tokio::test]
 async fn clear_values_in_other_forms_are_stored_in_the_strict_one() {
     let testing = backlog().await;
     for (field, given, stored) in [
