@@ -2,6 +2,7 @@
 //! tool for one item.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -175,7 +176,7 @@ impl Tool for ApplyChanges {
             operations.push(entry.operation);
         }
         let batch = ChangeBatch {
-            reason: format!("apply {count} changes"),
+            reason: format!("apply {count} {}", change_noun(count)),
             changes,
             is_dry_run: dry_run,
             label_error: Arc::new(move |position, error| {
@@ -421,32 +422,43 @@ fn check_not_local(id: &str, key: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, message).field(key))
 }
 
+fn change_noun(count: usize) -> &'static str {
+    if count == 1 { "change" } else { "changes" }
+}
+
 fn render_outcomes(
     project: &ProjectKey,
     outcomes: Vec<ChangeOutcome>,
     dry_run: bool,
 ) -> Result<ToolReply> {
     let count = outcomes.len();
-    let noun = if count == 1 { "change" } else { "changes" };
+    let noun = change_noun(count);
     let mut text = if dry_run {
         format!("Dry run: {count} {noun} would be applied; nothing was written")
     } else {
         format!("Applied {count} {noun}")
     };
+    // A dry run reserves no reference.
+    let mut unissued = BTreeSet::new();
+    for outcome in &outcomes {
+        if dry_run && outcome.action == Action::Create {
+            unissued.insert(outcome.document.id.clone());
+        }
+    }
     let mut results = Vec::with_capacity(count);
     for (position, outcome) in outcomes.into_iter().enumerate() {
         let ChangeOutcome { action, document, render } = outcome;
         let subject = Subject::of(&document);
+        let is_issued = !unissued.contains(&document.id);
         let rendered = render(&document)?;
         let mut lines = rendered.text.first().map(String::as_str).unwrap_or_default().lines();
         let done = lines.next().unwrap_or_default();
-        let line = if dry_run { subject.planned_line(action) } else { done.to_owned() };
+        let line = if dry_run { subject.planned_line(action, is_issued) } else { done.to_owned() };
         text = format!("{text}\n{}. {line}", position + 1);
         // Other items that a deletion changes.
         for line in lines {
             text = format!("{text}\n   {line}");
         }
-        let is_issued = !(dry_run && action == Action::Create);
         results.push(EntryResult {
             action: action_name(action),
             id: is_issued.then_some(subject.id),
@@ -493,11 +505,10 @@ impl Subject {
         }
     }
 
-    fn planned_line(&self, action: Action) -> String {
+    fn planned_line(&self, action: Action, is_issued: bool) -> String {
         let Self { noun, id, title } = self;
         match action {
-            // A dry run reserves no reference.
-            Action::Create => format!("Would create {noun}: {title}"),
+            action if !is_issued => format!("Would {} {noun}: {title}", action_name(action)),
             Action::Keep => format!("No change in {noun} {id}: {title}"),
             action => format!("Would {} {noun} {id}: {title}", action_name(action)),
         }
