@@ -55,6 +55,12 @@ pub fn body(text: &str) -> &str {
     split(text).body.trim_matches(['\r', '\n'])
 }
 
+/// True if a text has this body, whatever the line ends of its file.
+pub fn has_body(text: &str, body: &str) -> bool {
+    let present = self::body(text);
+    present == body || present.replace("\r\n", "\n") == body.replace("\r\n", "\n")
+}
+
 /// Parsed front matter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FrontMatter {

@@ -84,7 +84,8 @@ impl ItemRecord {
             reference_id: item.display_name(name).into_owned(),
             version: version.to_string(),
             title: item.title.clone(),
-            description: description.to_owned(),
+            // A file with CRLF line ends has the same description as any other.
+            description: description.replace("\r\n", "\n"),
             status: item.status.map(Status::name),
             priority: item.priority.map(Priority::number),
             type_name: item.requirement_type.map(RequirementType::name),

@@ -106,3 +106,19 @@ async fn requirement_types_match_the_types_resource() {
     assert_eq!(returned, names);
     assert!(names.iter().all(|name| reply.text[0].contains(&format!("Type: {name},"))));
 }
+
+#[tokio::test]
+async fn description_of_a_crlf_file_keeps_one_kind_of_line_end() {
+    let testing = TestApplication::new();
+    testing.write_item("EP-001", "---\r\ntitle: A\r\n---\r\n\r\none\r\ntwo\r\n").await;
+    let record = testing.data("get_item", json!({ "reference": "EP-001" })).await;
+    assert_eq!(record["item"]["description"], "one\ntwo");
+    let version = record["item"]["version"].clone();
+    let same = json!({ "epic": "EP-001", "description": "one\ntwo" });
+    assert_eq!(testing.data("update_epic", same).await["version"], version);
+    let arguments = json!({ "epic": "EP-001", "description": "three\nfour" });
+    assert_eq!(testing.data("update_epic", arguments).await["description"], "three\nfour");
+    let body = testing.body(item_id("EP-001")).await.unwrap();
+    assert!(body.ends_with("---\r\n\r\nthree\r\nfour\r\n"), "{body:?}");
+    assert_eq!(body.matches('\n').count(), body.matches("\r\n").count(), "{body:?}");
+}

@@ -124,9 +124,7 @@ pub fn edit_item(
         edit_links(item, &file, edit, None, &mut edits);
     }
     let mut description = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
-    if description == Some(ItemMeta::description(text)) {
-        description = None;
-    }
+    description = description.filter(|description| !front_matter::has_body(text, description));
     if edits.0.is_empty() && description.is_none() {
         return Ok(None);
     }

@@ -3,6 +3,7 @@
 //! A new value may end a block or absorb the next line. Every result is therefore parsed again, and
 //! an edit with side effects is rejected.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{DocumentParts, FieldValue, FrontMatter, parse, render_scalar, split};
@@ -56,7 +57,8 @@ pub fn render_front_matter(edits: &[KeyEdit<'_>]) -> String {
     format!("---\n{lines}---\n")
 }
 
-/// Replaces the body. A blank line precedes it and a line end follows it.
+/// Replaces the body. A blank line precedes it and a line end follows it. In a file with CRLF line
+/// ends, so that Git and editors see one kind of line end, the body gets them, too.
 pub fn with_body(text: &str, body: &str) -> String {
     let front_matter = &text[..text.len() - split(text).body.len()];
     let body = body.trim_matches(['\r', '\n']);
@@ -68,6 +70,10 @@ pub fn with_body(text: &str, body: &str) -> String {
         "" | BOM => String::new(),
         _ if front_matter.ends_with('\n') => line_end.to_owned(),
         _ => line_end.repeat(2),
+    };
+    let body = match line_end {
+        "\r\n" => Cow::Owned(body.replace("\r\n", "\n").replace('\n', "\r\n")),
+        _ => Cow::Borrowed(body),
     };
     format!("{front_matter}{gap}{body}{line_end}")
 }

@@ -217,7 +217,7 @@ fn edit_of_unsupported_yaml_is_rejected() {
 fn body_follows_one_blank_line() {
     for (before, description, after) in [
         ("---\na: 1\n---\n\n\nold\n\n", "new", "---\na: 1\n---\n\nnew\n"),
-        ("---\r\na: 1\r\n---\r\nold", "a\nb\r\n", "---\r\na: 1\r\n---\r\n\r\na\nb\r\n"),
+        ("---\r\na: 1\r\n---\r\nold", "a\nb\r\n", "---\r\na: 1\r\n---\r\n\r\na\r\nb\r\n"),
         ("---\na: 1\n---", "\n\nnew", "---\na: 1\n---\n\nnew\n"),
         ("---\na: 1\n---\n\nold\n", "\r\n", "---\na: 1\n---\n"),
         ("---\na: 1\n---\n", "---\nb: 2\n---", "---\na: 1\n---\n\n---\nb: 2\n---\n"),

@@ -126,9 +126,7 @@ pub fn edit_entity(
     let link_edits = links.key_edits()?;
     edits.extend(link_edits.iter().cloned());
     let mut body = edit.body.as_deref().map(|body| body.trim_matches(['\r', '\n']));
-    if body == Some(front_matter::body(text)) {
-        body = None;
-    }
+    body = body.filter(|body| !front_matter::has_body(text, body));
     if edits.is_empty() && body.is_none() {
         check_links(entity, text, &edit.links)?;
         return Ok(None);
