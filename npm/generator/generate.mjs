@@ -58,7 +58,8 @@ async function listed(server) {
 
 /** Types that several tools return, and the schemas that define them. */
 const shapesOf = ({ get_item, list_epics }) => ({
-  Item: get_item.properties.item,
+  // The other alternative is a document of another toolset.
+  Item: get_item.properties.item.anyOf[0],
   ItemBrief: list_epics.properties.epics.items,
   Relationship: get_item.properties.relationships.properties.outgoing.items,
   Link: {
@@ -103,8 +104,9 @@ function named(schema, place, shapes) {
     return [key, named(type ? { ...value, type } : value, `${place}.${key}`, shapes)];
   });
   const items = rest.items && { items: named(rest.items, place, shapes) };
+  const anyOf = rest.anyOf && { anyOf: rest.anyOf.map((part) => named(part, place, shapes)) };
   const object = properties && { properties: Object.fromEntries(inner), required };
-  return { ...rest, ...items, ...object };
+  return { ...rest, ...items, ...anyOf, ...object };
 }
 
 /** Replaces interfaces by type aliases; the official `callTool` accepts no interface type. */
@@ -114,21 +116,29 @@ function aliased(types) {
 
 const pascal = (name) => name.replace(/(^|_)(.)/g, (_, __, letter) => letter.toUpperCase());
 
-/** Write tools return the whole item, but their schemas list only three keys. */
-const isWriter = ({ properties }) => (
-  Object.keys(properties).sort().join() === 'project,reference_id,version'
-);
+/** Write tools return the whole item, but their schemas list only these keys. */
+const ITEM_KEYS = ['project', 'reference_id', 'version'];
+const RELATIONSHIP_KEYS = ['source', 'target', 'type'];
+
+/** The result type of a tool that writes an item; undefined for other tools. */
+function writtenType({ properties }) {
+  const keys = Object.keys(properties).sort();
+  if (isDeepStrictEqual(keys, ITEM_KEYS)) return 'Item';
+  if (!isDeepStrictEqual(keys, [...ITEM_KEYS, ...RELATIONSHIP_KEYS].sort())) return undefined;
+  return `Item & { ${RELATIONSHIP_KEYS.map((key) => `${key}: string`).join('; ')} }`;
+}
 
 const typeOf = (schema, name) => compile(schema, name, OPTIONS).then(aliased);
 
 function typesOf({ name, title, inputSchema, outputSchema }, shapes) {
   const asked = `${title}: the arguments of \`${name}\`.`;
   const answered = `${title}: the structured content of \`${name}\`.`;
-  const written = `/**\n * ${answered}\n */\nexport type ${pascal(name)}Result = Item;\n`;
+  const item = writtenType(outputSchema);
+  const written = `/**\n * ${answered}\n */\nexport type ${pascal(name)}Result = ${item};\n`;
   const result = named(outputSchema, name, shapes);
   return Promise.all([
     typeOf({ description: asked, ...inputSchema }, `${pascal(name)}Arguments`),
-    isWriter(outputSchema)
+    item
       ? written
       : typeOf({ description: answered, ...result }, `${pascal(name)}Result`),
   ]);

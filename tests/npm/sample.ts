@@ -15,7 +15,9 @@ try {
     name: 'get_item',
     arguments: { reference: reference_id },
   });
-  console.log(`${reference_id} ${structuredContent.item.status}: ${structuredContent.item.title}`);
+  const { item } = structuredContent;
+  // get_item also reads decisions and rules, which have other fields.
+  if ('reference_id' in item) console.log(`${item.reference_id} ${item.status}: ${item.title}`);
 
   await client.callTool({ name: 'get_item', arguments: { reference: 'EP-999' } });
 } catch (error) {
