@@ -158,8 +158,8 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     if tools.iter().any(|tool| tool.as_write_tool().is_some()) {
         tools.push(Box::new(ApplyChanges { toolsets: ports.settings.toolsets.clone() }));
     }
-    // It reads documents of every toolset but docsets, whose only document is a configuration.
-    if ports.settings.toolsets.iter().any(|toolset| *toolset != Toolset::Docsets) {
+    // With sections or docsets alone, the list is exactly that of the server which they replace.
+    if has(Toolset::Backlog) || has(Toolset::Knowledge) {
         tools.push(Box::new(history::get_history::GetHistory));
     }
     tools
