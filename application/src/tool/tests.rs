@@ -46,6 +46,7 @@ async fn clear_values_in_other_forms_are_stored_in_the_strict_one() {
     for (field, given, stored) in [
         ("priority", json!("high"), json!(2)),
         ("priority", json!("2"), json!(2)),
+        ("priority", json!("2 High"), json!(2)),
         ("priority", json!(2.0), json!(2)),
         ("type", json!("functional"), json!("Functional")),
         ("type", json!("non_functional"), json!("Non-Functional")),
@@ -75,6 +76,7 @@ async fn unclear_values_are_errors_that_list_the_accepted_ones() {
     let testing = backlog().await;
     for (arguments, message) in [
         (json!({ "priority": "urgent" }), "is not one of 1 Critical, 2 High, 3 Medium, 4 Low"),
+        (json!({ "priority": "1 Low" }), "\"1 Low\" is not one of 1 Critical"),
         (json!({ "priority": 5 }), "5 is not one of 1 Critical"),
         (json!({ "type": "fast" }), "\"fast\" is not one of Functional, Non-Functional"),
         (json!({ "user_story": "US 1" }), "Invalid user story reference ID format"),
