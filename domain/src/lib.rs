@@ -22,4 +22,5 @@ pub mod sections;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;
 pub mod timestamp;
+pub mod tombstone;
 pub mod yaml;

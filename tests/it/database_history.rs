@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::backlog::{create_epic, data};
 use crate::client::{Server, project};
 use crate::compatibility::unpack;
-use crate::copy_and_backup::{run, run_ok};
+use crate::copy_and_backup::{run, run_ok, run_split};
 use crate::schemas::block_on;
 
 const DATABASES: [&str; 2] = ["sqlite", "sled"];
@@ -201,6 +201,46 @@ fn history_purge_erases_an_earlier_text() {
         let (code, output) =
             run(root, &format!("--storage {storage} history purge EP-007 --reason x"));
         assert!(code == 1 && output.contains("EP-007"), "{output}");
+    }
+}
+
+// Its tombstone would keep the last text.
+#[test]
+fn history_purge_erases_the_text_of_a_deleted_item() {
+    for storage in DATABASES {
+        let scratch = project();
+        let root = scratch.path();
+        let mut server = Server::start_with(root, &["--storage", storage]);
+        let epic = create_epic(&mut server, "Login");
+        server.call("update_epic", json!({ "epic": epic, "description": "hunter2" }));
+        let decision = json!({ "kind": "decision", "title": "Login", "body": "hunter2" });
+        let decision = data(&server.call("ixchel_create", decision))["id"].clone();
+        let ids = [epic, decision.as_str().unwrap().to_owned()];
+        for id in &ids {
+            server.call("delete_item", json!({ "reference": id }));
+        }
+        assert!(server.end().1.success());
+        let dump = root.join("before.dump");
+        run_ok(root, &format!("--storage {storage} backup before.dump"));
+        assert!(fs::read_to_string(dump).unwrap().contains("hunter2"));
+        for id in &ids {
+            // A repeated purge finishes one that was interrupted.
+            for _ in 0..2 {
+                let purge = format!("--storage {storage} history purge {id} --reason pasted");
+                // The change of the tombstone is logged.
+                let (code, _, errors) = run_split(root, &purge);
+                assert_eq!(code, 0, "{errors}");
+            }
+        }
+        run_ok(root, &format!("--storage {storage} backup after.dump"));
+        let dump = fs::read_to_string(root.join("after.dump")).unwrap();
+        assert!(!dump.contains("hunter2"), "{dump}");
+        let mut server = Server::start_with(root, &["--storage", storage]);
+        for id in &ids {
+            let answer = server.call("get_item", json!({ "reference": id })).to_string();
+            assert!(answer.contains("deleted on"), "{answer}");
+        }
+        assert!(server.end().1.success());
     }
 }
 

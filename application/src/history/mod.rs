@@ -112,7 +112,7 @@ async fn find_deleted(
 ) -> Result<Option<HistoryTarget>> {
     let ports = &context.ports;
     let toolsets = &ports.settings.toolsets;
-    let gone = format!("{text} does not exist any more");
+    let gone = format!("{text} no longer exists");
     // Projects, documents and the sections that replace a requirement.
     let mut candidates: Vec<(ProjectKey, DocumentId, Option<&str>)> = Vec::new();
     if toolsets.contains(&Toolset::Backlog)
@@ -238,11 +238,11 @@ pub(crate) async fn find_version(
 fn note_text(note: HistoryNote) -> &'static str {
     match note {
         HistoryNote::NoRepository => {
-            "Files have the history of Git, and this project is not in a Git repository: only the \
+            "The history of files comes from Git, and this project is not in a Git repository: only the \
              present text is known."
         }
         HistoryNote::NoGit => {
-            "Files have the history of Git, and Git is not installed: only the present text is \
+            "The history of files comes from Git, and Git is not installed: only the present text is \
              known."
         }
         HistoryNote::ShallowClone => {
@@ -258,7 +258,7 @@ fn note_text(note: HistoryNote) -> &'static str {
              the file's own version."
         }
         HistoryNote::Uncommitted => "The first entry is not committed yet.",
-        HistoryNote::Truncated => "A limit of time or size was reached, so versions are missing.",
+        HistoryNote::Truncated => "A time or size limit was reached, so versions are missing.",
         HistoryNote::Unreadable => {
             "Git could not read the history, and the log of the server says why: only the present \
              text is known."

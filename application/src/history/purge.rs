@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use reqlore_domain::document::{Version, VersionPrefix};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, UserRole};
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::tombstone;
 
 use super::{HistoryTarget, SEARCH_PAGE, find_target};
+use crate::transaction::commit_decision;
 use crate::{Application, ApplicationPorts};
 
 /// The texts to erase.
@@ -64,12 +68,44 @@ pub async fn purge_history(
         idempotency_key: None,
     };
     let HistoryTarget { project, id, .. } = &target;
-    let erased = ports.history.purge_history(project, id, version, context).await?;
+    // First, because a storage that cannot erase refuses it.
+    let erased = ports.history.purge_history(project, id, version, context.clone()).await?;
+    let erased = erased.max(erase_tombstone(&ports, project, id, context).await?);
     if erased == 0 {
         let message = format!("{reference} has no earlier text; there is nothing to erase");
         return Err(Error::new(ErrorKind::NotFound, message).reference(reference));
     }
     Ok(PurgeReport { document: id.to_string(), erased })
+}
+
+/// Erases the text that the tombstone of a deleted document keeps, and its earlier versions.
+/// Returns the number of these versions.
+async fn erase_tombstone(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    id: &DocumentId,
+    context: WriteContext,
+) -> Result<u64> {
+    if !matches!(id.kind, DocumentKind::Item(_) | DocumentKind::Entity) {
+        return Ok(0);
+    }
+    let id = id.tombstone();
+    let erased_id = id.clone();
+    let erase = move |snapshot: &Snapshot| {
+        let mut changes = Vec::new();
+        if let Some(Some(document)) = snapshot.documents.first() {
+            let text = tombstone::erase_text(&String::from_utf8_lossy(&document.body));
+            if text.as_bytes() != &document.body[..] {
+                let document = Document::new(erased_id.clone(), text.into());
+                changes.push(DocumentChange::Put { document });
+            }
+        }
+        Ok((changes, ()))
+    };
+    let reads = ReadSet::of_documents(vec![id.clone()]);
+    commit_decision(ports, project, reads, context.clone(), erase).await?;
+    // The commit made an earlier version of the text.
+    Ok(ports.history.purge_history(project, &id, None, context).await?)
 }
 
 /// Finds the only version that begins with these digits.

@@ -136,7 +136,7 @@ async fn deleted_item_keeps_its_history() {
         testing.write(id.clone(), "**1.** x\n").await;
         testing.remove(id).await;
         let answer = history(&testing, json!({ "reference": name })).await;
-        assert!(answer["notes"][0].as_str().unwrap().contains("does not exist any more"));
+        assert!(answer["notes"][0].as_str().unwrap().contains("no longer exists"));
         assert_eq!(answer["versions"][0]["version"], Value::Null, "{name}");
     }
     let error = testing.error("get_history", json!({ "reference": "EP-002" })).await;
