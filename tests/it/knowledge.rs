@@ -50,6 +50,22 @@ fn knowledge_tools_are_listed_and_notifications_ignored() {
     assert_eq!(server.data("ixchel_sync", json!({}))["scanned"], 0);
 }
 
+// A model passes the folder that it works in.
+#[test]
+fn knowledge_created_in_a_subfolder_belongs_to_the_project() {
+    let project = project();
+    fs::create_dir_all(project.path().join("packages/app")).unwrap();
+    let mut server = Server::start(project.path());
+    let absolute = project.path().join("packages/app");
+    for repo in ["packages/app", absolute.to_str().unwrap()] {
+        let idea = json!({ "kind": "idea", "title": "Zebra", "repo": repo });
+        server.data("ixchel_create", idea);
+    }
+    let tags = server.data("ixchel_tags", json!({ "untagged": true }));
+    assert_eq!(tags["total"], 2, "{tags}");
+    assert_eq!(fs::read_dir(&absolute).unwrap().count(), 0);
+}
+
 // S4: AC-003.1
 #[test]
 fn project_root_any_path_inside_selects_the_repository() {

@@ -56,6 +56,11 @@ impl FsProjects {
                 return self.key_of(ancestor).unwrap_or_else(|| start.clone());
             }
         }
+        // The first entity of a project must not begin a second graph in a subfolder.
+        if toolset == Toolset::Knowledge {
+            let configured = folder.ancestors().find_map(|ancestor| self.configured_key(ancestor));
+            return configured.unwrap_or_else(|| start.clone());
+        }
         start.clone()
     }
 
