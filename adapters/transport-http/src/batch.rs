@@ -16,6 +16,10 @@ use crate::handler::{MessageSender, VERSION_HEADER, malformed_response, respond_
 /// The only version of the protocol with batches. Its clients send no version, as plain ones.
 const BATCH_VERSION: &str = "2025-03-26";
 
+/// No further member runs after this many bytes of responses. They are held until the last one, and
+/// each may contain a document of 8 MiB.
+const MAX_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
+
 /// True if the client may send batches.
 pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     headers.get_all(VERSION_HEADER).iter().all(|version| version == BATCH_VERSION)
@@ -41,7 +45,11 @@ pub(crate) async fn respond(
         // The request itself was counted, and stands for the first member.
         let is_counted = position == 0;
         let (request_id, caller) = (sender.request_id.clone(), sender.caller.clone());
-        let outcome = respond_to_member(shared, sender, member, is_counted).await;
+        let outcome = if responses.len() > MAX_RESPONSE_BYTES {
+            Err(too_large_error())
+        } else {
+            respond_to_member(shared, sender, member, is_counted).await
+        };
         let response = outcome.unwrap_or_else(|error| {
             error.log(&request_id, &caller);
             error.with_jsonrpc_id(&id).into_response()
@@ -50,7 +58,8 @@ pub(crate) async fn respond(
         if response.headers().get(CONTENT_TYPE) == Some(&JSON_CONTENT_TYPE)
             && let Ok(body) = response.into_body().collect().await
         {
-            responses.extend(serde_json::from_slice::<Value>(&body.to_bytes()));
+            responses.push(if responses.is_empty() { b'[' } else { b',' });
+            responses.extend_from_slice(body.to_bytes().trim_ascii_end());
         }
     }
     if responses.is_empty() {
@@ -59,7 +68,14 @@ pub(crate) async fn respond(
         *response.status_mut() = StatusCode::ACCEPTED;
         return Ok(response);
     }
-    Ok(json_response(StatusCode::OK, Value::Array(responses).to_string().into_bytes()))
+    responses.push(b']');
+    Ok(json_response(StatusCode::OK, responses))
+}
+
+fn too_large_error() -> ErrorResponse {
+    let message = "batch: the responses before this message are too large; it was not run, send it \
+                   in another request";
+    ErrorResponse::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
 async fn respond_to_member(

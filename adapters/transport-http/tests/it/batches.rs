@@ -93,3 +93,16 @@ async fn batch_members_count_against_the_rate_limit() {
     assert_eq!(response.json()[3]["id"], 3);
     assert_eq!(server.error_code(&batch(&calls)).await, (429, -32013));
 }
+
+// A small request must not make the server hold many large responses.
+#[tokio::test]
+async fn batch_stops_after_too_many_bytes_of_responses() {
+    let server = TestServer::start();
+    let params = json!({ "name": "big", "arguments": { "bytes": 9 << 20 } });
+    let big = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let response = server.request(&batch(&[big.clone(), big, tool_call(2, "who")])).await;
+    let answers = response.json();
+    assert_eq!((response.status, answers[1]["error"].is_null()), (200, true));
+    assert_eq!((&answers[2]["id"], &answers[2]["error"]["code"]), (&json!(2), &json!(-32600)));
+    assert_eq!(server.calls(), 2);
+}
