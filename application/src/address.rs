@@ -470,9 +470,15 @@ impl<'a> AddressSpace<'a> {
         } else if is_entity_id(&text.to_lowercase()) {
             message.push_str("; this server runs without the knowledge graph (--toolsets)");
         }
-        let search =
-            if self.is_enabled(Toolset::Backlog) { "search_global" } else { "ixchel_search" };
-        let hint = format!("{search} finds IDs such as REQ-047, dec-1d2c8f or general:2.1");
+        let hint = if self.is_enabled(Toolset::Backlog) {
+            "search_global finds IDs such as REQ-047, dec-1d2c8f or general:2.1"
+        } else if self.is_enabled(Toolset::Knowledge) {
+            "ixchel_search finds IDs such as dec-1d2c8f"
+        } else if self.is_enabled(Toolset::Sections) {
+            "reqlix_get_requirements lists sections and their requirements"
+        } else {
+            "list_docsets lists docsets"
+        };
         let message = format!("{message}; {hint}");
         Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint))
     }

@@ -105,6 +105,25 @@ async fn id_of_a_disabled_toolset_is_not_read() {
 }
 
 #[tokio::test]
+async fn unknown_id_names_only_tools_that_are_enabled() {
+    let testing = project().await;
+    for (toolset, tool) in [
+        (Toolset::Backlog, "search_global"),
+        (Toolset::Knowledge, "ixchel_search"),
+        (Toolset::Sections, "reqlix_get_requirements"),
+        (Toolset::Docsets, "list_docsets"),
+    ] {
+        let mut ports: ApplicationPorts = testing.ports();
+        ports.settings.toolsets = vec![toolset];
+        let application = Application::new(ports);
+        let arguments = json!({ "reference": "missing" });
+        let answer = testing.call_on(&application, "get_history", arguments).await;
+        let hint = answer.unwrap_err().hint.unwrap();
+        assert!(hint.starts_with(tool), "{toolset:?}: {hint}");
+    }
+}
+
+#[tokio::test]
 async fn reading_tools_answer_ids_of_other_sets() {
     let testing = project().await;
     let shown = testing.data("ixchel_show", json!({ "id": "req-7" })).await;

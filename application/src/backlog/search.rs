@@ -12,7 +12,7 @@ use crate::tool;
 
 const SECTION: &str = "section";
 /// Precedes the uncertain results in the text.
-const UNCERTAIN_LINE: &str = "Uncertain, the nearest texts may not answer this:";
+const UNCERTAIN_LINE: &str = "Uncertain hits, which may not answer the query:";
 
 /// The start of a page in ranked results, which have no sort key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -193,7 +193,10 @@ impl PlanLinks {
                 let (target, document) = match target {
                     PlanTarget::Stored(target, id) => {
                         if state.document(id).is_none() {
-                            let message = format!("links: {target} was just deleted; try again");
+                            // An earlier change of the commit deleted it, or another call did.
+                            let is_own = state.is_changed(id);
+                            let advice = if is_own { "remove the link" } else { "try again" };
+                            let message = format!("links: {target} was just deleted; {advice}");
                             return Err(Error::new(ErrorKind::NotFound, message).field("links"));
                         }
                         (target.clone(), id)
