@@ -43,15 +43,14 @@ impl Priority {
 
     /// Parses a number, a name, or both as errors list them: `3 Medium`.
     pub fn parse(text: &str) -> Option<Self> {
-        match text.trim().parse() {
-            Ok(number) => Self::new(number),
-            Err(_) => {
-                let (number, name) = text.trim().split_once(' ').unwrap_or(("", text));
-                let priority = find_by_name(&[1, 2, 3, 4].map(Self), Self::name, name)?;
-                let is_same = number.is_empty() || number == priority.0.to_string();
-                is_same.then_some(priority)
-            }
+        let text = text.trim();
+        if let Ok(number) = text.parse() {
+            return Self::new(number);
         }
+        let (number, name) = text.split_once(' ').unwrap_or(("", text));
+        let priority = find_by_name(&[1, 2, 3, 4].map(Self), Self::name, name)?;
+        let is_same = number.is_empty() || number == priority.0.to_string();
+        is_same.then_some(priority)
     }
 
     pub fn number(self) -> u8 {
