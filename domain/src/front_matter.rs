@@ -55,7 +55,7 @@ pub fn body(text: &str) -> &str {
     split(text).body.trim_matches(['\r', '\n'])
 }
 
-/// True if a text has this body, whatever the line ends of its file.
+/// True if a text has this body. Line ends may differ.
 pub fn has_body(text: &str, body: &str) -> bool {
     let present = self::body(text);
     present == body || present.replace("\r\n", "\n") == body.replace("\r\n", "\n")
