@@ -21,23 +21,32 @@ def expect_match(what: str, actual: Any, pattern: str) -> None:
         raise Mismatch(f"{what}: got {actual!r}, expected a text like {pattern!r}")
 
 
-def text_of(result: Any) -> str:
-    expect("types of content", [block.type for block in result.content], ["text"])
+def text_of(result: Any, hint: str | None = None) -> str:
+    """The text of the first block. A second one must be there exactly if it has a `hint`."""
+    types = [block.type for block in result.content]
+    expect("types of content", types, ["text"] if hint is None else ["text", "text"])
+    if hint is not None:
+        expect_match("hint", result.content[1].text, hint)
     return result.content[0].text
 
 
-def expect_answer(result: Any, text: str, data: dict[str, Any]) -> None:
+def expect_answer(
+    result: Any, text: str, data: dict[str, Any], hint: str | None = None
+) -> None:
     expect("isError", result.is_error, False)
-    expect("text", text_of(result), text)
+    expect("text", text_of(result, hint), text)
     expect("structuredContent", result.structured_content, data)
 
 
-def expect_tool_error(result: Any, pattern: str, kind: str, code: int, field: str) -> None:
+def expect_tool_error(
+    result: Any, pattern: str, kind: str, code: int, field: str, hint: str | None = None
+) -> None:
     expect("isError", result.is_error, True)
-    expect_match("text", text_of(result), pattern)
+    text = text_of(result, hint)
+    expect_match("text", text, pattern)
     expect("structuredContent", result.structured_content, None)
     error = result.meta["reqlore/error"]
-    named = {"kind": kind, "code": code, "field": field, "message": text_of(result)}
+    named = {"kind": kind, "code": code, "field": field, "message": text}
     expect("reqlore/error", {key: error.get(key) for key in named}, named)
 
 

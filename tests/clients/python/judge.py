@@ -180,8 +180,14 @@ async def instructions(session: Session) -> None:
 
 @check("get of a missing section reports it")
 async def missing_section(session: Session) -> None:
-    data = {"project": "default", "section": "missing", "version": None, "count": 0}
-    expect_answer(await session.get("missing"), "No requirements in this section.", data)
+    place = {"project": "default", "section": "missing"}
+    expect_no_requirements(await session.get("missing"), place)
+
+
+def expect_no_requirements(result: Any, place: dict[str, str]) -> None:
+    note = "This project has no sections yet."
+    data = place | {"version": None, "count": 0, "notes": [note]}
+    expect_answer(result, "No requirements in this section.", data, re.escape(note))
 
 
 @check("set, get and delete agree on text and structured content")
@@ -201,9 +207,7 @@ async def round_trip(session: Session) -> None:
     result = await session.delete("round_trip", "1.2")
     expect_answer(result, stored, place | requirement | {"version": None})
 
-    result = await session.get("round_trip")
-    data = place | {"version": None, "count": 0}
-    expect_answer(result, "No requirements in this section.", data)
+    expect_no_requirements(await session.get("round_trip"), place)
 
 
 @check("an invalid section is a tool error that names it")
@@ -233,7 +237,8 @@ async def knowledge(session: Session) -> None:
 async def missing_requirement(session: Session) -> None:
     await session.set("sparse", "1", "The only one.")
     result = await session.delete("sparse", "2")
-    expect_tool_error(result, r"\ARequirement not found\.\Z", "not_found", NOT_FOUND, "index")
+    words, hint = r"\ARequirement not found\.\Z", r"the indices are: 1\Z"
+    expect_tool_error(result, words, "not_found", NOT_FOUND, "index", hint)
 
 
 @check("an unknown tool is the JSON-RPC error of its revision and transport")

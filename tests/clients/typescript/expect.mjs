@@ -20,24 +20,28 @@ export function expectMatch(what, actual, pattern) {
   }
 }
 
-export function textOf(result) {
-  expect('types of content', result.content.map((block) => block.type), ['text']);
+/** The text of the first block. A second one must be there exactly if it has a `hint`. */
+export function textOf(result, hint = null) {
+  const types = result.content.map((block) => block.type);
+  expect('types of content', types, hint ? ['text', 'text'] : ['text']);
+  if (hint) expectMatch('hint', result.content[1].text, hint);
   return result.content[0].text;
 }
 
-export function expectAnswer(result, text, data) {
+export function expectAnswer(result, text, data, hint = null) {
   expect('isError', result.isError ?? false, false);
-  expect('text', textOf(result), text);
+  expect('text', textOf(result, hint), text);
   expect('structuredContent', result.structuredContent, data);
 }
 
-export function expectToolError(result, pattern, kind, code, field) {
+export function expectToolError(result, pattern, kind, code, field, hint = null) {
   expect('isError', result.isError, true);
-  expectMatch('text', textOf(result), pattern);
+  const message = textOf(result, hint);
+  expectMatch('text', message, pattern);
   expect('structuredContent', result.structuredContent, undefined);
   const error = result._meta['reqlore/error'];
   const named = { kind: error.kind, code: error.code, field: error.field, message: error.message };
-  expect('reqlore/error', named, { kind, code, field, message: textOf(result) });
+  expect('reqlore/error', named, { kind, code, field, message });
 }
 
 export function versionOf(result) {

@@ -115,8 +115,13 @@ async function instructions(session) {
 }
 
 async function missingSection(session) {
-  const data = { project: 'default', section: 'missing', version: null, count: 0 };
-  expectAnswer(await session.get('missing'), 'No requirements in this section.', data);
+  const place = { project: 'default', section: 'missing' };
+  expectNoRequirements(await session.get('missing'), place);
+}
+
+function expectNoRequirements(result, place) {
+  const data = { ...place, version: null, count: 0, notes: ['This project has no sections yet.'] };
+  expectAnswer(result, 'No requirements in this section.', data, /no sections yet/);
 }
 
 async function roundTrip(session) {
@@ -135,9 +140,7 @@ async function roundTrip(session) {
   const deleted = await session.delete('round_trip', '1.2');
   expectAnswer(deleted, stored, { ...place, ...requirement, version: null });
 
-  const gone = await session.get('round_trip');
-  const data = { ...place, version: null, count: 0 };
-  expectAnswer(gone, 'No requirements in this section.', data);
+  expectNoRequirements(await session.get('round_trip'), place);
 }
 
 async function badSection(session) {
@@ -167,7 +170,8 @@ async function knowledge(session) {
 async function missingRequirement(session) {
   await session.set('sparse', '1', 'The only one.');
   const result = await session.delete('sparse', '2');
-  expectToolError(result, /^Requirement not found\.$/, 'not_found', NOT_FOUND, 'index');
+  const hint = /the indices are: 1$/;
+  expectToolError(result, /^Requirement not found\.$/, 'not_found', NOT_FOUND, 'index', hint);
 }
 
 async function unknownTool(session) {
@@ -194,7 +198,8 @@ async function parallelSets(session) {
   const isEven = (_, at) => at % 2 === 1;
   const shuffled = [...indices.filter(isOdd), ...indices.filter(isEven).reverse()];
   const setting = shuffled.map((index) => session.set('written', index, `Number ${index}.`));
-  expect('texts', (await Promise.all(setting)).map(textOf), shuffled.map(stored));
+  const texts = (await Promise.all(setting)).map((result) => textOf(result));
+  expect('texts', texts, shuffled.map(stored));
 
   const result = await session.get('written');
   const data = { project: 'default', section: 'written', version: versionOf(result) };
