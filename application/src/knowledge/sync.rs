@@ -54,6 +54,7 @@ impl Tool for SyncTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             // Only the import changes documents.
+            access: if self.imports_files { Access::Write } else { Access::Read },
             may_change: self.imports_files,
             is_destructive: self.imports_files,
             ..read_tool::<Arguments, SyncReport>(
@@ -77,10 +78,7 @@ impl Tool for SyncTool {
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, progress) = (&context.ports, &*call.progress_sink);
         let mut import = ImportReport::default();
-        // For a caller with read access, the sync covers the stored entities only.
-        if let Some(tree) = &ports.root_files
-            && call.caller.is_allowed(Access::Write)
-        {
+        if let Some(tree) = &ports.root_files {
             let reason = "files of the workspace root were imported";
             // Without a key: an import takes several commits, and repeating it is harmless.
             let act = WriteContext {

@@ -157,11 +157,11 @@ async fn sync_from_root_without_entities_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn sync_with_read_access_imports_nothing() {
+async fn sync_into_a_database_requires_write_access() {
     let testing = with_files(&[("a", "x\n")]).await;
     let reader = TestApplication { access: Access::Read, ..testing };
-    let synced = reader.call("ixchel_sync", json!({})).await.unwrap().data;
-    assert_eq!(synced["scanned"], 0, "{synced}");
+    let error = reader.call("ixchel_sync", json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Forbidden, "{error}");
     assert_eq!(reader.body(DocumentId::entity("a")).await, None);
 }
 
