@@ -169,7 +169,10 @@ async fn check_docsets(
     };
     let folder = ports.projects.folder(project).await?;
     let (docsets, diagnostics) = match DocsetConfig::parse(text, &folder) {
-        Ok(configuration) => (configuration.docsets, configuration.warnings),
+        Ok(DocsetConfig { docsets, mut warnings, faults, .. }) => {
+            warnings.extend(faults);
+            (docsets, warnings)
+        }
         Err(diagnostics) => (Vec::new(), diagnostics),
     };
     let mut findings = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::docsets::DocsetConfig;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -38,8 +39,14 @@ pub async fn import(
     // Always the configuration of the root, even if one in a folder above it is in use.
     let project = ProjectKey::default();
     let folder = ports.projects.folder(&project).await?;
-    let configuration = DocsetConfig::parse(&text, &folder)
-        .map_err(|diagnostics| super::unusable_config(&super::first_diagnostics(&diagnostics)))?;
+    let refusal =
+        |problems: &[Diagnostic]| super::unusable_config(&super::first_diagnostics(problems));
+    let configuration =
+        DocsetConfig::parse(&text, &folder).map_err(|problems| refusal(&problems))?;
+    // Whoever imports a file can correct it first.
+    if !configuration.faults.is_empty() {
+        return Err(refusal(&configuration.faults));
+    }
     let id = DocumentId::docsets();
     let reads = ReadSet::of_documents(vec![id.clone()]);
     let act = WriteContext {

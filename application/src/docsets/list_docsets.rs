@@ -10,9 +10,9 @@ use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::LoadedConfig;
+use super::{LoadedConfig, first_diagnostics};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
 
 pub(crate) struct ListDocsets;
 
@@ -60,7 +60,12 @@ impl Tool for ListDocsets {
         if loaded.configuration.docsets.is_empty() {
             text.push(format!("`docsets` in {CONFIG_PATH} is empty."));
         }
-        Ok(ToolReply { text, data: Arc::clone(&loaded.list_data) })
+        let mut reply = ToolReply { text, data: Arc::clone(&loaded.list_data) };
+        let faults = &loaded.configuration.faults;
+        if !faults.is_empty() {
+            add_notes(&mut reply, vec![first_diagnostics(faults)]);
+        }
+        Ok(reply)
     }
 }
 

@@ -94,10 +94,7 @@ impl ConfigCache {
         let outcome: ConfigOutcome = match document.text() {
             Err(problem) => Err(format!("{CONFIG_PATH}: {problem}; {RELOAD_HINT}.").into()),
             Ok(text) => match DocsetConfig::parse(text, &folder) {
-                Err(diagnostics) => {
-                    let lines = first_diagnostics(&diagnostics);
-                    Err(format!("{lines}\nFix the file; {RELOAD_HINT}.").into())
-                }
+                Err(diagnostics) => Err(faults_message(&diagnostics).into()),
                 Ok(configuration) => {
                     render_list(configuration, document.version).map(Arc::new).map(Ok)?
                 }
@@ -124,6 +121,15 @@ fn first_diagnostics(diagnostics: &[Diagnostic]) -> String {
         lines.push(format!("({more} more; `reqlore check` lists all.)"));
     }
     lines.join("\n")
+}
+
+fn faults_message(diagnostics: &[Diagnostic]) -> String {
+    format!("{}\nFix the file; {RELOAD_HINT}.", first_diagnostics(diagnostics))
+}
+
+/// The error for a docset with faults.
+fn faulty_config(faults: &[Diagnostic]) -> Error {
+    unusable_config(&faults_message(faults))
 }
 
 fn unusable_config(message: &str) -> Error {

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::faulty_config;
 use crate::ToolContext;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
@@ -65,8 +66,12 @@ impl Tool for SearchDocs {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
-        let Some(docset) = configuration.find(arguments.docset.as_str()) else {
-            return Err(unknown_docset(configuration, arguments.docset.as_str()));
+        let name = arguments.docset.as_str();
+        let Some(docset) = configuration.find(name) else {
+            return Err(match configuration.faults_of(name) {
+                Some(faults) => faulty_config(faults).field("docset"),
+                None => unknown_docset(configuration, name),
+            });
         };
         let exists = context.ports.projects.has_folder(&docset.local_path).await;
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);

@@ -63,6 +63,29 @@ async fn invalid_edit_reports_line_until_fixed() {
     assert!(fixed.contains("vue") && !fixed.contains("react"), "{fixed}");
 }
 
+// Ruling 4
+#[tokio::test]
+async fn docset_with_a_fault_is_an_error_beside_usable_ones() {
+    let text = "docsets:\n  react: {version: 18.2}\n  vue: {version: 1/2, aliases: [vuejs]}\n";
+    let testing = configured(text).await;
+    let listed = testing.call("list_docsets", json!({})).await.unwrap();
+    let (docsets, notes) = (&listed.data["docsets"], &listed.data["notes"]);
+    assert_eq!((docsets.as_array().unwrap().len(), &docsets[0]["name"]), (1, &json!("react")));
+    let position = ".knowledge/config.yaml:3:18: version: ";
+    assert!(notes[0].as_str().unwrap().starts_with(position), "{notes}");
+    assert_eq!(listed.text[1], notes[0], "also for clients that show a model only the text");
+    testing.call("search_docs", search("react")).await.unwrap();
+    for name in ["vue", "vuejs"] {
+        let error = testing.error("search_docs", search(name)).await;
+        assert_eq!(error.kind, ErrorKind::Unreadable);
+        assert!(error.message.starts_with(position), "{error}");
+    }
+    assert!(testing.check().await.iter().any(|finding| finding.contains(":3: column 18: ")));
+    let (ports, caller) = (testing.ports(), Caller::local("me", Access::Write));
+    let refused = import(&ports, text.to_owned(), caller).await.unwrap_err();
+    assert!(refused.message.starts_with(position), "{refused}");
+}
+
 // S3: REQ-1.4, REQ-9.1, REQ-9.2, REQ-9.4
 #[tokio::test]
 async fn unchanged_config_is_read_once() {

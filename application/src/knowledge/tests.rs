@@ -1,6 +1,7 @@
 //! Tests of the six tools on the memory store.
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{
     ChangeSet, CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,

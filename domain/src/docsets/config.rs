@@ -1,7 +1,7 @@
 //! Parses the configuration of the docsets. All problems are reported at once, with their
 //! positions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::template::InstructionTemplate;
@@ -28,7 +28,8 @@ const START: SourcePosition = SourcePosition { line: 1, column: 1, span: 0..0 };
 
 impl DocsetConfig {
     /// Parses a configuration. `folder` is the absolute path, with forward slashes, of the folder
-    /// that contains `.knowledge`. The diagnostics of an error are sorted by line and not empty.
+    /// that contains `.knowledge`. It is an error if it leaves no docset usable; the diagnostics
+    /// are sorted by line and not empty.
     pub fn parse(text: &str, folder: &str) -> Result<Self, Vec<Diagnostic>> {
         let root = parse_root(text).map_err(|diagnostic| vec![diagnostic])?;
         let entries = root.entries();
@@ -39,17 +40,35 @@ impl DocsetConfig {
         parser.parse_docs_root(entries);
         parser.parse_templates(entries);
         parser.warn_unknown(entries, &PROPERTIES, &[]);
-        let docsets = parser.parse_docsets(entries);
+        let mut parsed_docsets = parser.parse_docsets(entries);
         // After all docsets, because a conflict names both lines.
-        let names = parser.unique_names(&docsets);
-        let ConfigParser { docs_root, mut errors, mut warnings, .. } = parser;
-        if !errors.is_empty() {
+        find_name_conflicts(&mut parsed_docsets);
+        let ConfigParser { docs_root, mut errors, mut faults, mut warnings, .. } = parser;
+        let mut docsets = Vec::new();
+        let (mut names, mut faulty_names) = (BTreeMap::new(), BTreeMap::new());
+        for parsed in parsed_docsets {
+            if parsed.faults.is_empty() {
+                for name in parsed.names {
+                    names.insert(name.value.to_owned(), docsets.len());
+                }
+                docsets.push(parsed.docset);
+            } else {
+                for name in parsed.names {
+                    faulty_names
+                        .entry(name.value.to_owned())
+                        .or_insert_with(|| parsed.faults.clone());
+                }
+                faults.extend(parsed.faults);
+            }
+        }
+        if !errors.is_empty() || (docsets.is_empty() && !faults.is_empty()) {
+            errors.extend(faults);
             errors.sort();
             return Err(errors);
         }
+        faults.sort();
         warnings.sort();
-        let docsets = docsets.into_iter().map(|parsed| parsed.docset).collect();
-        Ok(Self { docs_root, docsets, warnings, names })
+        Ok(Self { docs_root, docsets, warnings, faults, names, faulty_names })
     }
 }
 
@@ -93,6 +112,7 @@ struct ParsedDocset<'a> {
     docset: Docset,
     /// The name and the aliases.
     names: Vec<LocatedText<'a>>,
+    faults: Vec<Diagnostic>,
 }
 
 #[derive(Default)]
@@ -104,7 +124,10 @@ struct ConfigParser {
     /// The common template, parsed in both formats.
     template_v1: Option<Arc<InstructionTemplate>>,
     template_v2: Option<Arc<InstructionTemplate>>,
+    /// Problems of the whole configuration and, while a docset is parsed, its faults.
     errors: Vec<Diagnostic>,
+    /// Faults of docsets without a name.
+    faults: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
 }
 
@@ -139,24 +162,34 @@ impl ConfigParser {
             Ok(root) => root,
             Err(message) => return self.reject(text, "docs_root", &message),
         };
-        if !root.starts_with(&self.folder) {
-            // A repository must not send an assistant to secrets of the machine.
-            if belongs_to_system(&root) {
-                let message = format!(
-                    "{} belongs to the system; name the folder of the documentation",
-                    quote_excerpt(text.value)
-                );
-                return self.reject(text, "docs_root", &message);
-            }
-            // A cloned project must not silently send assistants to other folders.
-            let message = format!(
-                "docs_root is outside of the project: assistants will search {}; make sure that \
-                 this is intended",
-                quote_excerpt(&root)
-            );
-            self.warnings.push(text.position.diagnostic(message));
+        if self.check_outside(text, "docs_root", &root) {
+            self.docs_root = root;
         }
-        self.docs_root = root;
+    }
+
+    /// Warns about a folder outside of the project and rejects one of the system. Returns true if
+    /// the folder may be used.
+    fn check_outside(&mut self, text: LocatedText<'_>, property: &str, path: &str) -> bool {
+        if path.starts_with(&self.folder) {
+            return true;
+        }
+        // A repository must not send an assistant to secrets of the machine.
+        if belongs_to_system(path) {
+            let message = format!(
+                "{} belongs to the system; name the folder of the documentation",
+                quote_excerpt(text.value)
+            );
+            self.reject(text, property, &message);
+            return false;
+        }
+        // A cloned project must not silently send assistants to other folders.
+        let message = format!(
+            "{property} is outside of the project: assistants will search {}; make sure that \
+             this is intended",
+            quote_excerpt(path)
+        );
+        self.warnings.push(text.position.diagnostic(message));
+        true
     }
 
     fn parse_templates(&mut self, entries: &[YamlEntry]) {
@@ -198,19 +231,26 @@ impl ConfigParser {
             // The key is the name, so `name` is the title.
             YamlValue::Map(entries) => {
                 for YamlEntry { key, key_position, node } in entries {
+                    let known = self.errors.len();
                     if !matches!(node.value, YamlValue::Map(_) | YamlValue::Null) {
                         self.report(&node.position, properties_expected());
-                        continue;
                     }
                     let title = self.property(node.entries(), "name");
                     let name = LocatedText { value: key, position: key_position };
-                    let docset = self.parse_docset(name, title, node.entries(), ConfigFormat::V1);
-                    docsets.push(docset);
+                    let parsed = self.parse_docset(name, title, node.entries(), ConfigFormat::V1);
+                    let faults = self.errors.split_off(known);
+                    docsets.push(ParsedDocset { faults, ..parsed });
                 }
             }
             YamlValue::List(items) => {
                 for item in items {
-                    docsets.extend(self.parse_list_item(item));
+                    let known = self.errors.len();
+                    let parsed = self.parse_list_item(item);
+                    let faults = self.errors.split_off(known);
+                    match parsed {
+                        Some(parsed) => docsets.push(ParsedDocset { faults, ..parsed }),
+                        None => self.faults.extend(faults),
+                    }
                 }
             }
             YamlValue::Scalar(_) => {
@@ -289,7 +329,7 @@ impl ConfigParser {
         };
         let mut names = vec![name];
         names.extend(aliases);
-        ParsedDocset { docset, names }
+        ParsedDocset { docset, names, faults: Vec::new() }
     }
 
     /// The docset's own template, or else the common one.
@@ -356,12 +396,16 @@ impl ConfigParser {
     ) -> String {
         if let Some(text) = self.property(entries, "local_path") {
             match resolve_path(&self.folder, text.value) {
-                Ok(path) if path.starts_with(&self.folder) => return path,
-                Ok(_) => {
+                Ok(path) if path.starts_with(&self.folder) || is_absolute(text.value) => {
+                    self.check_outside(text, "local_path", &path);
+                    return path;
+                }
+                Ok(path) => {
                     let message = format!(
-                        "{} is outside of the project's folder; name a folder inside, or set \
-                         docs_root to the folder of the documentation",
-                        quote_excerpt(text.value)
+                        "{} is outside of the project's folder; name a folder inside, or write \
+                         the absolute path {}",
+                        quote_excerpt(text.value),
+                        quote_excerpt(&path)
                     );
                     self.reject(text, "local_path", &message);
                 }
@@ -385,31 +429,30 @@ impl ConfigParser {
             None => format!("{docs_root}{name}/"),
         }
     }
+}
 
-    /// Maps names and aliases to docsets. No two docsets may have names that differ only in case,
-    /// because their folders would be the same on some systems.
-    fn unique_names(&mut self, docsets: &[ParsedDocset<'_>]) -> BTreeMap<String, usize> {
-        let mut names = BTreeMap::new();
-        let mut owners: BTreeMap<String, (usize, LocatedText<'_>)> = BTreeMap::new();
-        for (at, parsed) in docsets.iter().enumerate() {
-            for text in &parsed.names {
-                let folded = text.value.to_lowercase();
-                // One docset may have a name in several spellings.
-                let (owner, first) = *owners.entry(folded).or_insert((at, *text));
-                let is_duplicate = names.insert(text.value.to_owned(), at).is_some();
-                if is_duplicate || owner != at {
-                    let message = format!(
-                        "{} is taken by {} on line {}; names and aliases are unique together in \
-                         any case; rename one",
-                        quote_excerpt(text.value),
-                        quote_excerpt(first.value),
-                        first.position.line
-                    );
-                    self.report(text.position, message);
-                }
+/// Reports names and aliases that an earlier docset has. No two docsets may have names that differ
+/// only in case, because their folders would be the same on some systems.
+fn find_name_conflicts(docsets: &mut [ParsedDocset<'_>]) {
+    let mut spellings = BTreeSet::new();
+    let mut owners: BTreeMap<String, (usize, LocatedText<'_>)> = BTreeMap::new();
+    for (at, parsed) in docsets.iter_mut().enumerate() {
+        for text in &parsed.names {
+            let folded = text.value.to_lowercase();
+            // One docset may have a name in several spellings.
+            let (owner, first) = *owners.entry(folded).or_insert((at, *text));
+            let is_duplicate = !spellings.insert(text.value);
+            if is_duplicate || owner != at {
+                let message = format!(
+                    "{} is taken by {} on line {}; names and aliases are unique together in any \
+                     case; rename one",
+                    quote_excerpt(text.value),
+                    quote_excerpt(first.value),
+                    first.position.line
+                );
+                parsed.faults.push(text.position.diagnostic(message));
             }
         }
-        names
     }
 }
 
@@ -446,10 +489,15 @@ fn resolve_path(base: &str, text: &str) -> Result<String, String> {
     }
     // One configuration serves Windows and other systems.
     let text = text.replace('\\', "/");
-    if drive_prefix(&text).is_some() || text.starts_with('/') {
+    if is_absolute(&text) {
         return Ok(normalize_path(&text));
     }
     Ok(normalize_path(&format!("{base}/{text}")))
+}
+
+fn is_absolute(path: &str) -> bool {
+    let path = path.replace('\\', "/");
+    drive_prefix(&path).is_some() || path.starts_with('/')
 }
 
 /// True for system folders, which may contain secrets.

@@ -41,13 +41,16 @@ enum ConfigFormat {
 pub struct DocsetConfig {
     /// Absolute and normalized, with forward slashes and a trailing one.
     pub docs_root: String,
-    /// In file order.
+    /// Those without a fault, in file order.
     pub docsets: Vec<Docset>,
-    /// Warnings: unknown properties that resemble a known one, a `docs_root` outside of the
-    /// project.
+    /// Warnings: unknown properties that resemble a known one, folders outside of the project.
     pub warnings: Vec<Diagnostic>,
+    /// Faults of single docsets, by line. They leave the other docsets usable.
+    pub faults: Vec<Diagnostic>,
     /// Names and aliases with the position in `docsets`.
     names: BTreeMap<String, usize>,
+    /// Names and aliases of docsets with a fault.
+    faulty_names: BTreeMap<String, Vec<Diagnostic>>,
 }
 
 /// A collection of documentation.
@@ -71,6 +74,11 @@ impl DocsetConfig {
     /// The docset with this name or alias. Case-sensitive.
     pub fn find(&self, name: &str) -> Option<&Docset> {
         self.names.get(name).and_then(|at| self.docsets.get(*at))
+    }
+
+    /// The faults of the docset with this name or alias, if it has any.
+    pub fn faults_of(&self, name: &str) -> Option<&[Diagnostic]> {
+        self.faulty_names.get(name).map(Vec::as_slice)
     }
 
     /// The name or alias that resembles an unknown name most.

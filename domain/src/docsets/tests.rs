@@ -101,7 +101,7 @@ fn config_with_path(path: &str) -> String {
 
 // Catalogue 44
 #[test]
-fn local_path_outside_the_project_is_rejected() {
+fn local_path_leaves_the_project_only_if_absolute() {
     for (written, resolved) in [
         ("docs", "/home/me/app/docs/"),
         ("./docs/../src/", "/home/me/app/src/"),
@@ -111,14 +111,43 @@ fn local_path_outside_the_project_is_rejected() {
     ] {
         assert_eq!(docset_path(&config_with_path(written)), resolved, "{written}");
     }
-    for outside in
-        ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/a", "C:\\x", "..\\x"]
-    {
+    for (outside, problem) in [
+        ("..", "or write the absolute path"),
+        ("docs/../../x", "or write the absolute path \"/home/me/x/\""),
+        ("..\\x", "or write the absolute path"),
+        ("/etc", "belongs to the system"),
+        ("C:\\", "belongs to the system"),
+    ] {
         let diagnostics = DocsetConfig::parse(&config_with_path(outside), FOLDER).unwrap_err();
         let message = format_diagnostic(&diagnostics[0]);
         assert!(message.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{message}");
-        assert!(message.contains("outside of the project's folder"), "{message}");
+        assert!(message.contains(problem), "{message}");
     }
+    for (outside, resolved) in
+        [("/home/me/app2", "/home/me/app2/"), ("/srv//docs/a/", "/srv/docs/a/"), ("C:\\x", "C:/x/")]
+    {
+        let configuration = parse_config(&config_with_path(outside));
+        assert_eq!(configuration.docsets[0].local_path, resolved);
+        // `docs_root` is outside as well.
+        let warning = format_diagnostic(&configuration.warnings[1]);
+        assert!(warning.contains("local_path is outside of the project"), "{warning}");
+    }
+}
+
+#[test]
+fn fault_of_one_docset_leaves_the_others_usable() {
+    let text = "docsets:\n  - {name: a, aliases: [x]}\n  - {name: b, aliases: [A]}\n  - {name: c, \
+                version: 1/2}\n  - {name: d}\n  - {}\n  - 5\n";
+    let configuration = parse_config(text);
+    let names: Vec<&str> = configuration.docsets.iter().map(|docset| &*docset.name).collect();
+    assert_eq!(names, ["a", "d"]);
+    assert_eq!(configuration.find("x").map(|docset| &*docset.name), Some("a"));
+    let lines: Vec<_> = configuration.faults.iter().filter_map(|fault| fault.line).collect();
+    assert_eq!(lines, [3, 4, 6, 7], "{:?}", configuration.faults);
+    assert_eq!(configuration.faults_of("b"), Some(&configuration.faults[..1]));
+    assert_eq!((configuration.find("c"), configuration.faults_of("a")), (None, None));
+    // A problem of the file makes all docsets unusable.
+    assert!(DocsetConfig::parse(&format!("docs_root: /etc\n{text}"), FOLDER).is_err());
 }
 
 // Catalogue 44

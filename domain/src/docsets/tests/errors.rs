@@ -5,8 +5,13 @@ use std::fmt::Write as _;
 use super::super::{DocsetConfig, MAX_CONFIG_BYTES, format_diagnostic};
 use super::FOLDER;
 
+/// The errors of a configuration, or the faults of single docsets.
 fn errors(text: &str) -> Vec<String> {
-    DocsetConfig::parse(text, FOLDER).expect_err(text).iter().map(format_diagnostic).collect()
+    let faults = match DocsetConfig::parse(text, FOLDER) {
+        Ok(configuration) => configuration.faults,
+        Err(errors) => errors,
+    };
+    faults.iter().map(format_diagnostic).collect()
 }
 
 #[track_caller]
