@@ -1,6 +1,6 @@
 //! Plain JSON-RPC over HTTP: one request body, no handshake, and an error code for each failure.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::{Client, STORAGES, TestTeam};
 
@@ -145,6 +145,51 @@ fn json_rpc_failed_call_leaves_one_line_with_its_details() {
         for part in [" INFO ", &format!("method={method}"), code, words] {
             assert!(line.contains(part), "{part}: {line}");
         }
+    }
+}
+
+// S5: 4.8, 5.1
+#[test]
+fn json_rpc_request_refused_before_its_call_leaves_one_line() {
+    let team = TestTeam::new("sqlite");
+    let token = team.administrator();
+    let limits = "[http.limits]\nrequests_per_second = 1\nrequests_burst = 4\n";
+    std::fs::write(team.root().join("reqlore.toml"), limits).unwrap();
+    let server = team.serve();
+    let mut anonymous = server.client(&token).with("X-Request-Id", "no-token");
+    anonymous.headers.remove(0);
+    assert_eq!(anonymous.call("list_epics", json!({})).status, 401);
+    let modern = server.client(&token).into_mcp_client().with("X-Request-Id", "modern");
+    let mut modern =
+        modern.with("MCP-Protocol-Version", "2026-07-28").with("Mcp-Method", "no/such");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    assert_eq!(modern.request("no/such", json!({ "_meta": meta })).code(), Some(-32601));
+    let call = |id: u8| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+                "params": { "name": "list_epics", "arguments": {} } })
+    };
+    let mut batch = server.client(&token).with("X-Request-Id", "batch");
+    // More than the burst and what a slow machine adds in the meantime.
+    let members: Vec<Value> = (1..=50).map(call).collect();
+    let last = &batch.post(&json!(members)).json()[49];
+    assert_eq!((&last["id"], &last["error"]["code"]), (&json!(50), &json!(-32013)));
+    let mut limited = server.client(&token).with("X-Request-Id", "limited");
+    let refused = (0..100).any(|_| limited.call("list_epics", json!({})).status == 429);
+    assert!(refused);
+    let log = server.end();
+    for (id, words) in [
+        ("id=no-token ", "login rejected"),
+        ("id=modern ", "method=no/such code=-32601"),
+        ("id=batch.50 ", "method=tools/call tool=list_epics code=-32013"),
+        ("id=limited ", "code=-32013"),
+    ] {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(id)).collect();
+        let [line] = lines[..] else { panic!("{id}: {lines:#?}") };
+        assert!(line.contains(" INFO ") && line.contains(words), "{words}: {line}");
     }
 }
 

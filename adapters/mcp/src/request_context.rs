@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -42,7 +42,14 @@ pub enum ClientDialect {
 
 /// HTTP status requested by a response; always empty on other transports. Clones share one slot.
 #[derive(Debug, Clone, Default)]
-pub struct ResponseStatus(Option<Arc<AtomicU16>>);
+pub struct ResponseStatus(Option<Arc<StatusSlot>>);
+
+#[derive(Debug, Default)]
+struct StatusSlot {
+    status: AtomicU16,
+    /// True if the failure of the request is in the log.
+    is_logged: AtomicBool,
+}
 
 impl ResponseStatus {
     pub fn for_http() -> Self {
@@ -56,13 +63,18 @@ impl ResponseStatus {
     pub(crate) fn request_status(&self, status: u16) {
         if let Some(slot) = &self.0 {
             // Relaxed: the response itself orders the store before the load.
-            slot.store(status, Ordering::Relaxed);
+            slot.status.store(status, Ordering::Relaxed);
         }
+    }
+
+    /// True if the failure of the request is in the log, which has one line for each.
+    pub fn is_logged(&self) -> bool {
+        self.0.as_ref().is_some_and(|slot| slot.is_logged.load(Ordering::Relaxed))
     }
 
     /// The status to send instead of 200.
     pub fn requested(&self) -> Option<u16> {
-        match self.0.as_ref()?.load(Ordering::Relaxed) {
+        match self.0.as_ref()?.status.load(Ordering::Relaxed) {
             0 => None,
             status => Some(status),
         }
@@ -89,6 +101,9 @@ impl RequestContext {
 
     pub(crate) fn log_failure(&self, call: (&str, Option<&str>), code: i32, message: &str) {
         log_failure(&self.request_id, Some(&self.caller), call, code, message);
+        if let Some(slot) = &self.status.0 {
+            slot.is_logged.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Returns the context that the HTTP transport attached.

@@ -43,8 +43,21 @@ impl ServerState {
     ) -> Result<AuthenticatedCaller, ErrorResponse> {
         let address = self.client_address(headers, peer);
         // Decided here, so that requests without a token cost no look-up.
+        let text = address.to_string();
         let Some(token) = bearer_token(headers) else {
-            return Err(self.deny_login(TokenError::Missing, address, request_id));
+            let credentials = Credentials {
+                token: None,
+                project: None,
+                address: &text,
+                correlation_id: request_id,
+            };
+            // Only logs the attempt.
+            return Err(match self.config.authenticator.authenticate(credentials).await {
+                Err(AuthenticationError::Failed(error)) => {
+                    authenticator_unavailable(&error, request_id)
+                }
+                _ => self.deny_login(TokenError::Missing, address, request_id),
+            });
         };
         // An unreadable token is a failed login, also if the project header is invalid.
         let project = if token.is_empty() { None } else { requested_project(headers)? };
@@ -52,12 +65,14 @@ impl ServerState {
         let known = self.tokens.find_valid(fingerprint);
         match &known {
             // A known token pays from its own rate, so guessing clients cannot block it.
-            Some(limit) => self.tokens.count_request(limit)?,
+            Some(limit) => {
+                let counted = self.tokens.count_request(limit);
+                counted.inspect_err(|error| error.log(request_id, None))?;
+            }
             // Needs no look-up: the authenticator rejects and records it.
             None if PresentedToken::parse(token).is_none() => {}
             None => self.logins.count_look_up(address)?,
         }
-        let text = address.to_string();
         let credentials =
             Credentials { token: Some(token), project, address: &text, correlation_id: request_id };
         // Known tokens are authenticated too, because they may have been revoked.

@@ -41,7 +41,6 @@ pub(crate) async fn respond(
     for (position, member) in members.into_iter().enumerate() {
         let request_id: Arc<str> = format!("{}.{}", sender.request_id, position + 1).into();
         let sender = MessageSender { request_id, ..sender.clone() };
-        let id = jsonrpc::request_id(member.get("id"));
         // The request itself was counted, and stands for the first member.
         let is_counted = position == 0;
         let (request_id, caller) = (sender.request_id.clone(), sender.caller.clone());
@@ -51,8 +50,8 @@ pub(crate) async fn respond(
             respond_to_member(shared, sender, member, is_counted).await
         };
         let response = outcome.unwrap_or_else(|error| {
-            error.log(&request_id, &caller);
-            error.with_jsonrpc_id(&id).into_response()
+            error.log(&request_id, Some(&caller));
+            error.into_response()
         });
         // The body of a notification is empty. A stream has no end, and no member can open one.
         if response.headers().get(CONTENT_TYPE) == Some(&JSON_CONTENT_TYPE)
@@ -85,7 +84,8 @@ async fn respond_to_member(
     is_counted: bool,
 ) -> Result<Response<Body>, ErrorResponse> {
     if !is_counted {
-        shared.tokens.count_request(&sender.limit)?;
+        let counted = shared.tokens.count_request(&sender.limit);
+        counted.map_err(|error| error.for_message(&member))?;
     }
     if let Err(malformed) = jsonrpc::check_member(&member) {
         return Ok(malformed_response(&sender.request_id, malformed));

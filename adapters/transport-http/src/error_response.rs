@@ -35,6 +35,8 @@ pub(crate) struct ErrorResponse {
     header: Option<Box<(HeaderName, HeaderValue)>>,
     /// The request's JSON-RPC id, if its body was read.
     jsonrpc_id: Option<Box<Value>>,
+    /// The request's method and tool, if its body was read.
+    call: Option<Box<(String, Option<String>)>>,
     /// True if the rest of the request is not read.
     closes_connection: bool,
 }
@@ -57,6 +59,7 @@ impl ErrorResponse {
             correlation_id: None,
             header: None,
             jsonrpc_id: None,
+            call: None,
             closes_connection: false,
         }
     }
@@ -101,9 +104,16 @@ impl ErrorResponse {
         self
     }
 
-    /// Sets the id, unless it is set.
-    pub(crate) fn with_jsonrpc_id(mut self, id: &Value) -> Self {
-        self.jsonrpc_id.get_or_insert_with(|| Box::new(id.clone()));
+    /// Names the rejected request: its id in the response, its method and tool in the log.
+    pub(crate) fn for_message(mut self, message: &Value) -> Self {
+        self.jsonrpc_id = Some(Box::new(jsonrpc::request_id(message.get("id"))));
+        if let Some(method) = message["method"].as_str() {
+            let tool = match method {
+                "tools/call" => message["params"]["name"].as_str().map(str::to_owned),
+                _ => None,
+            };
+            self.call = Some(Box::new((method.to_owned(), tool)));
+        }
         self
     }
 
@@ -112,9 +122,12 @@ impl ErrorResponse {
         self
     }
 
-    pub(crate) fn log(&self, request_id: &str, caller: &Caller) {
-        let call = (UNKNOWN_METHOD, None);
-        log_failure(request_id, Some(caller), call, self.code, &self.message);
+    pub(crate) fn log(&self, request_id: &str, caller: Option<&Caller>) {
+        let call = match self.call.as_deref() {
+            Some((method, tool)) => (method.as_str(), tool.as_deref()),
+            None => (UNKNOWN_METHOD, None),
+        };
+        log_failure(request_id, caller, call, self.code, &self.message);
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {

@@ -197,7 +197,7 @@ pub(crate) fn complete_response(
 ) -> Response<Body> {
     // Clients without a token must not fill the log.
     if let (Err(error), Some(caller)) = (&outcome, caller) {
-        error.log(request_id, caller);
+        error.log(request_id, Some(caller));
     }
     let mut response = outcome.unwrap_or_else(ErrorResponse::into_response);
     if let Ok(value) = HeaderValue::from_str(request_id) {
@@ -328,13 +328,12 @@ pub(crate) async fn respond_to_message(
     body_permit: Option<PermitPair>,
 ) -> Result<Response<Body>, ErrorResponse> {
     let MessageSender { parts, caller, limit, dialect, due, request_id } = sender;
-    let id = jsonrpc::request_id(message.get("id"));
     let call = take_direct_call(&parts.headers, &mut message);
     // Frees its memory before the request waits for a permit.
     drop(message);
     let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
         Ok(permit) => permit,
-        Err(error) => return Err(error.with_jsonrpc_id(&id)),
+        Err(error) => return Err(name_message(error, &body)),
     };
     let status = ResponseStatus::for_http();
     let context =
@@ -350,12 +349,19 @@ pub(crate) async fn respond_to_message(
     let Ok((response, running)) = timeout_at(due, handling).await else {
         let message = "The request took too long. A started write still finishes; read its target \
                        before you retry.";
-        return Err(ErrorResponse::busy(message)
-            .with_correlation_id(&request_id)
-            .with_jsonrpc_id(&id));
+        let error = ErrorResponse::busy(message).with_correlation_id(&request_id);
+        return Err(name_message(error, &body));
     };
     let finished = finish_response(shared, &request_id, response, running, &status, &body).await;
-    finished.map_err(|error| error.with_jsonrpc_id(&id))
+    finished.map_err(|error| name_message(error, &body))
+}
+
+/// Adds the id and the method of the request, which is parsed again: the parsed message was freed.
+fn name_message(error: ErrorResponse, body: &[u8]) -> ErrorResponse {
+    match jsonrpc::parse_json(body) {
+        Ok(message) => error.for_message(&message),
+        Err(_) => error,
+    }
 }
 
 /// A running request. On drop it continues in a separate task.
@@ -509,7 +515,7 @@ async fn finish_response(
     // The response is complete, so its permits are free before the client reads it.
     drop(running);
     if is_json && response.status().is_client_error() {
-        return Ok(rejected_by_rmcp(request_id, response).await);
+        return Ok(rejected_by_rmcp(request_id, response, status.is_logged()).await);
     }
     if response.status() == StatusCode::ACCEPTED || is_json {
         let mut response = response.map(Body::new);
@@ -546,9 +552,13 @@ async fn finish_response(
     }
 }
 
-/// Logs a message that rmcp rejected before its handler, and adds a missing id: rmcp omits an
+/// Logs a message that rmcp rejected, unless its handler has, and adds a missing id: rmcp omits an
 /// unknown one.
-async fn rejected_by_rmcp(request_id: &str, response: ProtocolResponse) -> Response<Body> {
+async fn rejected_by_rmcp(
+    request_id: &str,
+    response: ProtocolResponse,
+    is_logged: bool,
+) -> Response<Body> {
     let status = response.status();
     let bytes = response.into_body().collect().await.unwrap_or_else(|never| match never {});
     let bytes = bytes.to_bytes();
@@ -559,7 +569,9 @@ async fn rejected_by_rmcp(request_id: &str, response: ProtocolResponse) -> Respo
     let error = &message["error"];
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or_default();
     let reason = error["message"].as_str().unwrap_or_default();
-    log_failure(request_id, None, (UNKNOWN_METHOD, None), code, reason);
+    if !is_logged {
+        log_failure(request_id, None, (UNKNOWN_METHOD, None), code, reason);
+    }
     // JSON-RPC 2.0, section 5: the id of an error must be null if it is unknown.
     message.entry("id").or_insert(Value::Null);
     json_response(status, Value::Object(message).to_string().into_bytes())

@@ -49,6 +49,8 @@ struct AuthenticationState {
     unsaved_uses: HashMap<TokenId, Timestamp>,
     /// Number of guessed tokens in this minute.
     refused_guesses: u64,
+    /// Number of requests without a token in this minute.
+    missing_tokens: u64,
     /// Number of uses of each invalid token in this minute.
     invalid_uses: HashMap<TokenId, u32>,
 }
@@ -141,11 +143,15 @@ impl TokenAuthenticator {
         denial: TokenError,
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, .. } = credentials;
-        // Clients may try without a token first, to learn how to authenticate.
-        if denial == TokenError::Missing || !self.lock_state().count_refusal(id, denial) {
+        if !self.lock_state().count_refusal(id, denial) {
             return Ok(());
         }
         let (reason, token) = (denial.name(), id.map(TokenId::as_str));
+        // Clients may try without a token first, to learn how to authenticate: no row for them.
+        if denial == TokenError::Missing {
+            tracing::info!(id = correlation_id, address, reason, "login rejected");
+            return Ok(());
+        }
         if denial == TokenError::Retired {
             tracing::error!(
                 id = correlation_id,
@@ -218,6 +224,7 @@ impl TokenAuthenticator {
         let (uses, refused) = {
             let mut state = self.lock_state();
             state.invalid_uses.clear();
+            state.missing_tokens = 0;
             // Taken under the lock and saved without it, so that requests do not wait.
             (std::mem::take(&mut state.unsaved_uses), std::mem::take(&mut state.refused_guesses))
         };
@@ -245,13 +252,17 @@ impl TokenAuthenticator {
 }
 
 impl AuthenticationState {
-    /// Counts a rejected token. Returns true if it gets an audit row.
+    /// Counts a rejected token. Returns true if it is logged and gets an audit row.
     ///
-    /// Guesses and known tokens are counted separately: a flood of guesses must not hide that a
-    /// revoked token is still in use.
+    /// Missing tokens, guesses and known tokens are counted separately: a flood of guesses must not
+    /// hide that a revoked token is still in use.
     fn count_refusal(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
         use TokenError::{Malformed, Missing, Unknown, Wrong};
-        let is_guess = matches!(denial, Missing | Malformed | Unknown | Wrong);
+        if denial == Missing {
+            self.missing_tokens += 1;
+            return self.missing_tokens <= MAX_GUESS_ROWS;
+        }
+        let is_guess = matches!(denial, Malformed | Unknown | Wrong);
         // The id of a guess is chosen by the client, so it must not become a key of the map.
         let Some(id) = id.filter(|_| !is_guess) else {
             self.refused_guesses += 1;

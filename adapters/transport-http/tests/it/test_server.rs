@@ -151,6 +151,8 @@ impl Authenticator for StubAuthenticator {
         &self,
         shown: Credentials<'_>,
     ) -> std::result::Result<Arc<Caller>, AuthenticationError> {
+        // A missing token is not looked up.
+        let token = shown.token.ok_or(AuthenticationError::Token(TokenError::Missing))?;
         self.look_ups.fetch_add(1, Ordering::SeqCst);
         shown.address.clone_into(&mut self.address.lock().unwrap());
         if self.is_unavailable.load(Ordering::SeqCst) {
@@ -160,7 +162,7 @@ impl Authenticator for StubAuthenticator {
             )));
         }
         assert!(!self.panics.load(Ordering::SeqCst), "of the authenticator");
-        let known = self.known.lock().unwrap().get(shown.token.unwrap()).cloned();
+        let known = self.known.lock().unwrap().get(token).cloned();
         let caller =
             known.unwrap_or(Err(TokenError::Unknown)).map_err(AuthenticationError::Token)?;
         match shown.project {
