@@ -43,7 +43,7 @@ pub async fn import(
         |problems: &[Diagnostic]| super::unusable_config(&super::first_diagnostics(problems));
     let configuration =
         DocsetConfig::parse(&text, &folder).map_err(|problems| refusal(&problems))?;
-    // Whoever imports a file can correct it first.
+    // A user who imports a file can correct it first.
     if !configuration.faults.is_empty() {
         return Err(refusal(&configuration.faults));
     }

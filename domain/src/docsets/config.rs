@@ -400,12 +400,11 @@ impl ConfigParser {
                     self.check_outside(text, "local_path", &path);
                     return path;
                 }
-                Ok(path) => {
+                Ok(_) => {
                     let message = format!(
                         "{} is outside of the project's folder; name a folder inside, or write \
-                         the absolute path {}",
-                        quote_excerpt(text.value),
-                        quote_excerpt(&path)
+                         an absolute path",
+                        quote_excerpt(text.value)
                     );
                     self.reject(text, "local_path", &message);
                 }

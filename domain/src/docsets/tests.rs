@@ -112,9 +112,9 @@ fn local_path_leaves_the_project_only_if_absolute() {
         assert_eq!(docset_path(&config_with_path(written)), resolved, "{written}");
     }
     for (outside, problem) in [
-        ("..", "or write the absolute path"),
-        ("docs/../../x", "or write the absolute path \"/home/me/x/\""),
-        ("..\\x", "or write the absolute path"),
+        ("..", "or write an absolute path"),
+        ("docs/../../x", "or write an absolute path"),
+        ("..\\x", "or write an absolute path"),
         ("/etc", "belongs to the system"),
         ("C:\\", "belongs to the system"),
     ] {
