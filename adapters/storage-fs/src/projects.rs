@@ -40,8 +40,9 @@ impl FsProjects {
     }
 
     /// Returns the nearest folder with documents of the toolset: the given one or an ancestor. The
-    /// search ends below the home folder and the system's root, and at folders of other users or
-    /// that everyone may write to. If roots are configured, it stays in them.
+    /// search ends below the system's root, and at folders of other users or that everyone may
+    /// write to. Only docsets are found in the home folder. If roots are configured, it stays in
+    /// them.
     fn find_ancestor(&self, start: &ProjectKey, toolset: Toolset) -> ProjectKey {
         let folder = self.folders.path(start);
         if self.has_documents(folder, toolset) {
@@ -49,7 +50,8 @@ impl FsProjects {
         }
         let owner = owner_uid(folder);
         for ancestor in folder.ancestors().skip(1) {
-            if !self.may_search(ancestor, owner) {
+            let is_home = self.home.as_deref() == Some(ancestor);
+            if (is_home && toolset != Toolset::Docsets) || !self.may_search(ancestor, owner) {
                 break;
             }
             if self.has_documents(ancestor, toolset) {
@@ -79,8 +81,7 @@ impl FsProjects {
 
     /// True if an ancestor of a folder that `owner` owns may be the project.
     fn may_search(&self, ancestor: &Path, owner: Option<u32>) -> bool {
-        let is_home = self.home.as_deref() == Some(ancestor);
-        if ancestor.parent().is_none() || is_home || !is_private(ancestor, owner) {
+        if ancestor.parent().is_none() || !is_private(ancestor, owner) {
             return false;
         }
         self.is_in_roots(ancestor)

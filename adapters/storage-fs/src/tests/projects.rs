@@ -228,3 +228,20 @@ async fn removed_project_key_does_not_resolve_to_a_folder() {
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 }
+
+// Ruling 4
+#[tokio::test]
+async fn home_folder_has_docsets_but_no_knowledge_of_projects() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().canonicalize().unwrap();
+    let root = home.join("work/app");
+    for folder in [root.clone(), home.join(".knowledge"), home.join(".ixchel")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(home.join(".knowledge/config.yaml"), "docsets:\n").unwrap();
+    let projects = FsProjects::new(&Config { home: Some(home.clone()), ..config(&root) });
+    let resolved = projects.resolve(&local(), None, Toolset::Docsets).await.unwrap();
+    assert_eq!(resolved, ProjectKey::new(home.to_str().unwrap()));
+    let resolved = projects.resolve(&local(), None, Toolset::Knowledge).await.unwrap();
+    assert_eq!(resolved, ProjectKey::default());
+}
