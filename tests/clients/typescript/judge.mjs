@@ -66,7 +66,7 @@ const ARGUMENTS = {
   update_user_story: [...EDIT, 'user_story', 'epic'],
 };
 const WRITING = Object.keys(ARGUMENTS)
-  .filter((name) => /^(apply|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set)_/.test(name));
+  .filter((name) => /^(apply|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set)/.test(name));
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
 
 // Checks, in the order of execution.
