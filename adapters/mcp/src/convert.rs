@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Caller, TokenId, redact_secrets};
+use reqlore_domain::identity::{Caller, TokenId, redact_echo, redact_secrets};
 use reqlore_domain::ports::service::{
     CompletionValues, PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo,
     TemplateSpec, ToolReply, ToolSpec,
@@ -185,7 +184,7 @@ fn to_error_data(error: Error, context: &RequestContext, uri: Option<&str>) -> E
     // JSON-RPC errors have the message outside of `data`.
     data.shift_remove("message");
     if let Some(uri) = uri {
-        data.insert("uri".to_owned(), json!(redact_secrets(truncate_echo(uri))));
+        data.insert("uri".to_owned(), json!(redact_echo(uri)));
     }
     if context.dialect == ClientDialect::JsonRpc {
         data.insert("correlation_id".to_owned(), json!(*context.request_id));
@@ -203,8 +202,8 @@ pub fn log_failure(
 ) {
     // A conflict repeats the whole document after its first line.
     let line = message.lines().next().unwrap_or_default();
-    let line: String = line.chars().take(MAX_LOGGED_CHARS).collect();
-    let (method, tool) = (truncate_echo(method), tool.map(truncate_echo));
+    let line: String = redact_secrets(line).chars().take(MAX_LOGGED_CHARS).collect();
+    let (method, tool) = (redact_echo(method), tool.map(redact_echo));
     let user = caller.map(|caller| &*caller.name);
     let token = caller.and_then(|caller| caller.token.as_ref()).map(TokenId::as_str);
     tracing::info!(id, user, token, method, tool, code, error = line, "request failed");

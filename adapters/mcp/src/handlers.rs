@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::redact_secrets;
+use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::service::{CompletionRequest, CompletionTarget, UNKNOWN_METHOD};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
@@ -344,7 +343,7 @@ fn reject_cursor(
     list_name: &str,
 ) -> Result<(), ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
-    let cursor = redact_secrets(truncate_echo(&cursor)).into_owned();
+    let cursor = redact_echo(&cursor);
     let message = format!("cursor: {cursor:?} is unknown; list the {list_name} without a cursor");
     Err(ErrorData::invalid_params(message, None))
 }
@@ -385,7 +384,7 @@ pub(crate) fn is_modern(context: &Context) -> bool {
 
 pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
     // A client may have sent a secret as the method.
-    let method = redact_secrets(truncate_echo(method)).into_owned();
+    let method = redact_echo(method);
     let served = served_methods(connected, modern).join(", ");
     let message = format!("unknown method {method:?}; use one of {served}");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)

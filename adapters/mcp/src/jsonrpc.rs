@@ -5,8 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use reqlore_domain::bounded_types::truncate_echo;
-use reqlore_domain::identity::redact_secrets;
+use reqlore_domain::identity::redact_echo;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorCode,
     ErrorData, JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
@@ -212,7 +211,7 @@ pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
     };
     let rejection = match state.violation {
         Some(JsonViolation::DuplicateKey(key)) => {
-            let key = redact_secrets(truncate_echo(&key));
+            let key = redact_echo(&key);
             let message = format!("key {key:?}: appears twice in one object; send it once");
             ErrorData::invalid_params(message, Some(json!({ "field": key })))
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
-pub use redact::redact_secrets;
+pub use redact::{redact_echo, redact_secrets};
 pub use token::{PresentedToken, Token, TokenDigest, TokenError, TokenId, TokenOwner};
 
 use crate::bounded_types::{named_enum, text_accessors};

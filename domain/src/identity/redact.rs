@@ -5,10 +5,17 @@
 use std::borrow::Cow;
 
 use super::token::{ID_LETTERS, TOKEN_PREFIX};
+use crate::bounded_types::truncate_echo;
 
 const HIDDEN: &str = "****";
 const BEARER: &[u8] = b"bearer";
 const SCHEME_END: &[u8] = b"://";
+
+/// The beginning of a caller's text for an error, without secrets.
+pub fn redact_echo(text: &str) -> String {
+    // Redacted first: a secret that is cut in the middle would not be recognized.
+    truncate_echo(&redact_secrets(text)).to_owned()
+}
 
 /// Replaces Reqlore tokens, credentials after `Bearer`, and user information in URLs with `****`.
 pub fn redact_secrets(text: &str) -> Cow<'_, str> {
@@ -134,6 +141,12 @@ mod tests {
     use super::*;
 
     const TOKEN: &str = "reqlore_pat_Ab3dEf6hIj9l_0123456789abcdefghijklmnopqrstuv_A1b2C3";
+
+    #[test]
+    fn echo_that_cuts_a_secret_does_not_show_its_beginning() {
+        let text = format!("{}https://ann:password{}@host", "x".repeat(80), "y".repeat(50));
+        assert!(!redact_echo(&text).contains("password"));
+    }
 
     #[track_caller]
     fn check(text: &str, redacted: &str) {
