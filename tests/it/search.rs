@@ -73,7 +73,7 @@ fn search_question_without_an_answer_has_uncertain_hits() {
     }
     let arguments = json!({ "query": "Which airline flies to Lima?" });
     let answer = server.call("search_global", arguments);
-    assert!(text(&answer).starts_with("Found 0 items\nUncertain, "), "{answer}");
+    assert!(text(&answer).starts_with("Found 0 items\nUncertain hits, "), "{answer}");
 }
 
 #[test]
