@@ -45,7 +45,7 @@ pub(crate) async fn respond(
         let is_counted = position == 0;
         let (request_id, caller) = (sender.request_id.clone(), sender.caller.clone());
         let outcome = if responses.len() > MAX_RESPONSE_BYTES {
-            Err(too_large_error())
+            Err(too_large_error().for_message(&member))
         } else {
             respond_to_member(shared, sender, member, is_counted).await
         };
