@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::document::Version;
+use crate::hash_text::hash_text;
 use crate::identity::{TokenId, redact_secrets};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
@@ -83,35 +84,7 @@ impl RowHash {
     pub const FIRST: Self = Self([0; 32]);
 }
 
-impl fmt::Display for RowHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for RowHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl TryFrom<String> for RowHash {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, &'static str> {
-        let mut hash = [0; 32];
-        match hex::decode_to_slice(&text, &mut hash) {
-            Ok(()) => Ok(Self(hash)),
-            Err(_) => Err("a hash is 64 hexadecimal digits"),
-        }
-    }
-}
-
-impl From<RowHash> for String {
-    fn from(hash: RowHash) -> Self {
-        hash.to_string()
-    }
-}
+hash_text!(RowHash);
 
 /// Number and hash of the newest row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ pub mod document;
 pub mod error;
 pub mod front_matter;
 pub mod function_words;
+mod hash_text;
 pub mod identity;
 pub mod knowledge;
 pub mod ports;

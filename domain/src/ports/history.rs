@@ -5,8 +5,6 @@
 //!
 //! A name in parentheses is the case of the contract suite that checks the rule for databases.
 
-use std::fmt;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,6 +14,7 @@ use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
 use crate::document::{Document, DocumentId, Version};
 use crate::error::{Error, ErrorKind};
+use crate::hash_text::hash_text;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -249,35 +248,7 @@ impl TextHash {
     }
 }
 
-impl fmt::Display for TextHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for TextHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl TryFrom<String> for TextHash {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, &'static str> {
-        let mut hash = [0; 32];
-        match hex::decode_to_slice(&text, &mut hash) {
-            Ok(()) => Ok(Self(hash)),
-            Err(_) => Err("a hash is 64 hexadecimal digits"),
-        }
-    }
-}
-
-impl From<TextHash> for String {
-    fn from(hash: TextHash) -> Self {
-        hash.to_string()
-    }
-}
+hash_text!(TextHash);
 
 /// Rejects a purge of the present text.
 pub fn check_purge(

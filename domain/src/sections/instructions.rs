@@ -30,7 +30,7 @@ Requirements are organized into the following sections:
 ";
 
 const SECTIONS_HEADING: &str = "Sections";
-/// Replaces the list if there is no section.
+/// The text in place of an empty list.
 const EMPTY_LIST: &str = "No sections defined yet.";
 
 /// The existing sections: each key with the first heading of its section.
