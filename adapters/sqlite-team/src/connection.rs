@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use crate::checksum;
+
 /// Pause between attempts while another process writes. A busy writer releases its lock only for
 /// tenths of a millisecond.
 pub const BUSY_PAUSE: Duration = Duration::from_millis(1);
@@ -21,9 +23,10 @@ pub fn is_too_old(version: i32) -> bool {
     version < OLDEST_VERSION
 }
 
-/// Applies the settings for durability and safety. `cache_kib` limits the page cache.
+/// Applies the settings for durability and safety, and registers the checksums of rows. `cache_kib` limits the page cache.
 pub fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    checksum::register(connection)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     // The file may come from elsewhere, and its schema must not call functions with effects.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;

@@ -7,6 +7,9 @@ use rusqlite::types::FromSqlError;
 /// The next step after damage.
 pub const RESTORE_HINT: &str = "restore a backup with `reqlore restore`";
 
+/// Begins the message with which the checksum of a row fails; the name of the table follows.
+pub(crate) const ROW_DAMAGE: &str = "a row does not match its checksum: table";
+
 /// A database error that does not contain the name of the database yet.
 #[derive(Debug)]
 pub enum DatabaseError {
@@ -39,6 +42,15 @@ impl DatabaseError {
         Self::Damaged(object.to_owned())
     }
 
+    /// True if the error reports damage of the database's content.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Sql(error) => is_damage(error),
+            Self::Damaged(_) => true,
+            Self::Store(_) => false,
+        }
+    }
+
     /// Converts to the port's error. `place` names the database in the message.
     pub fn into_store_error(self, place: &str) -> StoreError {
         match self {
@@ -67,12 +79,35 @@ pub fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
 }
 
-fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
+/// True if the error reports damage of the database's content.
+pub fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_SHORT_READ};
+    // These I/O errors report the content of the file, not the access to the disk.
+    const CONTENT: [i32; 3] = [SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS];
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+        || error.sqlite_error().is_some_and(|error| CONTENT.contains(&error.extended_code))
+        || row_damage(error).is_some()
+}
+
+/// The message of a row that does not match its checksum. SQLite passes only the text on.
+fn row_damage(error: &rusqlite::Error) -> Option<&str> {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => {
+            Some(message.as_str()).filter(|message| message.starts_with(ROW_DAMAGE))
+        }
+        _ => None,
+    }
+}
+
+fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
     tracing::debug!(?error, "SQLite failed");
-    let extended = error.sqlite_error().map(|error| error.extended_code);
     let owned = place.to_owned();
     match error.sqlite_error_code() {
+        _ if is_damage(error) => {
+            let what = row_damage(error).map(|row| format!(" ({row})")).unwrap_or_default();
+            let reason = format!("is damaged{what}; {RESTORE_HINT}");
+            StoreError::Unreadable { place: owned, reason }
+        }
         _ if is_busy(error) => StoreError::Busy {
             reason: format!(
                 "Another process kept writing {place}. Nothing was written; try again."
@@ -86,17 +121,6 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
         }
         Some(ErrorCode::NotADatabase) => {
             refused(place, "is not an SQLite database; name another file")
-        }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE_HINT}") }
-        }
-        // These I/O errors report the content of the file, not the access to the disk.
-        Some(ErrorCode::SystemIoFailure)
-            if [SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS]
-                .map(Some)
-                .contains(&extended) =>
-        {
-            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE_HINT}") }
         }
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unavailable(

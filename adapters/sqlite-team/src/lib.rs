@@ -4,6 +4,7 @@
 //! statements to be atomic holds a transaction.
 
 pub mod audit;
+pub mod checksum;
 pub mod connection;
 pub mod error;
 pub mod idempotency;
