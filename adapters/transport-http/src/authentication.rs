@@ -125,7 +125,7 @@ impl ServerState {
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
     }
 
-    fn client_address(&self, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
+    pub(crate) fn client_address(&self, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
         match &self.config.behind_proxy {
             Some(proxy) => proxy.client_address(peer.ip(), headers),
             None => peer.ip(),

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::header::TRANSFER_ENCODING;
+use axum::http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
+use crate::error_response::ErrorResponse;
+use crate::handler::{count_response, request_id};
 use crate::rate_limit::address_network;
 use crate::timeout_stream::TimeoutStream;
 use crate::{GaugeGuard, ServerState};
@@ -81,6 +84,7 @@ impl HttpListener {
                 _ = sweep.tick() => {
                     self.shared.tokens.remove_unused();
                     self.shared.logins.remove_unused();
+                    self.shared.log_further_anonymous();
                 }
             }
         }
@@ -192,10 +196,14 @@ async fn serve_connection(
         in_request.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
-        let responding = router.clone().call(request);
+        let mut router = router.clone();
         let in_request = in_request.clone();
         async move {
-            let response = responding.await;
+            let response = if has_clear_length(request.headers()) {
+                router.call(request).await
+            } else {
+                Ok(refuse_transfer_coding(shared, request, peer))
+            };
             in_request.store(false, Ordering::Relaxed);
             response
         }
@@ -222,4 +230,27 @@ async fn serve_connection(
     if let Err(error) = ended {
         tracing::debug!(address = %peer.ip(), %error, "connection ended with an error");
     }
+}
+
+/// False if a proxy may find another end of the body than hyper, which compares only the last
+/// transfer coding. Another request could then hide in the body (RFC 9112, section 11.2).
+fn has_clear_length(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else { return true };
+    coding.as_bytes().eq_ignore_ascii_case(b"chunked") && codings.next().is_none()
+}
+
+fn refuse_transfer_coding(
+    shared: &ServerState,
+    request: Request<Body>,
+    peer: SocketAddr,
+) -> Response<Body> {
+    let message = "Transfer-Encoding: only `chunked`, once, is supported; send Content-Length, or \
+                   chunks without another coding";
+    let error = ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message);
+    let (parts, _) = request.into_parts();
+    shared.log_anonymous(&error, &parts, peer, &request_id(&parts.headers));
+    let response = error.closing_connection().into_response();
+    count_response(&shared.config.counters, response.status().as_u16());
+    response
 }

@@ -1,10 +1,14 @@
 //! Responses to requests that the application does not receive: HTTP status and JSON-RPC error.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
-use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONNECTION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Caller, redact_secrets};
 use reqlore_domain::ports::service::UNKNOWN_METHOD;
@@ -13,7 +17,12 @@ use reqlore_mcp::jsonrpc;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
+use crate::ServerState;
+
 pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Lines per minute for requests that are refused before authentication. Further ones are counted.
+const MAX_ANONYMOUS_LINES: u64 = 100;
 
 /// The request has no valid token.
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
@@ -144,6 +153,47 @@ impl ErrorResponse {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+impl ServerState {
+    /// Logs a request that was refused before authentication, with the values that an operator can
+    /// add to the settings.
+    pub(crate) fn log_anonymous(
+        &self,
+        error: &ErrorResponse,
+        parts: &Parts,
+        peer: SocketAddr,
+        request_id: &str,
+    ) {
+        // Clients without a token must not fill the log.
+        if self.anonymous_refusals.fetch_add(1, Ordering::Relaxed) >= MAX_ANONYMOUS_LINES {
+            return;
+        }
+        let header = |name| {
+            let value: &HeaderValue = parts.headers.get(name)?;
+            // It may contain a secret, such as a user and a password.
+            let text = redact_secrets(value.to_str().unwrap_or("unreadable"));
+            Some(truncate_echo(&text).to_owned())
+        };
+        tracing::info!(
+            id = request_id,
+            address = %self.client_address(&parts.headers, peer),
+            status = error.status.as_u16(),
+            method = truncate_echo(parts.method.as_str()),
+            host = header(HOST),
+            origin = header(ORIGIN),
+            error = &*error.message,
+            "request refused"
+        );
+    }
+
+    /// Logs how many refused requests got no line. Call it once a minute.
+    pub(crate) fn log_further_anonymous(&self) {
+        let refused = self.anonymous_refusals.swap(0, Ordering::Relaxed);
+        if let Some(further) = refused.checked_sub(MAX_ANONYMOUS_LINES).filter(|count| *count > 0) {
+            tracing::info!(further, "more requests refused before authentication");
+        }
     }
 }
 

@@ -15,9 +15,7 @@ use std::task::{Context, Poll};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, RETRY_AFTER,
-};
+use axum::http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, EXPECT, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
@@ -45,7 +43,7 @@ use tokio_util::task::TaskTracker;
 use crate::authentication::AuthenticatedCaller;
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
-use crate::request_body::discard_body;
+use crate::request_body::{check_content, discard_body};
 use crate::{GaugeGuard, HttpLimits, ServerState, batch};
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -208,7 +206,7 @@ pub(crate) fn complete_response(
     response
 }
 
-fn count_response(counters: &TrafficCounters, status: u16) {
+pub(crate) fn count_response(counters: &TrafficCounters, status: u16) {
     // The first counter is for 2xx.
     if let Some(count) = counters.responses.get(usize::from(status / 100).wrapping_sub(2)) {
         count.fetch_add(1, Ordering::Relaxed);
@@ -250,13 +248,9 @@ async fn respond_to_mcp(
     logged_caller: &mut Option<Arc<Caller>>,
 ) -> Result<Response<Body>, ErrorResponse> {
     // Before authentication, so that a foreign web page cannot try tokens.
-    shared.origin_check.check_request(&parts)?;
-    if parts.method != Method::POST {
-        let message = "method: only POST is served at this path";
-        // RFC 9110, section 15.5.6, requires Allow in a 405.
-        let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
-        return Err(error.with_header(ALLOW, HeaderValue::from_static("POST")));
-    }
+    let is_permitted =
+        shared.origin_check.check_request(&parts).and_then(|()| check_method(&parts));
+    is_permitted.inspect_err(|error| shared.log_anonymous(error, &parts, peer, request_id))?;
     if shared.is_shutting_down() {
         let message = "The server is shutting down. Nothing was changed; try again.";
         return Err(ErrorResponse::busy(message).closing_connection());
@@ -434,40 +428,14 @@ pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
     Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
 }
 
-fn check_content(headers: &HeaderMap) -> Result<(), ErrorResponse> {
-    for coding in headers.get_all(CONTENT_ENCODING) {
-        // Bodies are never decompressed, so that their limits hold for all memory they take.
-        if !coding.as_bytes().eq_ignore_ascii_case(b"identity") {
-            return Err(unsupported_content("Content-Encoding: send the body without encoding"));
-        }
+fn check_method(parts: &Parts) -> Result<(), ErrorResponse> {
+    if parts.method == Method::POST {
+        return Ok(());
     }
-    for content_type in headers.get_all(CONTENT_TYPE) {
-        // The comparison with the usual value saves parsing.
-        if content_type != JSON_CONTENT_TYPE && !content_type.to_str().is_ok_and(is_json) {
-            return Err(unsupported_content("Content-Type: send application/json in UTF-8"));
-        }
-    }
-    Ok(())
-}
-
-fn unsupported_content(message: &'static str) -> ErrorResponse {
-    ErrorResponse::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
-}
-
-fn is_json(content_type: &str) -> bool {
-    let (media_type, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
-    if !media_type.trim().eq_ignore_ascii_case("application/json") {
-        return false;
-    }
-    for parameter in parameters.split(';') {
-        if let Some((name, value)) = parameter.split_once('=')
-            && name.trim().eq_ignore_ascii_case("charset")
-            && !value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
-        {
-            return false;
-        }
-    }
-    true
+    let message = "method: only POST is served at this path";
+    // RFC 9110, section 15.5.6, requires Allow in a 405.
+    let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
+    Err(error.with_header(ALLOW, HeaderValue::from_static("POST")))
 }
 
 /// Sets the headers that rmcp requires, and removes the token, so that no log can contain it.

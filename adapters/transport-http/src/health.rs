@@ -55,7 +55,8 @@ pub(crate) async fn serve_metrics(
     let mut caller = None;
     let responding = async {
         // The same order as for the MCP endpoint: pages first, then the token, then the target.
-        shared.origin_check.check_request(&parts)?;
+        let is_permitted = shared.origin_check.check_request(&parts);
+        is_permitted.inspect_err(|error| shared.log_anonymous(error, &parts, peer, &request_id))?;
         let admitted = shared.authenticate_request(&parts.headers, peer, &request_id).await?;
         let Caller { role, access, .. } = **caller.insert(admitted.caller);
         check_target(&parts)?;

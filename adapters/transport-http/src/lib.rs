@@ -215,6 +215,7 @@ impl HttpTransport {
             origin_check: self.origin_check,
             shutdown: self.shutdown,
             running_requests: TaskTracker::new(),
+            anonymous_refusals: AtomicU64::default(),
         });
         let router = Router::new()
             .route(PATH, any(handler::serve_mcp))
@@ -251,6 +252,8 @@ struct ServerState {
     shutdown: Shutdown,
     /// Running requests, also those whose client has disconnected.
     running_requests: TaskTracker,
+    /// Requests of this minute that were refused before authentication.
+    anonymous_refusals: AtomicU64,
 }
 
 impl ServerState {

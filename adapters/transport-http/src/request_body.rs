@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::StatusCode;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -12,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::HttpLimits;
-use crate::error_response::ErrorResponse;
+use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE};
 use crate::rate_limit::{PermitPair, acquire_both};
 
 /// Bodies up to this many bytes need no budget: the number of connections limits them.
@@ -25,6 +26,43 @@ const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 const BYTES_PER_PERMIT: usize = 1024;
 /// One token gets this fraction of the total budget, but at least one body.
 const TOKEN_BUDGET_DIVISOR: usize = 4;
+
+/// Rejects a body that is encoded or not JSON.
+pub(crate) fn check_content(headers: &HeaderMap) -> Result<(), ErrorResponse> {
+    for coding in headers.get_all(CONTENT_ENCODING) {
+        // Bodies are never decompressed, so that their limits hold for all memory they take.
+        if !coding.as_bytes().eq_ignore_ascii_case(b"identity") {
+            return Err(unsupported_content("Content-Encoding: send the body without encoding"));
+        }
+    }
+    for content_type in headers.get_all(CONTENT_TYPE) {
+        // The comparison with the usual value saves parsing.
+        if content_type != JSON_CONTENT_TYPE && !content_type.to_str().is_ok_and(is_json) {
+            return Err(unsupported_content("Content-Type: send application/json in UTF-8"));
+        }
+    }
+    Ok(())
+}
+
+fn unsupported_content(message: &'static str) -> ErrorResponse {
+    ErrorResponse::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+}
+
+fn is_json(content_type: &str) -> bool {
+    let (media_type, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    if !media_type.trim().eq_ignore_ascii_case("application/json") {
+        return false;
+    }
+    for parameter in parameters.split(';') {
+        if let Some((name, value)) = parameter.split_once('=')
+            && name.trim().eq_ignore_ascii_case("charset")
+            && !value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        {
+            return false;
+        }
+    }
+    true
+}
 
 fn byte_budget(bytes: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes.div_ceil(BYTES_PER_PERMIT).min(Semaphore::MAX_PERMITS)))

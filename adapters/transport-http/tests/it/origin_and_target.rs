@@ -1,7 +1,7 @@
 //! Validation of the request head: path, method, Host, Origin, target and lengths.
 
 use crate::test_client::{TestRequest, send};
-use crate::test_server::{TestServer, ada_token, call, valid_request};
+use crate::test_server::{CapturedLog, TestServer, ada_token, call, valid_request};
 
 // S5: 1.1
 #[tokio::test]
@@ -109,6 +109,32 @@ async fn unlisted_origin_is_rejected() {
     assert_eq!(server.status(&twice).await, 403);
 }
 
+#[tokio::test]
+async fn refusals_before_authentication_are_logged_up_to_a_limit() {
+    let log = CapturedLog::capture();
+    let server = TestServer::start();
+    let secret = ada_token();
+    let page = valid_request().header("Origin", "https://evil.example");
+    assert_eq!(server.status(&page).await, 403);
+    log.assert_line(&["INFO", "status=403", "https://evil.example", "address=127.0.0.1"]);
+    assert_eq!(server.status(&valid_request().with("Host", "team.example")).await, 403);
+    log.assert_line(&["INFO", "status=403", "host=\"team.example\""]);
+    let target = valid_request().line("PUT /api/v1/mcp HTTP/1.1");
+    assert_eq!(server.status(&target).await, 405);
+    log.assert_line(&["INFO", "status=405", "method=\"PUT\"", "only POST"]);
+    assert_eq!(server.status(&TestRequest::get("/metrics").with("Host", "x")).await, 403);
+    let coding = valid_request().header("Transfer-Encoding", "foo, chunked");
+    assert_eq!(server.status(&coding).await, 400);
+    log.assert_line(&["INFO", "status=400", "Transfer-Encoding"]);
+    let leak = valid_request().header("Origin", &format!("https://ada:{secret}@x"));
+    for _ in 0..200 {
+        assert_eq!(server.status(&leak).await, 403);
+    }
+    let text = log.text();
+    assert!(!text.contains(&secret[secret.len() - 20..]), "{text}");
+    assert_eq!(text.matches("request refused").count(), 100);
+}
+
 // Catalogue 70, 86
 #[tokio::test]
 async fn absolute_target_with_other_host_is_rejected() {
@@ -186,15 +212,85 @@ async fn ambiguous_body_length_hides_no_second_request() {
         assert!(response.is_none_or(|response| response.status == 400), "{one:?} {other:?}");
         assert!(connection.read_response().await.is_none(), "{one:?} {other:?}");
     }
-    // Both headers: the chunks are valid, and nothing after them.
-    let both = TestRequest::post("").token(&ada_token()).header("Content-Length", "5");
-    let both = both.header("Transfer-Encoding", "chunked");
-    let mut connection = server.send(&both).await;
-    connection.write(format!("{:x}\r\n{body}\r\n0\r\n\r\n{hidden}", body.len()).as_bytes()).await;
-    let response = connection.read_response().await;
-    let refused = response.as_ref().is_none_or(|response| response.status == 400);
-    assert!(refused || response.is_some_and(|response| response.status == 200));
-    assert!(connection.read_response().await.is_none(), "no second response");
+    server.assert_serves().await;
+}
+
+/// A request with a chunked body and these headers, and another request behind it.
+async fn send_chunked(server: &TestServer, headers: &[(&str, &str)]) -> (Vec<u16>, bool) {
+    let body = call("who");
+    let mut request = TestRequest::post("").token(&ada_token());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let mut connection = server.send(&request).await;
+    connection.write(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes()).await;
+    connection.write(&valid_request().bytes()).await;
+    let mut statuses = Vec::new();
+    while let Some(response) = connection.read_response().await {
+        statuses.push(response.status);
+        if statuses.len() == 2 {
+            return (statuses, true);
+        }
+    }
+    (statuses, false)
+}
+
+// Request smuggling: RFC 9112, section 11.2.
+#[tokio::test]
+async fn transfer_encoding_other_than_chunked_gets_400_and_closes() {
+    let server = TestServer::start();
+    let coding = |value: &'static str| ("Transfer-Encoding", value);
+    for value in ["chunked", "Chunked", "CHUNKED", " chunked\t"] {
+        let outcome = send_chunked(&server, &[coding(value)]).await;
+        assert_eq!(outcome, (vec![200, 200], true), "{value:?}");
+    }
+    for headers in [
+        vec![coding("gzip, chunked")],
+        vec![coding("foo, chunked")],
+        vec![coding("chunked, chunked")],
+        vec![coding("chunked,chunked")],
+        vec![coding(", chunked")],
+        vec![coding("chunked,")],
+        vec![coding("chunked, identity")],
+        vec![coding("identity")],
+        vec![coding("gzip")],
+        vec![coding("chunked;x=1")],
+        vec![coding("\"chunked\"")],
+        vec![coding("xchunked")],
+        vec![coding("\x0bchunked")],
+        vec![coding("")],
+        vec![coding("chunked"), coding("chunked")],
+        vec![coding("chunked"), coding("identity")],
+        vec![coding("identity"), coding("chunked")],
+        vec![coding(""), coding("chunked")],
+        vec![("Content-Length", "5"), coding("foo, chunked")],
+        vec![coding("foo, chunked"), ("Content-Length", "5")],
+    ] {
+        assert_eq!(send_chunked(&server, &headers).await, (vec![400], false), "{headers:?}");
+    }
+    // The probes and unknown paths read no body, so one left behind must not become a request.
+    for target in ["GET /livez", "GET /readyz", "GET /metrics", "POST /x"] {
+        let request = valid_request().line(&format!("{target} HTTP/1.1"));
+        let mut connection = server.send(&request.with("Transfer-Encoding", "foo, chunked")).await;
+        assert_eq!(connection.read_response().await.unwrap().status, 400, "{target}");
+        assert!(connection.read_response().await.is_none(), "{target}");
+    }
+    server.assert_serves().await;
+}
+
+// RFC 9112, section 6.1: the chunks count, and the connection ends with the response.
+#[tokio::test]
+async fn content_length_beside_chunks_is_ignored_and_closes() {
+    let server = TestServer::start();
+    let (length, chunked) = (("Content-Length", "5"), ("Transfer-Encoding", "chunked"));
+    for headers in [[length, chunked], [chunked, length]] {
+        assert_eq!(send_chunked(&server, &headers).await, (vec![200], false), "{headers:?}");
+    }
+    let old = TestRequest::post("").token(&ada_token()).line("POST /api/v1/mcp HTTP/1.0");
+    let mut connection = server.send(&old.header(chunked.0, chunked.1)).await;
+    connection.write(b"0\r\n\r\n").await;
+    assert_eq!(connection.read_response().await.unwrap().status, 400, "HTTP/1.0");
+    assert!(connection.read_response().await.is_none(), "HTTP/1.0");
     server.assert_serves().await;
 }
 
