@@ -7,6 +7,7 @@ use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub mod commit_counter;
 #[cfg(unix)]
 #[path = "unix.rs"]
 mod system;
