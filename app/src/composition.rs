@@ -7,10 +7,13 @@ use reqlore_application::identity::user_admin::UserAdmin;
 use reqlore_application::{ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, Caller, CallerName};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
+use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::transport::Transport;
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 #[cfg(feature = "semantic")]
 use reqlore_embed_minilm::LazyModel;
@@ -200,6 +203,31 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
             Arc::new(SledStore::open(&config)?)
         }
     })
+}
+
+/// Accepts that the configured storage lost commits. No process may have it open.
+pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let context = WriteContext {
+        caller: Arc::new(local_caller(config)),
+        tool: "check --accept-loss",
+        // The storage adds the loss.
+        reason: String::new(),
+        correlation_id: "accept-loss".to_owned(),
+        at: clock.now(),
+        audited: (config.audit != Some(false)).then(|| AuditScope::begin(clock)),
+        idempotency_key: None,
+    };
+    let storage = &config.storage;
+    let accepted = match storage {
+        StorageSpec::Fs(_) => Err(nothing_to_accept("the team data")),
+        StorageSpec::Sqlite(file) => {
+            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
+            SqliteStore::accept_loss(&config, context)
+        }
+        StorageSpec::Sled(folder) => Err(nothing_to_accept(&folder.display().to_string())),
+    };
+    accepted.map_err(|error| storage_error(storage, &error))
 }
 
 fn files_config(config: &AppConfig, documents: &Path) -> reqlore_storage_fs::Config {

@@ -3,6 +3,7 @@
 //! One thread writes groups of commits that share one sync; reads run concurrently. Only SQLite may
 //! open the files: closing another descriptor would drop its locks.
 
+mod accept_loss;
 mod archive;
 mod connection;
 mod database_file;

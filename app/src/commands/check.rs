@@ -3,8 +3,11 @@
 use reqlore_application::backlog::repair::{RenumberedItem, RepairReport, RepairedLink};
 use reqlore_application::check::CheckFinding;
 use reqlore_application::check::{check_documents, repair_references};
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::Error;
-use serde_json::json;
+use reqlore_domain::ports::accepted_loss::AcceptedLoss;
+use reqlore_domain::ports::archive::HighWaterMark;
+use serde_json::{Value, json};
 
 use super::{print, print_json};
 use crate::composition;
@@ -19,13 +22,27 @@ pub(crate) struct CheckOptions {
     /// Give the newer of two items with the same reference a new one, and update its links
     #[arg(long)]
     fix: bool,
+    /// Accept that a database lost commits, or may have: an older or incomplete copy, which no
+    /// server opens. New items get higher numbers than every reference that is still known
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, CommandError> {
-    let ports = composition::open_ports(config)?;
-    if options.fix && config.read_only {
-        return Err(CommandError::failure("--fix changes files, which --read-only forbids"));
+    if (options.fix || options.accept_loss) && config.read_only {
+        let flag = if options.fix { "--fix" } else { "--accept-loss" };
+        let message = format!("{flag} changes the storage, which --read-only forbids");
+        return Err(CommandError::failure(message));
     }
+    // Before the storage is opened, which refuses it until then.
+    let accepted = options.accept_loss.then(|| composition::accept_loss(config)).transpose()?;
+    if !options.json
+        && let Some(accepted) = &accepted
+    {
+        // Printed at once, because the check that follows may fail.
+        print(&acceptance_text(accepted))?;
+    }
+    let ports = composition::open_ports(config)?;
     let caller = composition::local_caller(config);
     let done = composition::block_on(async {
         let repairs = if options.fix {
@@ -42,15 +59,38 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, Comm
         let found = findings.as_deref().unwrap_or_default();
         if options.json {
             let RepairReport { relinked, renumbered, refused } = &repairs;
-            print_json(&json!({
+            let mut report = json!({
                 "fixed": renumbered, "relinked": relinked, "refused": refused, "findings": found,
-            }))?;
+            });
+            if let Some(accepted) = &accepted {
+                report["accepted"] = acceptance_json(accepted);
+            }
+            print_json(&report)?;
         } else {
             print(&report_text(&repairs, found, is_fine))?;
         }
     }
     findings.map_err(CommandError::failure)?;
     Ok(if is_fine { EXIT_OK } else { EXIT_FAILED })
+}
+
+fn acceptance_text(accepted: &AcceptedLoss) -> String {
+    let mut text = format!("Accepted: {}.\n", accepted.loss);
+    for mark in &accepted.raised {
+        let HighWaterMark { project, kind, number } = mark;
+        let reference = Reference { kind: *kind, number: *number };
+        let scope = if project.is_default() { String::new() } else { format!(" in {project}") };
+        text += &format!("New items get numbers after {reference}{scope}.\n");
+    }
+    text
+}
+
+fn acceptance_json(accepted: &AcceptedLoss) -> Value {
+    let mut raised = Vec::new();
+    for HighWaterMark { project, kind, number } in &accepted.raised {
+        raised.push(json!({ "project": project, "kind": kind.name(), "number": number }));
+    }
+    json!({ "loss": accepted.loss, "raised": raised })
 }
 
 fn report_text(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool) -> String {

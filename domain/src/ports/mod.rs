@@ -4,6 +4,7 @@
 //! implement all other ports. A method that is asynchronous may do I/O; no port exposes a driver, a
 //! protocol or an open transaction.
 
+pub mod accepted_loss;
 pub mod archive;
 pub mod audit;
 pub mod authenticator;
