@@ -1,7 +1,9 @@
 //! Collects the audit rows of calls that change nothing, and writes them in batches.
 //!
-//! No call goes unrecorded: calls fail while the queue is full and cannot be written. The row of a
-//! change is not collected here; the storage commits it together with the change.
+//! A refused call is answered after its row is durable; refused calls that arrive meanwhile share
+//! the next sync. No call goes unrecorded: while the queue is full and cannot be written, reads
+//! fail, and refusals are counted in one row. The row of a change is not collected here; the
+//! storage commits it together with the change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +15,16 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::write_context::AuditScope;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 /// A caller that adds this many pending rows writes them, without waiting for the next tick.
 const BATCH_ROWS: usize = 2_048;
 const MAX_PENDING_ROWS: usize = 16_384;
+/// Refusals take only half of the queue, so that they never make reads fail.
+const MAX_PENDING_REFUSALS: usize = MAX_PENDING_ROWS / 2;
+/// Refused calls that wait for their rows at the same time. They hold permits to run, of which a
+/// server has 64 by default: others must be left for good calls while the disk is slow.
+const MAX_WAITING_REFUSALS: usize = 32;
 /// Arguments that name the target of a call.
 const TARGET_ARGUMENTS: [&str; 8] = [
     "reference",
@@ -45,9 +53,21 @@ const REPLAYED_REASON: &str = "repeated";
 pub(crate) struct AuditRecorder {
     log: Option<Arc<dyn AuditLog>>,
     clock: Arc<dyn Clock>,
-    pending: Mutex<Vec<AuditEvent>>,
+    pending: Mutex<PendingRows>,
     /// Held while a batch is written, so that rows keep their order.
     write_lock: tokio::sync::Mutex<()>,
+    waiting_refusals: Semaphore,
+}
+
+#[derive(Default)]
+struct PendingRows {
+    rows: Vec<AuditEvent>,
+    /// Number of rows that left the queue. With the length of the queue it numbers each row.
+    written: u64,
+    /// Refusals that found the queue full.
+    unqueued_refusals: u64,
+    /// The last batch was not written. Only the next tick tries again, not each refusal.
+    is_failing: bool,
 }
 
 /// The caller, action and targets of one request.
@@ -67,7 +87,13 @@ impl<'a> AccessRecord<'a> {
 
 impl AuditRecorder {
     pub(crate) fn new(log: Option<Arc<dyn AuditLog>>, clock: Arc<dyn Clock>) -> Self {
-        Self { log, clock, pending: Mutex::default(), write_lock: tokio::sync::Mutex::default() }
+        Self {
+            log,
+            clock,
+            pending: Mutex::default(),
+            write_lock: tokio::sync::Mutex::default(),
+            waiting_refusals: Semaphore::new(MAX_WAITING_REFUSALS),
+        }
     }
 
     pub(crate) fn audit_log(&self) -> Option<&Arc<dyn AuditLog>> {
@@ -93,7 +119,7 @@ impl AuditRecorder {
         if scope.is_written() && error_kind.is_none() {
             return outcome;
         }
-        self.add_event(audit_event(scope, access(), error_kind)).await?;
+        self.add_outcome(audit_event(scope, access(), error_kind), error_kind).await?;
         outcome
     }
 
@@ -104,7 +130,36 @@ impl AuditRecorder {
         error_kind: Option<ErrorKind>,
     ) -> Result<()> {
         let Some(scope) = self.begin_call() else { return Ok(()) };
-        self.add_event(audit_event(&scope, access, error_kind)).await
+        self.add_outcome(audit_event(&scope, access, error_kind), error_kind).await
+    }
+
+    async fn add_outcome(&self, event: AuditEvent, error_kind: Option<ErrorKind>) -> Result<()> {
+        if error_kind.is_some_and(is_refusal) {
+            self.add_refusal(event).await;
+            return Ok(());
+        }
+        self.add_event(event).await
+    }
+
+    /// Records a refusal durably, together with the rows that are pending. Beyond
+    /// [`MAX_WAITING_REFUSALS`] the row is in the next batch, which a waiting call writes.
+    pub(crate) async fn add_refusal(&self, event: AuditEvent) {
+        if self.log.is_none() {
+            return;
+        }
+        let number = {
+            let mut pending = self.lock_pending();
+            if pending.rows.len() >= MAX_PENDING_REFUSALS {
+                pending.unqueued_refusals += 1;
+                return;
+            }
+            pending.rows.push(event);
+            pending.written + pending.rows.len() as u64
+        };
+        if let Ok(_permit) = self.waiting_refusals.try_acquire() {
+            // The refusal stands if it fails: the row stays pending, and the error is logged.
+            let _ = self.flush_up_to(number).await;
+        }
     }
 
     /// Queues an event for the next batch. Returns `Unavailable` if the queue stays full.
@@ -130,36 +185,63 @@ impl AuditRecorder {
 
     /// Takes the event unless the queue is full. Returns the number of pending rows.
     fn push_pending(&self, event: &mut Option<AuditEvent>) -> usize {
-        let mut pending = self.lock_pending();
-        if pending.len() < MAX_PENDING_ROWS {
-            pending.extend(event.take());
+        let rows = &mut self.lock_pending().rows;
+        if rows.len() < MAX_PENDING_ROWS {
+            rows.extend(event.take());
         }
-        pending.len()
+        rows.len()
     }
 
     /// Writes the pending rows. Rows stay pending until they are written, so a cancelled call may
     /// cause duplicate rows but never lost ones.
     pub(crate) async fn flush(&self) -> StoreResult<()> {
+        self.flush_up_to(u64::MAX).await
+    }
+
+    /// Writes the pending rows, unless the row of this number is written or cannot be written now.
+    async fn flush_up_to(&self, number: u64) -> StoreResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let _write_guard = self.write_lock.lock().await;
-        // Cloned, because the rows must stay pending until they are written.
-        let batch = self.lock_pending().clone();
+        let (mut batch, unqueued) = {
+            let pending = self.lock_pending();
+            let is_retry_early = pending.is_failing && number != u64::MAX;
+            if pending.written >= number || is_retry_early {
+                return Ok(());
+            }
+            // Cloned, because the rows must stay pending until they are written.
+            (pending.rows.clone(), pending.unqueued_refusals)
+        };
         let rows = batch.len();
-        if rows == 0 {
+        if unqueued > 0 {
+            batch.push(AuditEvent::overflow(unqueued, self.clock.now()));
+        }
+        if batch.is_empty() {
             return Ok(());
         }
         let written = log.append_events(batch).await;
+        let mut pending = self.lock_pending();
+        pending.is_failing = written.is_err();
         match &written {
-            // Rows that were added meanwhile follow these.
-            Ok(()) => drop(self.lock_pending().drain(..rows)),
+            Ok(()) => {
+                // Rows that were added meanwhile follow these.
+                pending.rows.drain(..rows);
+                pending.written += rows as u64;
+                pending.unqueued_refusals -= unqueued;
+            }
             Err(error) => tracing::error!(%error, rows, "audit rows are not written yet"),
         }
         written
     }
 
-    fn lock_pending(&self) -> MutexGuard<'_, Vec<AuditEvent>> {
+    fn lock_pending(&self) -> MutexGuard<'_, PendingRows> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// True for a decision of the server. Other failures mean that the storage could not be used.
+fn is_refusal(kind: ErrorKind) -> bool {
+    use ErrorKind::{Conflict, Forbidden, InvalidArgument, NotFound, Refused, UnknownTool};
+    matches!(kind, InvalidArgument | UnknownTool | NotFound | Conflict | Refused | Forbidden)
 }
 
 fn audit_event(

@@ -24,6 +24,8 @@ pub const RESULT_OK: &str = "ok";
 pub const PRUNED_ACTION: &str = "audit/pruned";
 /// The action of the row that revokes an earlier row, whose change was not committed.
 pub const UNCONFIRMED_ACTION: &str = "audit/unconfirmed";
+/// The action of the row that counts refused calls without a row of their own.
+const OVERFLOW_ACTION: &str = "audit/overflow";
 const MAX_TEXT_BYTES: usize = 500;
 
 /// An operation to record. [`AuditRow::seal_after`] removes secrets from it.
@@ -153,6 +155,12 @@ impl AuditEvent {
     /// The revocation of a row whose change was not committed.
     pub fn unconfirmed(number: u64, at: Timestamp) -> Self {
         Self::without_user(UNCONFIRMED_ACTION, number.to_string(), at)
+    }
+
+    /// Refused calls that have no row of their own, because the log could not be written for long.
+    pub fn overflow(calls: u64, at: Timestamp) -> Self {
+        let reason = format!("{calls} more calls were refused");
+        Self::rejected(OVERFLOW_ACTION, "many", reason, at)
     }
 
     /// Removes secrets and truncates long texts.

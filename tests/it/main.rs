@@ -32,6 +32,7 @@ mod language;
 mod model;
 mod pagination;
 mod readme;
+mod refusals;
 mod rights;
 mod schemas;
 mod search;

@@ -193,7 +193,7 @@ impl TokenAuthenticator {
         caller: &Caller,
         credentials: &Credentials<'_>,
         kind: ErrorKind,
-    ) -> Result<(), Error> {
+    ) {
         let Credentials { address, correlation_id, project, .. } = credentials;
         let name = project.unwrap_or_default().to_owned();
         let user = &*caller.name;
@@ -215,7 +215,7 @@ impl TokenAuthenticator {
                 self.clock.now(),
             )
         };
-        self.recorder.add_event(entry).await
+        self.recorder.add_refusal(entry).await;
     }
 
     /// Saves the last uses of tokens, and audits how many guessed tokens got no row. Call it once a
@@ -307,8 +307,7 @@ impl Authenticator for TokenAuthenticator {
         match self.with_project(&caller, project) {
             Ok(caller) => Ok(caller),
             Err(error) => {
-                let recorded = self.record_foreign_project(&caller, &credentials, error.kind).await;
-                recorded.map_err(AuthenticationError::Failed)?;
+                self.record_foreign_project(&caller, &credentials, error.kind).await;
                 Err(AuthenticationError::Project(error))
             }
         }
