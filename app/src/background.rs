@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use reqlore_application::Maintenance;
 use reqlore_domain::ports::Store;
+use reqlore_transport_http::Readiness;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -39,7 +40,7 @@ impl BackgroundTasks {
     /// usable, and publishes the result.
     pub(crate) fn start(
         maintenance: Maintenance,
-        readiness: Option<(Arc<dyn Store>, watch::Sender<bool>)>,
+        readiness: Option<(Arc<dyn Store>, watch::Sender<Readiness>)>,
     ) -> Self {
         let maintenance = Arc::new(maintenance);
         let stop = Arc::<Notify>::default();
@@ -52,13 +53,13 @@ impl BackgroundTasks {
             Arc::clone(&stop),
             ticked,
         ));
-        let readiness_task = readiness.map(|(store, is_ready)| {
+        let readiness_task = readiness.map(|(store, state)| {
             let task = maintenance_task.abort_handle();
             tokio::spawn(check_readiness(
                 TASK_TIMING,
                 move || probe_store(Arc::clone(&store)),
                 MaintenanceState { task, last_tick },
-                is_ready,
+                state,
             ))
         });
         Self { maintenance, stop, maintenance_task, readiness_task }
@@ -86,8 +87,12 @@ async fn tick_once(maintenance: Arc<Maintenance>) {
     maintenance.tick().await;
 }
 
-async fn probe_store(store: Arc<dyn Store>) -> Result<u64, String> {
-    store.identity_epoch().await.map_err(|error| error.to_string())
+async fn probe_store(store: Arc<dyn Store>) -> Result<(), NotReady> {
+    if let Some(damage) = store.known_damage() {
+        return Err((Readiness::Damaged, damage));
+    }
+    let probed = store.identity_epoch().await;
+    probed.map(drop).map_err(|error| (Readiness::Unavailable, error.to_string()))
 }
 
 /// Ticks until `stop`. A panicking tick does not prevent later ones.
@@ -116,6 +121,9 @@ async fn run_maintenance<F>(
     }
 }
 
+/// A state other than [`Readiness::Ready`], and the reason for the log.
+type NotReady = (Readiness, String);
+
 struct MaintenanceState {
     task: AbortHandle,
     last_tick: watch::Receiver<Instant>,
@@ -123,13 +131,15 @@ struct MaintenanceState {
 
 impl MaintenanceState {
     /// Returns an error if maintenance has ended or its last tick is older than `limit`.
-    fn check_health(&self, limit: Duration) -> Result<(), String> {
+    fn check_health(&self, limit: Duration) -> Result<(), NotReady> {
         if self.task.is_finished() {
-            return Err("maintenance: the task has ended; restart the server".to_owned());
+            let reason = "maintenance: the task has ended; restart the server";
+            return Err((Readiness::Unavailable, reason.to_owned()));
         }
         let since = self.last_tick.borrow().elapsed();
         if since > limit {
-            return Err(format!("maintenance: no tick for {} s", since.as_secs()));
+            let reason = format!("maintenance: no tick for {} s", since.as_secs());
+            return Err((Readiness::Unavailable, reason));
         }
         Ok(())
     }
@@ -137,13 +147,13 @@ impl MaintenanceState {
 
 /// Publishes repeatedly whether the storage responds and maintenance runs. A hanging probe is
 /// awaited, not repeated, so that probes do not pile up.
-async fn check_readiness<T, F>(
+async fn check_readiness<F>(
     timing: TaskTiming,
     probe: impl Fn() -> F,
     maintenance: MaintenanceState,
-    is_ready: watch::Sender<bool>,
+    readiness: watch::Sender<Readiness>,
 ) where
-    F: Future<Output = Result<T, String>>,
+    F: Future<Output = Result<(), NotReady>>,
 {
     let mut timer = interval(timing.interval);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -154,23 +164,28 @@ async fn check_readiness<T, F>(
             outcome
         } else {
             let limit = timing.store_timeout;
-            publish_readiness(&is_ready, Err(format!("storage: no response for {limit:?}")));
+            let reason = format!("storage: no response for {limit:?}");
+            publish_readiness(&readiness, Err((Readiness::Unavailable, reason)));
             probe.await
         };
         let state = match outcome {
-            Ok(_) => maintenance.check_health(timing.tick_timeout),
+            Ok(()) => maintenance.check_health(timing.tick_timeout),
             Err(reason) => Err(reason),
         };
-        publish_readiness(&is_ready, state);
+        publish_readiness(&readiness, state);
     }
 }
 
 /// Publishes the state, and logs it only if it has changed.
-fn publish_readiness(is_ready: &watch::Sender<bool>, state: Result<(), String>) {
-    let was_ready = is_ready.send_replace(state.is_ok());
-    match state {
-        Err(reason) if was_ready => tracing::error!(reason, "the server is not ready"),
-        Ok(()) if !was_ready => tracing::info!("the server is ready again"),
+fn publish_readiness(readiness: &watch::Sender<Readiness>, state: Result<(), NotReady>) {
+    let (new, reason) = match state {
+        Ok(()) => (Readiness::Ready, None),
+        Err((new, reason)) => (new, Some(reason)),
+    };
+    let old = readiness.send_replace(new);
+    match reason {
+        Some(reason) if old != new => tracing::error!(reason, "the server is not ready"),
+        None if old != new => tracing::info!("the server is ready again"),
         _ => {}
     }
 }
@@ -191,20 +206,20 @@ mod tests {
         timing: TaskTiming,
         tick: impl Fn() -> R + Send + Sync + 'static,
         probe: impl Fn() -> A + Send + Sync + 'static,
-    ) -> (JoinHandle<()>, watch::Receiver<bool>)
+    ) -> (JoinHandle<()>, watch::Receiver<Readiness>)
     where
         R: Future<Output = ()> + Send + 'static,
-        A: Future<Output = Result<(), String>> + Send + 'static,
+        A: Future<Output = Result<(), NotReady>> + Send + 'static,
     {
         let (ticked, last_tick) = watch::channel(Instant::now());
         let task = tokio::spawn(run_maintenance(timing.interval, tick, Arc::default(), ticked));
-        let (is_ready, ready) = watch::channel(true);
+        let (readiness, ready) = watch::channel(Readiness::Ready);
         let maintenance = MaintenanceState { task: task.abort_handle(), last_tick };
-        tokio::spawn(check_readiness(timing, probe, maintenance, is_ready));
+        tokio::spawn(check_readiness(timing, probe, maintenance, readiness));
         (task, ready)
     }
 
-    async fn successful_probe() -> Result<(), String> {
+    async fn successful_probe() -> Result<(), NotReady> {
         Ok(())
     }
 
@@ -212,15 +227,15 @@ mod tests {
     async fn hanging_tick_makes_server_not_ready() {
         let timing = TaskTiming { tick_timeout: Duration::ZERO, ..NO_TIMEOUT };
         let (_task, mut ready) = start(timing, std::future::pending::<()>, successful_probe);
-        ready.wait_for(|is_ready| !is_ready).await.unwrap();
+        ready.wait_for(|state| *state != Readiness::Ready).await.unwrap();
     }
 
     #[tokio::test]
     async fn ended_maintenance_makes_server_not_ready() {
         let (task, mut ready) = start(NO_TIMEOUT, || async {}, successful_probe);
-        assert!(*ready.borrow());
+        assert_eq!(*ready.borrow(), Readiness::Ready);
         task.abort();
-        ready.wait_for(|is_ready| !is_ready).await.unwrap();
+        ready.wait_for(|state| *state != Readiness::Ready).await.unwrap();
     }
 
     #[tokio::test]
@@ -233,7 +248,7 @@ mod tests {
         };
         let (_task, ready) = start(NO_TIMEOUT, tick, successful_probe);
         seen.wait_for(|count| *count > 5).await.unwrap();
-        assert!(*ready.borrow());
+        assert_eq!(*ready.borrow(), Readiness::Ready);
     }
 
     #[tokio::test]
@@ -252,16 +267,16 @@ mod tests {
         };
         let timing = TaskTiming { store_timeout: Duration::from_millis(1), ..NO_TIMEOUT };
         let (_task, mut ready) = start(timing, || async {}, probe);
-        ready.wait_for(|is_ready| !is_ready).await.unwrap();
+        ready.wait_for(|state| *state != Readiness::Ready).await.unwrap();
         assert_eq!(probes.load(Ordering::Relaxed), 1);
         response.notify_one();
-        ready.wait_for(|is_ready| *is_ready).await.unwrap();
+        ready.wait_for(|state| *state == Readiness::Ready).await.unwrap();
     }
 
     #[tokio::test]
     async fn failing_storage_makes_server_not_ready() {
-        let fails = || async { Err("gone".to_owned()) };
+        let fails = || async { Err((Readiness::Damaged, "gone".to_owned())) };
         let (_task, mut ready) = start(NO_TIMEOUT, || async {}, fails);
-        ready.wait_for(|is_ready| !is_ready).await.unwrap();
+        ready.wait_for(|state| *state != Readiness::Ready).await.unwrap();
     }
 }

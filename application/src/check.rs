@@ -13,6 +13,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
 use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
@@ -46,6 +47,17 @@ impl CheckFinding {
     pub(crate) fn for_document(id: &DocumentId, message: String) -> Self {
         Self { document: id.to_string(), line: None, message }
     }
+}
+
+/// Finds damage in the whole storage, with the documents of all projects, users and the audit log.
+/// `place` names the storage.
+pub async fn find_damage(store: &dyn StorageHealth, place: &str) -> Result<Vec<CheckFinding>> {
+    let mut findings = Vec::new();
+    for damage in store.find_damage().await? {
+        let message = format!("{damage}; restore a backup with `reqlore restore`");
+        findings.push(CheckFinding { document: place.to_owned(), line: None, message });
+    }
+    Ok(findings)
 }
 
 /// Finds all problems of the server's own project, ordered by toolset, document and line.

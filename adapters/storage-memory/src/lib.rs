@@ -21,6 +21,7 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -75,6 +76,8 @@ impl MemoryStore {
         action(self.lock_state().projects.entry(project.clone()).or_default())
     }
 }
+
+impl StorageHealth for MemoryStore {}
 
 #[async_trait]
 impl DocumentRepository for MemoryStore {

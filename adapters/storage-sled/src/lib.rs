@@ -26,6 +26,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
 
@@ -149,6 +150,8 @@ async fn run_blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(|| catch_sled_panic(work)).await;
     done.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }
+
+impl StorageHealth for SledStore {}
 
 #[async_trait]
 impl DocumentRepository for SledStore {

@@ -24,6 +24,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
 use reqlore_sqlite_team::connection::is_too_old;
@@ -209,6 +210,8 @@ fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::R
     connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
     Ok(connection)
 }
+
+impl StorageHealth for SqliteStore {}
 
 #[async_trait]
 impl DocumentRepository for SqliteStore {

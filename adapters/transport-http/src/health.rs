@@ -19,6 +19,16 @@ use crate::{PATH, ServerState};
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
+/// The state of a server's storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    /// It does not respond.
+    Unavailable,
+    /// Some reads may succeed, but every write is refused.
+    Damaged,
+}
+
 /// Probes do not check the Host header, because orchestrators call by address.
 pub(crate) async fn serve_liveness() -> &'static str {
     "alive\n"
@@ -35,10 +45,16 @@ pub(crate) async fn serve_readiness(
     }
     // The check is configured by the application and may panic.
     let (status, text) =
-        match catch_panic(&request_id, async { Ok((shared.config.is_ready)()) }).await {
+        match catch_panic(&request_id, async { Ok((shared.config.readiness)()) }).await {
             Err(error) => return error.into_response(),
-            Ok(true) => (StatusCode::OK, "ready\n"),
-            Ok(false) => (StatusCode::SERVICE_UNAVAILABLE, "the storage is unavailable\n"),
+            Ok(Readiness::Ready) => (StatusCode::OK, "ready\n"),
+            Ok(Readiness::Unavailable) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "the storage is unavailable\n")
+            }
+            Ok(Readiness::Damaged) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the storage is damaged, so writes are refused; see the log\n",
+            ),
         };
     (status, text).into_response()
 }

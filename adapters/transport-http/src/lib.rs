@@ -33,6 +33,7 @@ use rmcp::ServerHandler;
 use tokio_util::task::TaskTracker;
 
 pub use forwarded::{ForwardedBy, ProxyNetwork, ProxyTrust};
+pub use health::Readiness;
 
 use handler::ProtocolHandler;
 use origin_check::OriginCheck;
@@ -55,8 +56,8 @@ pub struct HttpConfig {
     pub origins: Vec<String>,
     pub limits: HttpLimits,
     pub authenticator: Arc<dyn Authenticator>,
-    /// True while the storage is usable, for `/readyz`.
-    pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// The state of the storage, for `/readyz`.
+    pub readiness: Arc<dyn Fn() -> Readiness + Send + Sync>,
     /// Renders `/metrics`, for administrators only.
     pub render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub counters: Arc<TrafficCounters>,

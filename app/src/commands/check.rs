@@ -2,7 +2,7 @@
 
 use reqlore_application::backlog::repair::{RenumberedItem, RepairReport, RepairedLink};
 use reqlore_application::check::CheckFinding;
-use reqlore_application::check::{check_documents, repair_references};
+use reqlore_application::check::{check_documents, find_damage, repair_references};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
@@ -42,9 +42,15 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, Comm
         // Printed at once, because the check that follows may fail.
         print(&acceptance_text(accepted))?;
     }
-    let ports = composition::open_ports(config)?;
+    let store = composition::open_store(config, &config.storage)?;
+    let ports = composition::ports_over(config, &store, false)?;
     let caller = composition::local_caller(config);
     let done = composition::block_on(async {
+        let damage = find_damage(&*store, &config.storage.to_string()).await?;
+        // In a damaged storage, documents may be missing from lists, and nothing may be written.
+        if !damage.is_empty() {
+            return Ok((RepairReport::default(), Ok(damage)));
+        }
         let repairs = if options.fix {
             repair_references(&ports, caller).await?
         } else {

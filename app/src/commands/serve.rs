@@ -12,7 +12,7 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_metrics::Metrics;
-use reqlore_transport_http::HttpTransport;
+use reqlore_transport_http::{HttpTransport, Readiness};
 use tokio::sync::watch;
 
 use crate::background::BackgroundTasks;
@@ -81,7 +81,7 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let authenticator = Arc::new(authenticator);
     let maintenance = application.maintenance(Some(Arc::clone(&authenticator)), config.keep_days);
     // Ready until a probe fails, because the storage was just opened.
-    let (is_ready, readiness) = watch::channel(true);
+    let (state, readiness) = watch::channel(Readiness::Ready);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
         let mut transport = bind_http(http, authenticator, readiness, &metrics, counters)?;
@@ -90,7 +90,7 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
         if let Some(address) = address {
             print_startup_report(config, http, address, &*store).await?;
         }
-        let background = BackgroundTasks::start(maintenance, Some((store, is_ready)));
+        let background = BackgroundTasks::start(maintenance, Some((store, state)));
         let served = transport.serve(metrics.measured_service(Arc::new(application))).await;
         background.finish().await;
         served.map_err(http_error)
@@ -106,7 +106,7 @@ fn http_error(error: impl std::fmt::Display) -> CommandError {
 fn bind_http(
     http: &config::HttpSettings,
     authenticator: Arc<TokenAuthenticator>,
-    is_ready: watch::Receiver<bool>,
+    readiness: watch::Receiver<Readiness>,
     metrics: &Arc<Metrics>,
     counters: Arc<TrafficCounters>,
 ) -> Result<Box<dyn Transport>, CommandError> {
@@ -118,7 +118,7 @@ fn bind_http(
         origins: http.origins.clone(),
         limits: http.limits.clone(),
         authenticator,
-        is_ready: Arc::new(move || *is_ready.borrow()),
+        readiness: Arc::new(move || *readiness.borrow()),
         render_metrics: Arc::new(move || metrics.render_text()),
         counters,
     };

@@ -18,6 +18,7 @@ pub mod identity;
 pub mod project_resolver;
 pub mod search;
 pub mod service;
+pub mod storage_health;
 pub mod store_error;
 pub mod transport;
 pub mod write_context;
@@ -28,11 +29,15 @@ use documents::DocumentRepository;
 use history::DocumentHistory;
 use idempotency::IdempotencyStore;
 use identity::IdentityRepository;
+use storage_health::StorageHealth;
 
 /// All ports of a storage, so that one value can be passed around.
-pub trait Store: DocumentRepository + DocumentHistory + TeamStore + Archive {}
+pub trait Store:
+    DocumentRepository + DocumentHistory + TeamStore + Archive + StorageHealth
+{
+}
 
-impl<T: DocumentRepository + DocumentHistory + TeamStore + Archive> Store for T {}
+impl<T: DocumentRepository + DocumentHistory + TeamStore + Archive + StorageHealth> Store for T {}
 
 /// The ports of a storage for everything besides documents.
 pub trait TeamStore: IdentityRepository + AuditLog + IdempotencyStore {}

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::identity::{Access, Caller, PresentedToken};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
-use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, PATH};
+use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, PATH, Readiness};
 
 use handler::Handler;
 
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             origins: Vec::new(),
             limits: HttpLimits { request_rate: None, ..HttpLimits::default() },
             authenticator: Arc::new(AcceptAny),
-            is_ready: Arc::new(|| true),
+            readiness: Arc::new(|| Readiness::Ready),
             render_metrics: Arc::new(String::new),
             counters: Arc::default(),
         })?;

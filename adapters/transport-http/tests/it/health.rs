@@ -1,6 +1,6 @@
 //! Liveness, readiness and metrics.
 
-use std::sync::atomic::Ordering;
+use reqlore_transport_http::Readiness;
 
 use crate::test_client::TestRequest;
 use crate::test_server::{CapturedLog, TestServer, ada_token, bob_token};
@@ -14,8 +14,12 @@ async fn probes_need_no_token_and_accept_any_host() {
             assert_eq!((response.status, response.body.as_str()), (200, body), "{host}");
         }
     }
-    server.is_ready.store(false, Ordering::SeqCst);
-    assert_eq!(server.status(&TestRequest::get("/readyz")).await, 503);
+    for (state, words) in [(Readiness::Unavailable, "unavailable"), (Readiness::Damaged, "damaged")]
+    {
+        *server.readiness.lock().unwrap() = state;
+        let response = server.request(&TestRequest::get("/readyz")).await;
+        assert!(response.status == 503 && response.body.contains(words), "{response:?}");
+    }
     assert_eq!(server.status(&TestRequest::get("/livez")).await, 200);
     assert_eq!(server.status(&TestRequest::get("/livez").line("POST /livez HTTP/1.1")).await, 405);
 }

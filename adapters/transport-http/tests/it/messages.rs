@@ -186,7 +186,7 @@ async fn panicking_call_affects_no_other_call() {
 async fn panic_outside_tool_gets_logged_500() {
     let server = TestServer::configured(HttpLimits::default(), |config| {
         config.render_metrics = std::sync::Arc::new(|| panic!("of the figures"));
-        config.is_ready = std::sync::Arc::new(|| panic!("of the probe"));
+        config.readiness = std::sync::Arc::new(|| panic!("of the probe"));
     });
     let figures = TestRequest::get("/metrics").token(&ada_token());
     let log = CapturedLog::capture();

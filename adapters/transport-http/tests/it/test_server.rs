@@ -16,7 +16,7 @@ use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
 use reqlore_mcp::shutdown::Shutdown;
-use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport};
+use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, Readiness};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -184,7 +184,7 @@ pub(crate) struct TestServer {
     pub(crate) stub: Arc<StubTools>,
     pub(crate) tokens: Arc<StubAuthenticator>,
     pub(crate) counters: Arc<TrafficCounters>,
-    pub(crate) is_ready: Arc<AtomicBool>,
+    pub(crate) readiness: Arc<Mutex<Readiness>>,
     pub(crate) shutdown: Shutdown,
     pub(crate) running: JoinHandle<std::io::Result<()>>,
 }
@@ -200,7 +200,7 @@ pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: HttpLimits) -> Htt
         origins: Vec::new(),
         limits,
         authenticator: tokens.clone(),
-        is_ready: Arc::new(|| true),
+        readiness: Arc::new(|| Readiness::Ready),
         render_metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),
         counters: Arc::default(),
     }
@@ -218,9 +218,9 @@ impl TestServer {
     pub(crate) fn configured(limits: HttpLimits, change: impl FnOnce(&mut HttpConfig)) -> Self {
         let tokens = Arc::<StubAuthenticator>::default();
         let mut config = config(&tokens, limits);
-        let is_ready = Arc::new(AtomicBool::new(true));
-        let ready = is_ready.clone();
-        config.is_ready = Arc::new(move || ready.load(Ordering::SeqCst));
+        let readiness = Arc::new(Mutex::new(Readiness::Ready));
+        let state = readiness.clone();
+        config.readiness = Arc::new(move || *state.lock().unwrap());
         change(&mut config);
         let counters = config.counters.clone();
         let mut http = HttpTransport::bind(config).unwrap();
@@ -228,7 +228,7 @@ impl TestServer {
         let (stub, shutdown) = (Arc::new(StubTools::new()), Shutdown::default());
         http.shutdown = shutdown.clone();
         let running = tokio::spawn(Box::new(http).serve(Arc::new(stub.service())));
-        Self { address, stub, tokens, counters, is_ready, shutdown, running }
+        Self { address, stub, tokens, counters, readiness, shutdown, running }
     }
 
     pub(crate) fn count(&self, counter: fn(&TrafficCounters) -> &AtomicU64) -> u64 {

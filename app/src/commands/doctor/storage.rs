@@ -123,6 +123,14 @@ fn check_content(
     schema: Option<usize>,
     report: &mut AreaReport<'_>,
 ) -> Result<(), CommandError> {
+    let damage = composition::block_on(check::find_damage(&**store, ""))??;
+    if let Some(first) = damage.first() {
+        let message = format!("{} is damaged: {}", config.storage, first.message);
+        let next = "run `reqlore check` to see all damage; until a restart without it, nothing is \
+                    written";
+        report.problem(message, next);
+        return Ok(());
+    }
     let counts = composition::block_on(async {
         let mut counts = Vec::new();
         for (label, kinds) in COUNTED_KINDS {

@@ -1,0 +1,21 @@
+//! Port for the health of a storage: damage that is known, and a search for more.
+
+use async_trait::async_trait;
+
+use super::documents::StoreResult;
+
+/// Reports damaged content. The defaults are those of a storage that leaves this to its readers.
+#[async_trait]
+pub trait StorageHealth: Send + Sync {
+    /// The damage that this process knows of, as a sentence with the next step. From the first sign
+    /// of it all writes are refused until a restart that finds none.
+    fn known_damage(&self) -> Option<String> {
+        None
+    }
+
+    /// Reads everything that an export reads, and more. Returns a text for each damaged object, of
+    /// at most a hundred; an error if the content could not be read at all.
+    async fn find_damage(&self) -> StoreResult<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
