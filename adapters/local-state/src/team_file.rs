@@ -8,11 +8,13 @@
 use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_sqlite_team::error::DatabaseError;
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, StoreId};
+use reqlore_sqlite_team::error::{DatabaseError, LOSS_HINT};
 use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase};
 
 use crate::error::not_written;
@@ -24,10 +26,21 @@ pub const DISPLAY_PATH: &str = ".reqlore/local/team.db";
 /// The database, its log and its index.
 const DATABASE_FILES: [&str; 3] = ["team.db", "team.db-wal", "team.db-shm"];
 const IDENTITY_FILE: &str = "team.id";
+/// The number of the last commit that was recorded here.
+const COMMITS_FILE: &str = "team.commits";
+const MAX_COUNTER_READS: usize = 3;
+/// The copy of a database with schema 1.
+const BACKUP: &str = "team.db.schema-1.backup";
+const TEMP_BACKUP: &str = "team.db.backup.new";
 const FORMAT: &str = "reqlore team 1";
 // The names until the files are complete.
 const TEMP_IDENTITY_FILE: &str = "team.id.new";
+const TEMP_COMMITS_FILE: &str = "team.commits.new";
 const TEMP_DATABASE: &str = "team.new";
+
+/// The next steps after the loss of the database itself.
+const MOVE_HINT: &str =
+    "put it back, or move .reqlore/local/team.* away and restore a backup with `reqlore restore`";
 
 #[derive(Debug, Clone, Copy)]
 pub struct CreationOptions {
@@ -85,7 +98,12 @@ pub fn open(
         }
         return Ok(None);
     };
-    let files = TeamFiles { folder: base.join(LOCAL_STATE_DIR), local, identities };
+    let files = TeamFiles {
+        folder: base.join(LOCAL_STATE_DIR),
+        local,
+        identities,
+        counter: OnceLock::new(),
+    };
     // An inspection must not finish the work of a killed process.
     if !read_only {
         files.finish_creation(lock_timeout)?;
@@ -123,6 +141,7 @@ struct TeamFiles {
     local: Dir,
     folder: PathBuf,
     identities: [String; 3],
+    counter: OnceLock<CounterFile>,
 }
 
 impl FileGuard for TeamFiles {
@@ -134,18 +153,76 @@ impl FileGuard for TeamFiles {
             let metadata =
                 stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
             let Some(metadata) = metadata else {
-                return Err(file.refused(
-                    "is missing; put it back, or move .reqlore/local/team.* away and restore a \
-                     backup",
-                ));
+                // Its content is needed, but that of the index is derived from the log.
+                let hint = if *name == DATABASE_FILES[0] { MOVE_HINT } else { LOSS_HINT };
+                return Err(file.refused(&format!("is missing; {hint}")));
             };
             file.check(&metadata)?;
+            // SQLite would begin a new database.
+            if *name == DATABASE_FILES[0] && metadata.len() == 0 {
+                return Err(file.refused(&format!("is empty; {MOVE_HINT}")));
+            }
             if file_identity(&metadata) != *identity {
                 return Err(file.foreign_identity());
             }
         }
         Ok(())
     }
+
+    fn back_up(&self, copy: &dyn Fn(&Path) -> StoreResult<()>) -> StoreResult<()> {
+        let backup = PrivateFile::new(&self.local, TEMP_BACKUP);
+        // A killed process may have left a partial copy.
+        backup.remove()?;
+        backup.create(|_| Ok(Vec::new()))?;
+        copy(&self.folder.join(TEMP_BACKUP))?;
+        let synced = self.local.open(TEMP_BACKUP).and_then(|opened| opened.sync_all());
+        synced.map_err(|error| backup.not_written("write it", error))?;
+        backup.rename(BACKUP)?;
+        create_counter(&self.local, &self.folder, 0)
+    }
+
+    fn recorded_commits(&self) -> StoreResult<u64> {
+        let file = PrivateFile::new(&self.local, COMMITS_FILE);
+        // Another process may be writing it right now.
+        for _ in 0..MAX_COUNTER_READS {
+            let counter = CommitCounter::read(&self.folder.join(COMMITS_FILE));
+            if let Some(counter) = counter.map_err(|error| file.failed("read it", error))? {
+                return Ok(counter.commits);
+            }
+        }
+        Err(file.refused(&format!("is missing or damaged; {LOSS_HINT}")))
+    }
+
+    fn record_commit(&self, number: u64) {
+        let written = match self.counter.get() {
+            Some(counter) => counter.write(commit_counter(number)),
+            None => CounterFile::open(&self.folder.join(COMMITS_FILE)).and_then(|counter| {
+                self.counter.get_or_init(|| counter).write(commit_counter(number))
+            }),
+        };
+        // The number may lag behind, so the commit itself has succeeded.
+        if let Err(error) = written {
+            tracing::warn!(%error, "the number of a commit was not recorded");
+        }
+    }
+}
+
+/// `team.id` holds the identity of the database, so the counter needs none.
+fn commit_counter(commits: u64) -> CommitCounter {
+    CommitCounter { store: StoreId([0; 16]), commits }
+}
+
+/// Creates the counter of a database, or replaces that of a lost one.
+fn create_counter(local: &Dir, folder: &Path, commits: u64) -> StoreResult<()> {
+    let temp = PrivateFile::new(local, TEMP_COMMITS_FILE);
+    temp.remove()?;
+    temp.create(|_| Ok(Vec::new()))?;
+    let written = CounterFile::open(&folder.join(TEMP_COMMITS_FILE)).and_then(|counter| {
+        counter.write(commit_counter(commits))?;
+        counter.sync()
+    });
+    written.map_err(|error| temp.not_written("write it", error))?;
+    temp.rename(COMMITS_FILE)
 }
 
 impl TeamFiles {
@@ -218,6 +295,7 @@ pub(crate) fn write_database(
         }
         identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
+    create_counter(local, &base.join(LOCAL_STATE_DIR), 0)?;
     // From here on 0.1.0 can neither append rows nor change users that were already copied.
     block_old_version()?;
     options.pass_checkpoint(CreationStep::OldVersionBlocked)?;

@@ -3,13 +3,17 @@
 //! The newest row must be read inside the appending transaction and not cached, because other
 //! processes append too. The chain never becomes empty: pruning appends a row.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::timestamp::Timestamp;
 use rusqlite::{Connection, Row};
 
+use crate::checksum::TableLayout;
 use crate::error::DatabaseError;
+
+pub const AUDIT: TableLayout = TableLayout { name: "audit", columns: &["number", "hash", "text"] };
 
 /// Maximum number of rows that one step prunes, so that commits wait only briefly.
 pub const PRUNE_LIMIT: usize = 10_000;
@@ -34,15 +38,18 @@ pub fn append_events(
 
 /// Inserts a sealed row unchanged.
 pub fn insert_row(connection: &Connection, row: &AuditRow) -> Result<(), DatabaseError> {
-    let insert = "INSERT INTO audit (number, hash, text) VALUES (?1, ?2, ?3)";
+    static INSERT: LazyLock<String> = LazyLock::new(|| AUDIT.insert());
     let AuditRow { number, hash, text } = row;
-    connection.prepare_cached(insert)?.execute((number, &hash.0, &**text))?;
+    connection.prepare_cached(&INSERT)?.execute((number, &hash.0, &**text))?;
     Ok(())
 }
 
 pub fn newest(connection: &Connection) -> Result<ChainHead, DatabaseError> {
-    let select = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1";
-    let mut select = connection.prepare_cached(select)?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        let verify = AUDIT.verify("");
+        format!("SELECT number, hash, {verify} FROM audit ORDER BY number DESC LIMIT 1")
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut rows = select.query([])?;
     match rows.next()? {
         Some(row) => chain_head(row),
@@ -58,9 +65,10 @@ pub fn rows(
     limit: usize,
     max_bytes: usize,
 ) -> Result<Vec<AuditRow>, DatabaseError> {
-    let mut select = connection.prepare_cached(
-        "SELECT number, hash, text FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2",
-    )?;
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT number, hash, text, {} FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2",
+        AUDIT.verify("")
+    ))?;
     // SQLite has no integers above `i64::MAX`.
     let from = i64::try_from(from).unwrap_or(i64::MAX);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -118,8 +126,10 @@ pub fn prune(
     older_than: Timestamp,
     now: Timestamp,
 ) -> Result<PruneOutcome, DatabaseError> {
-    let select = "SELECT number, hash, text FROM audit ORDER BY number LIMIT ?1";
-    let mut select = connection.prepare_cached(select)?;
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT number, hash, text, {} FROM audit ORDER BY number LIMIT ?1",
+        AUDIT.verify("")
+    ))?;
     let mut oldest = select.query([PRUNE_LIMIT])?;
     let (mut last, mut unreadable) = (None, None);
     while let Some(row) = oldest.next()? {

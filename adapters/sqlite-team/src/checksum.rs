@@ -57,17 +57,21 @@ impl TableLayout {
             let assigned = assignments.iter().find(|(name, _)| name == column);
             values.push(assigned.map_or(*column, |(_, value)| *value));
         }
-        let (name, verified) = (self.name, self.verified(""));
+        let (name, verified) = (self.name, self.verify(""));
         let (changes, values) = (changes.join(", "), values.join(", "));
         format!(
-            "UPDATE {name} SET {changes}, checksum = row_checksum('{name}', {values}) \
-             WHERE ({condition}) AND {verified}"
+            "UPDATE {name} SET {changes}, \
+             checksum = CASE WHEN {verified} THEN row_checksum('{name}', {values}) END \
+             WHERE {condition}"
         )
     }
 
-    /// A condition that is true for each intact row and fails for a damaged one. `alias` is the
+    /// A value to select that is 1 for an intact row and fails for a damaged one. `alias` is the
     /// table's name in the statement with a dot, or empty.
-    pub fn verified(&self, alias: &str) -> String {
+    ///
+    /// Not for `WHERE`: for `key = ?1 AND …` SQLite replaces `key` by the parameter in the other
+    /// conditions, and evaluates them for rows with other keys, too.
+    pub fn verify(&self, alias: &str) -> String {
         format!("verify_row({alias}checksum, {})", self.arguments(alias))
     }
 
@@ -164,7 +168,7 @@ mod tests {
     }
 
     fn read(connection: &Connection, key: &str) -> Result<Option<String>, DatabaseError> {
-        let select = format!("SELECT text FROM notes WHERE key = ?1 AND {}", NOTES.verified(""));
+        let select = format!("SELECT text, {} FROM notes WHERE key = ?1", NOTES.verify(""));
         Ok(connection.query_one(&select, [key], |row| row.get(0))?)
     }
 

@@ -23,7 +23,8 @@ pub fn is_too_old(version: i32) -> bool {
     version < OLDEST_VERSION
 }
 
-/// Applies the settings for durability and safety, and registers the checksums of rows. `cache_kib` limits the page cache.
+/// Applies the settings for durability and safety, and registers the checksums of rows.
+/// `cache_kib` limits the page cache.
 pub fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     checksum::register(connection)?;

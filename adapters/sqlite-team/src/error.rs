@@ -10,6 +10,10 @@ pub const RESTORE_HINT: &str = "restore a backup with `reqlore restore`";
 /// Begins the message with which the checksum of a row fails; the name of the table follows.
 pub(crate) const ROW_DAMAGE: &str = "a row does not match its checksum: table";
 
+/// The next steps after a loss of commits.
+pub const LOSS_HINT: &str = "put the lost files back, restore a backup with `reqlore restore`, or \
+                             accept the loss with `reqlore check --accept-loss`";
+
 /// A database error that does not contain the name of the database yet.
 #[derive(Debug)]
 pub enum DatabaseError {
@@ -119,9 +123,13 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::ReadOnly) => {
             unavailable(place, "can only be read, so nothing was written; make it writable")
         }
-        Some(ErrorCode::NotADatabase) => {
-            refused(place, "is not an SQLite database; name another file")
-        }
+        Some(ErrorCode::NotADatabase) => refused(
+            place,
+            format!(
+                "is not an SQLite database, or its first page is damaged; name another file, \
+                     or {RESTORE_HINT}"
+            ),
+        ),
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unavailable(
                 place,

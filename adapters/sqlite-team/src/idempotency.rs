@@ -1,11 +1,17 @@
 //! Idempotency records. A commit inserts its record; the response is added later.
 
+use std::sync::LazyLock;
+
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
+use crate::checksum::TableLayout;
 use crate::error::DatabaseError;
 use crate::json;
+
+pub const ANSWERS: TableLayout =
+    TableLayout { name: "answers", columns: &["key", "at", "text", "answer"] };
 
 /// Maximum number of records that one step deletes, so that commits wait only briefly.
 pub const EXPIRE_LIMIT: usize = 10_000;
@@ -14,8 +20,10 @@ pub fn find(
     connection: &Connection,
     key: &str,
 ) -> Result<Option<IdempotencyRecord>, DatabaseError> {
-    let select = "SELECT text, answer FROM answers WHERE key = ?1";
-    let mut select = connection.prepare_cached(select)?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT text, answer, {} FROM answers WHERE key = ?1", ANSWERS.verify(""))
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut rows = select.query([key])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let record: IdempotencyRecord = json::from_column(row, 0, "an idempotency record")?;
@@ -29,12 +37,10 @@ pub fn insert(
     key: &str,
     record: &IdempotencyRecord,
 ) -> Result<(), DatabaseError> {
+    static UPSERT: LazyLock<String> = LazyLock::new(|| ANSWERS.upsert("key"));
+    let mut upsert = connection.prepare_cached(&UPSERT)?;
     // Without NULL the response of an expired record would belong to the new write.
-    let mut upsert = connection.prepare_cached(
-        "INSERT INTO answers (key, at, text) VALUES (?1, ?2, ?3) \
-         ON CONFLICT (key) DO UPDATE SET at = excluded.at, text = excluded.text, answer = NULL",
-    )?;
-    upsert.execute((key, record.at.0, json::to_text(record)?))?;
+    upsert.execute((key, record.at.0, json::to_text(record)?, None::<&str>))?;
     Ok(())
 }
 
@@ -43,16 +49,19 @@ pub fn save_response(
     key: &str,
     response: &str,
 ) -> Result<(), DatabaseError> {
-    let update = "UPDATE answers SET answer = ?2 WHERE key = ?1";
-    connection.prepare_cached(update)?.execute((key, response))?;
+    static UPDATE: LazyLock<String> =
+        LazyLock::new(|| ANSWERS.update(&[("answer", "?2")], "key = ?1"));
+    connection.prepare_cached(&UPDATE)?.execute((key, response))?;
     Ok(())
 }
 
 /// Deletes up to [`EXPIRE_LIMIT`] records of writes before this time. Returns their number.
 pub fn expire(connection: &Connection, before: Timestamp) -> Result<usize, DatabaseError> {
-    let mut delete = connection.prepare_cached(
-        "DELETE FROM answers WHERE id IN \
-         (SELECT id FROM answers WHERE at < ?1 ORDER BY at LIMIT ?2)",
-    )?;
+    // A damaged time must not remove a record early: its write could be repeated.
+    let mut delete = connection.prepare_cached(&format!(
+        "DELETE FROM answers WHERE (id, 1) IN \
+         (SELECT id, {} FROM answers WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        ANSWERS.verify("")
+    ))?;
     Ok(delete.execute((before.0, EXPIRE_LIMIT))?)
 }

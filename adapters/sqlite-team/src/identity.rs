@@ -2,23 +2,32 @@
 //!
 //! The last use of a token has its own column, because recording it must not change the epoch.
 
+use std::sync::LazyLock;
+
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::archive::IdentityRecords;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::timestamp::Timestamp;
 use rusqlite::{Connection, Row};
 
+use crate::checksum::TableLayout;
 use crate::error::DatabaseError;
 use crate::{audit, json};
 
+pub const EPOCH: TableLayout = TableLayout { name: "identity_epoch", columns: &["one", "epoch"] };
+pub const USERS: TableLayout = TableLayout { name: "users", columns: &["key", "text"] };
+pub const TOKENS: TableLayout =
+    TableLayout { name: "tokens", columns: &["id", "user", "created", "used", "text"] };
+
 pub fn users(connection: &Connection) -> Result<Vec<User>, DatabaseError> {
-    let mut select = connection.prepare_cached("SELECT text FROM users ORDER BY key")?;
-    select.query_and_then([], |row| decode_user(row, 0))?.collect()
+    let select = format!("SELECT text, {} FROM users ORDER BY key", USERS.verify(""));
+    connection.prepare_cached(&select)?.query_and_then([], |row| decode_user(row, 0))?.collect()
 }
 
 pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
-    let select = "SELECT text, used FROM tokens ORDER BY created, id";
-    connection.prepare_cached(select)?.query_and_then([], decode_token)?.collect()
+    let verify = TOKENS.verify("");
+    let select = format!("SELECT text, used, {verify} FROM tokens ORDER BY created, id");
+    connection.prepare_cached(&select)?.query_and_then([], decode_token)?.collect()
 }
 
 pub fn all_identities(connection: &Connection) -> Result<IdentityRecords, DatabaseError> {
@@ -29,19 +38,31 @@ pub fn token_owner(
     connection: &Connection,
     id: &TokenId,
 ) -> Result<Option<TokenOwner>, DatabaseError> {
-    let mut select = connection.prepare_cached(
-        "SELECT t.text, t.used, u.text FROM tokens t JOIN users u ON u.key = t.user \
-         WHERE t.id = ?1",
-    )?;
+    // Both rows are verified, and a token without its user is damage: users are never deleted.
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT t.text, t.used, u.text, u.key IS NOT NULL, {}, u.key IS NULL OR {} \
+             FROM tokens t LEFT JOIN users u ON u.key = t.user WHERE t.id = ?1",
+            TOKENS.verify("t."),
+            USERS.verify("u.")
+        )
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut rows = select.query([id.as_str()])?;
     match rows.next()? {
+        Some(row) if !row.get::<_, bool>(3)? => {
+            let Token { id, .. } = decode_token(row)?;
+            Err(DatabaseError::damaged(&format!("the user of token {}", id.as_str())))
+        }
         Some(row) => Ok(Some(TokenOwner { token: decode_token(row)?, user: decode_user(row, 2)? })),
         None => Ok(None),
     }
 }
 
 pub fn epoch(connection: &Connection) -> Result<u64, DatabaseError> {
-    Ok(connection.prepare_cached("SELECT epoch FROM store")?.query_one([], |row| row.get(0))?)
+    static SELECT: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT epoch, {} FROM identity_epoch", EPOCH.verify("")));
+    Ok(connection.prepare_cached(&SELECT)?.query_one([], |row| row.get(0))?)
 }
 
 /// Applies an identity commit and appends its audit row.
@@ -66,7 +87,8 @@ fn users_by_name(
     connection: &Connection,
     commit: &IdentityCommit,
 ) -> Result<Vec<Option<User>>, DatabaseError> {
-    let mut select = connection.prepare_cached("SELECT text FROM users WHERE key = ?1")?;
+    let select = format!("SELECT text, {} FROM users WHERE key = ?1", USERS.verify(""));
+    let mut select = connection.prepare_cached(&select)?;
     let mut users = Vec::with_capacity(commit.users.len());
     for name in &commit.users {
         let mut rows = select.query([name.key()])?;
@@ -79,7 +101,8 @@ fn tokens_by_id(
     connection: &Connection,
     ids: &[TokenId],
 ) -> Result<Vec<Option<Token>>, DatabaseError> {
-    let mut select = connection.prepare_cached("SELECT text, used FROM tokens WHERE id = ?1")?;
+    let select = format!("SELECT text, used, {} FROM tokens WHERE id = ?1", TOKENS.verify(""));
+    let mut select = connection.prepare_cached(&select)?;
     let mut tokens = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = select.query([id.as_str()])?;
@@ -100,10 +123,7 @@ pub fn insert_all(connection: &Connection, all: &IdentityRecords) -> Result<(), 
 }
 
 fn put_user(connection: &Connection, user: &User) -> Result<(), DatabaseError> {
-    let mut upsert = connection.prepare_cached(
-        "INSERT INTO users (key, text) VALUES (?1, ?2) \
-         ON CONFLICT (key) DO UPDATE SET text = excluded.text",
-    )?;
+    let mut upsert = connection.prepare_cached(&USERS.upsert("key"))?;
     upsert.execute((user.name.key(), json::to_text(user)?))?;
     Ok(())
 }
@@ -112,11 +132,7 @@ fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError
     // The last use is only in its column: a later use does not rewrite the text.
     let text = json::to_text(&Token { last_used_at: None, ..token.clone() })?;
     let used = token.last_used_at.map(|at| at.0);
-    let mut upsert = connection.prepare_cached(
-        "INSERT INTO tokens (id, user, created, used, text) VALUES (?1, ?2, ?3, ?4, ?5) \
-         ON CONFLICT (id) DO UPDATE SET user = excluded.user, created = excluded.created, \
-         used = excluded.used, text = excluded.text",
-    )?;
+    let mut upsert = connection.prepare_cached(&TOKENS.upsert("id"))?;
     upsert.execute((token.id.as_str(), token.user.key(), token.created_at.0, used, text))?;
     Ok(())
 }
@@ -126,9 +142,8 @@ pub fn record_uses(
     connection: &Connection,
     uses: &[(TokenId, Timestamp)],
 ) -> Result<(), DatabaseError> {
-    let mut update = connection.prepare_cached(
-        "UPDATE tokens SET used = ?2 WHERE id = ?1 AND (used IS NULL OR used < ?2)",
-    )?;
+    let is_later = "id = ?1 AND (used IS NULL OR used < ?2)";
+    let mut update = connection.prepare_cached(&TOKENS.update(&[("used", "?2")], is_later))?;
     for (id, at) in uses {
         update.execute((id.as_str(), at.0))?;
     }
@@ -137,8 +152,11 @@ pub fn record_uses(
 
 /// Invalidates the caches of all connections and processes.
 fn raise_epoch(connection: &Connection) -> Result<(), DatabaseError> {
-    connection.prepare_cached("UPDATE store SET epoch = epoch + 1")?.execute([])?;
-    Ok(())
+    let update = EPOCH.update(&[("epoch", "epoch + 1")], "one = 1");
+    if connection.prepare_cached(&update)?.execute([])? == 1 {
+        return Ok(());
+    }
+    Err(DatabaseError::damaged("the epoch of users and tokens"))
 }
 
 fn decode_user(row: &Row<'_>, column: usize) -> Result<User, DatabaseError> {

@@ -12,3 +12,4 @@ pub mod identity;
 mod json;
 pub mod pending;
 pub mod team_database;
+pub mod team_schema;

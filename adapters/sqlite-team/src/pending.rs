@@ -7,8 +7,14 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
+use crate::checksum::TableLayout;
 use crate::error::DatabaseError;
 use crate::{audit, idempotency};
+
+pub const PENDING: TableLayout = TableLayout {
+    name: "pending",
+    columns: &["project", "audit_number", "idempotency_key", "withdrawn"],
+};
 
 #[derive(Debug, Clone)]
 pub struct PendingCommit {
@@ -53,15 +59,19 @@ pub fn insert(
     audit_number: Option<u64>,
     key: Option<&str>,
 ) -> Result<PendingCommit, DatabaseError> {
-    let insert = "INSERT INTO pending (project, audit_number, idempotency_key) VALUES (?1, ?2, ?3)";
-    connection.prepare_cached(insert)?.execute((project.as_str(), audit_number, key))?;
+    let mut insert = connection.prepare_cached(&PENDING.insert())?;
+    insert.execute((project.as_str(), audit_number, key, false))?;
     let (id, idempotency_key) = (connection.last_insert_rowid(), key.map(str::to_owned));
     Ok(PendingCommit { id, audit_number, idempotency_key, is_rolled_back: false })
 }
 
 fn is_pending(connection: &Connection, key: &str) -> Result<bool, DatabaseError> {
-    let select = "SELECT EXISTS (SELECT 1 FROM pending WHERE idempotency_key = ?1)";
-    Ok(connection.prepare_cached(select)?.query_one([key], |row| row.get(0))?)
+    // All rows are verified: a damaged key must not pass as another one.
+    let select = format!(
+        "SELECT coalesce(max(idempotency_key IS ?1), 0), min({}) FROM pending",
+        PENDING.verify("")
+    );
+    Ok(connection.prepare_cached(&select)?.query_one([key], |row| row.get(0))?)
 }
 
 /// Returns the record of a key, unless its commit is pending.
@@ -74,7 +84,8 @@ pub fn find_confirmed(
 }
 
 pub fn projects(connection: &Connection) -> Result<Vec<ProjectKey>, DatabaseError> {
-    let mut select = connection.prepare_cached("SELECT DISTINCT project FROM pending")?;
+    let select = format!("SELECT DISTINCT project, {} FROM pending", PENDING.verify(""));
+    let mut select = connection.prepare_cached(&select)?;
     select.query_and_then([], |row| Ok(ProjectKey::new(row.get::<_, String>(0)?)))?.collect()
 }
 
@@ -82,10 +93,11 @@ pub fn intents_of_project(
     connection: &Connection,
     project: &ProjectKey,
 ) -> Result<Vec<PendingCommit>, DatabaseError> {
-    let mut select = connection.prepare_cached(
-        "SELECT id, audit_number, idempotency_key, withdrawn FROM pending \
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT id, audit_number, idempotency_key, withdrawn, {} FROM pending \
          WHERE project = ?1 ORDER BY id",
-    )?;
+        PENDING.verify("")
+    ))?;
     let mut rows = select.query([project.as_str()])?;
     let mut commits = Vec::new();
     while let Some(row) = rows.next()? {
@@ -137,8 +149,8 @@ pub fn mark_rolled_back(
     connection: &Connection,
     commit: &PendingCommit,
 ) -> Result<(), DatabaseError> {
-    let update = "UPDATE pending SET withdrawn = 1 WHERE id = ?1";
-    connection.prepare_cached(update)?.execute([commit.id])?;
+    let update = PENDING.update(&[("withdrawn", "1")], "id = ?1");
+    connection.prepare_cached(&update)?.execute([commit.id])?;
     Ok(())
 }
 

@@ -1,14 +1,18 @@
--- `epoch` counts changes of users and tokens.
-CREATE TABLE store (
+-- `checksum` covers the other columns of a row, except for row ids.
+
+-- Counts changes of users and tokens.
+CREATE TABLE identity_epoch (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    epoch INTEGER NOT NULL
+    epoch INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT;
-INSERT INTO store (one, epoch) VALUES (1, 0);
+INSERT INTO identity_epoch VALUES (1, 0, row_checksum('identity_epoch', 1, 0));
 
 -- `key` is the lower-case name; `text` is the whole user in JSON.
 CREATE TABLE users (
     key TEXT PRIMARY KEY,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- `user` is a key of `users`. `used` is not in `text`, because recording it is not a change.
@@ -17,14 +21,16 @@ CREATE TABLE tokens (
     user TEXT NOT NULL,
     created INTEGER NOT NULL,
     used INTEGER,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- The hash of a row covers the row before it. Rows never change; pruning removes the oldest.
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY CHECK (number > 0),
     hash BLOB NOT NULL,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT;
 CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
 BEGIN
@@ -37,7 +43,8 @@ CREATE TABLE answers (
     key TEXT NOT NULL UNIQUE,
     at INTEGER NOT NULL,
     text TEXT NOT NULL,
-    answer TEXT
+    answer TEXT,
+    checksum INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX answers_by_age ON answers (at);
 
@@ -47,5 +54,14 @@ CREATE TABLE pending (
     project TEXT NOT NULL,
     audit_number INTEGER,
     idempotency_key TEXT,
-    withdrawn INTEGER NOT NULL DEFAULT 0
+    withdrawn INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER NOT NULL
 ) STRICT;
+
+-- The number of write transactions, which a file next to the database repeats.
+CREATE TABLE commits (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    number INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+INSERT INTO commits VALUES (1, 0, row_checksum('commits', 1, 0));

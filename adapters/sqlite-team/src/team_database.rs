@@ -6,22 +6,20 @@
 
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::connection::{configure, is_too_old, keep_log_on_close, wait_when_busy};
-use crate::error::{DatabaseError, refused};
+use crate::error::{DatabaseError, LOSS_HINT, refused};
+use crate::team_schema;
 
 /// A connection, for callers without a dependency on SQLite.
 pub type TeamConnection = Connection;
 
-/// Application id in the header of our files: `Rqlt`.
-const APPLICATION_ID: i32 = 0x5271_6c74;
-const SCHEMA_VERSION: i32 = 1;
-const TABLES: &str = include_str!("team.sql");
 const CACHE_KIB: i64 = 4 * 1024;
 /// Number of read connections: about the number of threads that serve requests.
 const READ_CONNECTIONS: usize = 4;
@@ -31,6 +29,17 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub trait FileGuard: Debug + Send + Sync {
     /// Called before each read, and before and after the commit of each write.
     fn check(&self, is_write: bool) -> StoreResult<()>;
+
+    /// Creates an empty private file and lets `copy` write a backup to its path, durably, before
+    /// the schema changes. From then on commits are recorded.
+    fn back_up(&self, copy: &dyn Fn(&Path) -> StoreResult<()>) -> StoreResult<()>;
+
+    /// The number of the last recorded commit. It may be lower than that of the last commit, after
+    /// a kill or a power cut, but never higher.
+    fn recorded_commits(&self) -> StoreResult<u64>;
+
+    /// Records the number of a synced commit, without a sync.
+    fn record_commit(&self, number: u64);
 }
 
 #[derive(Debug)]
@@ -42,6 +51,9 @@ pub struct TeamDatabase {
     readers: Vec<Mutex<Connection>>,
     /// `None` for a database in memory.
     guard: Option<Box<dyn FileGuard>>,
+    /// The damage that the first write or any call found. No write is accepted after it.
+    damage: OnceLock<String>,
+    is_checked: AtomicBool,
 }
 
 impl TeamDatabase {
@@ -60,7 +72,7 @@ impl TeamDatabase {
         fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
     ) -> StoreResult<Self> {
         let connection = create_in_memory(fill).map_err(|error| error.into_store_error(place))?;
-        Ok(Self { place, writer: Mutex::new(connection), readers: Vec::new(), guard: None })
+        Ok(Self::new(place, connection, Vec::new(), None))
     }
 
     /// Opens a database that was created by [`TeamDatabase::create`].
@@ -79,11 +91,27 @@ impl TeamDatabase {
             return Err(refused(place, reason));
         }
         guard.check(true)?;
-        let (writer, readers) = open_connections(file, place, read_only)
+        let (writer, readers) = open_connections(file, place, read_only, &*guard)
             .map_err(|error| error.into_store_error(place))?;
         // The files may have been replaced while they were opened.
         guard.check(true)?;
-        Ok(Self { place, writer: Mutex::new(writer), readers, guard: Some(guard) })
+        Ok(Self::new(place, writer, readers, Some(guard)))
+    }
+
+    fn new(
+        place: &'static str,
+        writer: Connection,
+        readers: Vec<Mutex<Connection>>,
+        guard: Option<Box<dyn FileGuard>>,
+    ) -> Self {
+        let writer = Mutex::new(writer);
+        let (damage, is_checked) = (OnceLock::new(), AtomicBool::new(false));
+        Self { place, writer, readers, guard, damage, is_checked }
+    }
+
+    /// The damage because of which writes are refused until a restart.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.get().map(String::as_str)
     }
 
     /// False for a database in memory.
@@ -133,7 +161,7 @@ impl TeamDatabase {
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
         self.check(false)?;
-        read(connection).map_err(|error| error.into_store_error(self.place))
+        read(connection).map_err(|error| self.note_error(error))
     }
 
     /// Writes in one transaction and syncs it.
@@ -141,7 +169,7 @@ impl TeamDatabase {
         &self,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        self.write_on(&mut lock(&self.writer), write)
+        self.write_on(&mut lock(&self.writer), true, write)
     }
 
     /// Writes in one transaction without a sync. A power cut may undo it, a killed process cannot.
@@ -151,7 +179,7 @@ impl TeamDatabase {
     ) -> StoreResult<()> {
         let mut connection = lock(&self.writer);
         self.set_synchronous(&connection, "NORMAL")?;
-        let result = self.write_on(&mut connection, write);
+        let result = self.write_on(&mut connection, false, write);
         // Restored after a failed write too, because later writes must be synced.
         self.set_synchronous(&connection, "FULL")?;
         result
@@ -166,11 +194,18 @@ impl TeamDatabase {
     fn write_on<T>(
         &self,
         connection: &mut Connection,
+        is_synced: bool,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        let result = self
-            .write_transaction(connection, write)
-            .map_err(|error| error.into_store_error(self.place))?;
+        let (result, number) = self
+            .check_content(connection)
+            .and_then(|()| self.write_transaction(connection, write))
+            .map_err(|error| self.note_error(error))?;
+        // A commit that was not synced may be lost, and its number must not lead. The next synced
+        // commit counts both.
+        if let Some(guard) = self.guard.as_ref().filter(|_| is_synced) {
+            guard.record_commit(number);
+        }
         // A commit to a file that lost its name is not durable under this name.
         self.check(true).map_err(|error| StoreError::Unavailable {
             place: self.place.to_owned(),
@@ -184,12 +219,39 @@ impl TeamDatabase {
         &self,
         connection: &mut Connection,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
-    ) -> Result<T, DatabaseError> {
+    ) -> Result<(T, u64), DatabaseError> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let result = write(&transaction)?;
+        let number = team_schema::count_commit(&transaction)?;
         self.check(true)?;
         transaction.commit()?;
-        Ok(result)
+        Ok((result, number))
+    }
+
+    /// Checks pages and rows before the first write, and refuses each write after damage.
+    fn check_content(&self, connection: &Connection) -> Result<(), DatabaseError> {
+        if let Some(damage) = self.damage() {
+            let reason = format!("{damage}, so writes are refused until a restart");
+            return Err(StoreError::Unreadable { place: self.place.to_owned(), reason }.into());
+        }
+        if !self.is_checked.load(Ordering::Relaxed) {
+            team_schema::fail_if_damaged(&team_schema::find_damage(connection)?)?;
+            self.is_checked.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Converts an error. The first damage is logged, and disables writes.
+    fn note_error(&self, error: DatabaseError) -> StoreError {
+        let is_damage = error.is_damage();
+        let error = error.into_store_error(self.place);
+        if is_damage
+            && let StoreError::Unreadable { reason, .. } = &error
+            && self.damage.set(reason.clone()).is_ok()
+        {
+            tracing::error!(%error, "the team data is damaged, so writes to it are refused");
+        }
+        error
     }
 }
 
@@ -203,10 +265,8 @@ fn create_file(
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
     let transaction = connection.transaction()?;
-    transaction.execute_batch(TABLES)?;
+    team_schema::create_tables(&transaction)?;
     fill(&transaction)?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     transaction.commit()?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -222,7 +282,7 @@ fn create_in_memory(
     fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
 ) -> Result<Connection, DatabaseError> {
     let connection = Connection::open_in_memory()?;
-    connection.execute_batch(TABLES)?;
+    team_schema::create_tables(&connection)?;
     fill(&connection)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
@@ -233,9 +293,32 @@ fn open_connections(
     file: &Path,
     place: &str,
     read_only: bool,
+    guard: &dyn FileGuard,
 ) -> Result<(Connection, Vec<Mutex<Connection>>), DatabaseError> {
-    let writer = connect(file, read_only)?;
-    check_schema(&writer, place)?;
+    let mut writer = connect(file, read_only)?;
+    if !team_schema::is_current(&writer, place)? {
+        if read_only || writer.is_readonly("main")? {
+            return Ok((team_schema::migrated_copy(&writer, place)?, Vec::new()));
+        }
+        team_schema::migrate(&mut writer, place, || {
+            // The connection that migrates is in a transaction, so it can't be the source.
+            let source = connect(file, true)?;
+            Ok(guard.back_up(&|copy| {
+                team_schema::copy_to_file(&source, copy)
+                    .map_err(|error| error.into_store_error(place))
+            })?)
+        })?;
+    }
+    // First: another process may be committing, and its number must not lead.
+    let recorded = guard.recorded_commits()?;
+    let commits = team_schema::commits(&writer)?;
+    if commits < recorded {
+        let reason = format!(
+            "lost its last commits: it has {commits} of {recorded}, as after a loss of its -wal \
+             file; {LOSS_HINT}"
+        );
+        return Err(refused(place, reason).into());
+    }
     let mut readers = Vec::new();
     if !read_only {
         for _ in 0..READ_CONNECTIONS {
@@ -270,17 +353,4 @@ fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {
     configure(&connection, CACHE_KIB)?;
     connection.pragma_update(None, "query_only", read_only)?;
     Ok(connection)
-}
-
-fn check_schema(connection: &Connection, place: &str) -> Result<(), DatabaseError> {
-    let application = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    match (application, version) {
-        (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
-        (APPLICATION_ID, version) if version > SCHEMA_VERSION => {
-            let reason = format!("was written by a newer version ({version}); update Reqlore");
-            Err(refused(place, reason).into())
-        }
-        _ => Err(refused(place, "is not a team database; restore it from a backup").into()),
-    }
 }

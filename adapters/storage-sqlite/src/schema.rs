@@ -29,6 +29,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001.sql"),
     include_str!("migrations/0002.sql"),
     include_str!("migrations/0003.sql"),
+    concat!(
+        include_str!("../../sqlite-team/src/add_checksums.sql"),
+        include_str!("migrations/0004.sql")
+    ),
 ];
 
 /// Returns the schema version of the database, 0 if it is empty.

@@ -115,8 +115,8 @@ fn older_schema_is_backed_up_and_migrated() {
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = SqliteConfig { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    assert_refused_unchanged(&file, &["newer reqlore (schema 4, supported: 3)"]);
-    let copy = folder.path().join("reqlore.db.schema-3.backup");
+    assert_refused_unchanged(&file, &["newer reqlore (schema 5, supported: 4)"]);
+    let copy = folder.path().join("reqlore.db.schema-4.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
         let kept = storage(&copy).read_body(&DocumentId::section("kept")).await;
