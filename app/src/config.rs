@@ -2,6 +2,7 @@
 //! Every value keeps its source.
 
 mod file;
+mod found_file;
 mod http;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use reqlore_application::RetentionDays;
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 
@@ -17,6 +19,7 @@ use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
 use crate::storage_spec::StorageSpec;
 use crate::telemetry::LogFormat;
 
+pub(crate) use found_file::is_inside;
 pub(crate) use http::HttpSettings;
 
 use file::ConfigFile;
@@ -63,6 +66,11 @@ struct SettingValue {
 struct SettingValues(Vec<SettingValue>);
 
 impl SettingValues {
+    fn read(flags: &SettingFlags, file: &ConfigFile) -> Self {
+        let settings = settings::all_settings();
+        Self(settings.map(|setting| SettingValue::from_sources(setting, flags, file)).collect())
+    }
+
     fn require_value(&self, key: &str) -> Result<&SettingValue, CommandError> {
         let found = self.0.iter().find(|value| value.setting.key == key);
         found.ok_or_else(|| CommandError::failure(format!("{key} is not a setting")))
@@ -132,10 +140,9 @@ impl AppConfig {
             flags,
             &working_directory.join(named_root(flags).unwrap_or_default()),
         )?;
-        let values = SettingValues(
-            settings::all_settings().map(|s| SettingValue::from_sources(s, flags, &file)).collect(),
-        );
+        let values = SettingValues::read(flags, &file);
         file.check_keys()?;
+        found_file::check_values(&values, &file, &working_directory)?;
         let root = existing_folder(&working_directory.join(values.text_or_empty("root")))?;
         let roots = match values.non_empty("roots") {
             Some(value) => parse_roots(value)?,
@@ -143,14 +150,16 @@ impl AppConfig {
         };
         let (storage, cache) = (values.non_empty("storage"), values.non_empty("cache"));
         let requirements_directory = values.non_empty("sections.directory");
+        let storage = resolve_storage(storage, &file, &root, &working_directory)?;
+        found_file::check_storage_settings(&values, &file, &storage)?;
         Ok(Self {
-            storage: resolve_storage(storage, &file, &root, &working_directory)?,
+            storage,
             roots,
             projects: file.additional_projects(&root)?,
             toolsets: parse_toolsets(values.text_or_empty("toolsets"))?,
-            cache: cache_folder(cache, file.is_explicit, &working_directory)?,
+            cache: cache_folder(cache, &working_directory),
             model: values.text_or_empty("search.model").to_owned(),
-            http: http::read_http(&values, &file)?,
+            http: http::read_http(&values)?,
             audit: values.parse_choice(
                 "audit",
                 &[("on", Some(true)), ("off", Some(false)), ("auto", None)],
@@ -226,6 +235,9 @@ impl AppConfig {
             if !names.is_empty() {
                 text += &format!("# ({})\n", names.join(", "));
             }
+            if let Some(rule) = setting.found_file.description() {
+                text += &format!("# (found file: {rule})\n");
+            }
             text += &format!("{:<40} # {source}\n\n", format!("{} = {shown}", setting.key));
         }
         for (key, root) in &self.projects {
@@ -237,9 +249,8 @@ impl AppConfig {
 }
 
 impl SettingValue {
-    /// True if it comes from the project's own file, which may be part of a cloned repository.
-    fn is_from_project_file(&self, is_named: bool) -> bool {
-        self.source.starts_with("file") && !is_named
+    fn is_from_file(&self) -> bool {
+        self.source.starts_with("file")
     }
 
     fn text_or_default(&self) -> &str {
@@ -251,14 +262,28 @@ impl SettingValue {
         CommandError::usage_error(format!("{key}: {:?} ({source}) must be {expected}", self.text))
     }
 
-    fn refused_in_project_file(&self, when: &str) -> CommandError {
+    fn refused_in_found_file(&self, when: &str) -> CommandError {
+        self.refused(&format!("may not be set by a project's own file{when}"))
+    }
+
+    fn outside_project(&self) -> CommandError {
+        self.refused("must be inside the project")
+    }
+
+    /// The message for a value of a found file, with the ways to set it nevertheless.
+    fn refused(&self, rule: &str) -> CommandError {
         let Self { setting, text, source } = self;
-        let other = setting.variable.or(setting.flag).map(|name| format!("use {name}, or "));
+        let mut ways = String::new();
+        for name in [setting.flag, setting.variable].into_iter().flatten() {
+            ways += &format!("{}{name}", if ways.is_empty() { "use " } else { " or " });
+        }
+        if !ways.is_empty() {
+            ways += ", or ";
+        }
+        let shown = truncate_echo(text.trim_end());
         CommandError::usage_error(format!(
-            "{}: {text:?} ({source}) may not be set by a project's own file{when}; {}pass \
-             the file with --config",
-            setting.key,
-            other.unwrap_or_default()
+            "{}: {shown:?} ({source}) {rule}; {ways}pass the file with --config",
+            setting.key
         ))
     }
 
@@ -275,6 +300,15 @@ impl SettingValue {
         };
         Self { setting, text, source }
     }
+}
+
+/// Returns the error of a server in the project, if its `reqlore.toml` sets what only a named file
+/// may set.
+pub(crate) fn found_file_refusal(flags: &SettingFlags, project: &Path) -> Option<CommandError> {
+    let file = ConfigFile::load(flags, project).ok()?;
+    let flags = SettingFlags { root: None, ..flags.clone() };
+    let values = SettingValues::read(&flags, &file);
+    found_file::check_values(&values, &file, project).err()
 }
 
 /// The root as a flag or the environment names it.
@@ -298,11 +332,12 @@ fn resolve_storage(
     base: &Path,
 ) -> Result<StorageSpec, CommandError> {
     let Some(value) = value else { return Ok(StorageSpec::Fs(root.to_owned())) };
-    if value.is_from_project_file(file.is_explicit) {
-        return StorageSpec::parse_project_value(&value.text, root, &value.source);
-    }
-    let is_of_file = value.source.starts_with("file");
-    StorageSpec::parse(&value.text, root, if is_of_file { file.base_folder() } else { base })
+    let base = match (value.is_from_file(), file.is_explicit) {
+        (false, _) => base,
+        (true, true) => file.base_folder(),
+        (true, false) => root,
+    };
+    StorageSpec::parse(&value.text, root, base)
 }
 
 /// The folders that requests may name as project roots. An invalid folder is an error: without it
@@ -339,18 +374,12 @@ pub(crate) fn parse_toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
     Ok(toolsets)
 }
 
-/// The folder for caches. A project's own file must not set it: a cloned repository could bring
-/// its own models and indexes.
-fn cache_folder(
-    value: Option<&SettingValue>,
-    named: bool,
-    base: &Path,
-) -> Result<Option<PathBuf>, CommandError> {
+/// The folder for caches.
+fn cache_folder(value: Option<&SettingValue>, base: &Path) -> Option<PathBuf> {
     match value {
-        None => Ok(user_cache()),
-        Some(value) if value.is_from_project_file(named) => Err(value.refused_in_project_file("")),
-        Some(value) if value.text == "off" => Ok(None),
-        Some(value) => Ok(Some(base.join(&value.text))),
+        None => user_cache(),
+        Some(value) if value.text == "off" => None,
+        Some(value) => Some(base.join(&value.text)),
     }
 }
 

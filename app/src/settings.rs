@@ -13,7 +13,40 @@ pub(crate) struct Setting {
     /// Empty means not set.
     pub(crate) default: &'static str,
     pub(crate) syntax: ValueSyntax,
+    pub(crate) found_file: FoundFileRule,
     pub(crate) meaning: &'static str,
+}
+
+/// The limit of a `reqlore.toml` that no flag or variable names: anyone who can commit to the
+/// repository writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FoundFileRule {
+    /// The value names no place and no other machine, and grants nothing.
+    Allowed,
+    /// The value names a place, which must be inside the project.
+    Inside,
+    /// As `Inside`, but not over HTTP, where the operator decides which folders are served.
+    InsideOnStdio,
+    /// Access, logs and limits of a server over HTTP are the operator's.
+    OnStdio,
+    /// Also the audit and the history of a storage outside the project are not the repository's.
+    OwnStorage,
+    /// A repository could bring its own indexes and models.
+    Never,
+}
+
+impl FoundFileRule {
+    /// For the page of all settings.
+    pub(crate) fn description(self) -> Option<&'static str> {
+        match self {
+            Self::Allowed => None,
+            Self::Inside => Some("inside the project"),
+            Self::InsideOnStdio => Some("inside the project, on stdio"),
+            Self::OnStdio => Some("on stdio"),
+            Self::OwnStorage => Some("on stdio, for a storage inside the project"),
+            Self::Never => Some("never"),
+        }
+    }
 }
 
 /// How `reqlore.toml` spells a value.
@@ -27,7 +60,15 @@ pub(crate) enum ValueSyntax {
 }
 
 const fn text_setting(key: &'static str, default: &'static str, meaning: &'static str) -> Setting {
-    Setting { key, flag: None, variable: None, default, syntax: ValueSyntax::Text, meaning }
+    Setting {
+        key,
+        flag: None,
+        variable: None,
+        default,
+        syntax: ValueSyntax::Text,
+        found_file: FoundFileRule::Allowed,
+        meaning,
+    }
 }
 
 impl Setting {
@@ -39,6 +80,10 @@ impl Setting {
         Self { variable: Some(variable), ..self }
     }
 
+    const fn with_found_file(self, found_file: FoundFileRule) -> Self {
+        Self { found_file, ..self }
+    }
+
     const fn with_syntax(self, syntax: ValueSyntax) -> Self {
         Self { syntax, ..self }
     }
@@ -47,25 +92,27 @@ impl Setting {
 const SETTINGS: [Setting; 20] = [
     text_setting("root", "", "The default project's folder. Not set: the working directory.")
         .with_flag("--root")
-        .with_variable("REQLORE_ROOT"),
+        .with_variable("REQLORE_ROOT")
+        .with_found_file(FoundFileRule::InsideOnStdio),
     text_setting(
         "storage",
         "fs",
         "Storage of the documents: `fs` (Markdown below the root) or `fs:DIR`, `sqlite` \
          (.reqlore/local/reqlore.db below the root) or `sqlite:FILE`, `sled` (.reqlore/local/sled, \
-         for one process) or `sled:DIR`. In a project's own reqlore.toml the path must be inside \
-         the project.",
+         for one process) or `sled:DIR`.",
     )
     .with_flag("--storage")
-    .with_variable("REQLORE_STORAGE"),
+    .with_variable("REQLORE_STORAGE")
+    .with_found_file(FoundFileRule::Inside),
     text_setting(
         "transport",
         "stdio",
         "How clients connect: `stdio` for one client over standard input and output, or `http` for \
-         many clients with tokens. Refused in a project's own reqlore.toml.",
+         many clients with tokens.",
     )
     .with_flag("--transport")
-    .with_variable("REQLORE_TRANSPORT"),
+    .with_variable("REQLORE_TRANSPORT")
+    .with_found_file(FoundFileRule::OnStdio),
     text_setting(
         "http.listen",
         "127.0.0.1:8080",
@@ -73,7 +120,8 @@ const SETTINGS: [Setting; 20] = [
          http.behind_proxy.",
     )
     .with_flag("--listen")
-    .with_variable("REQLORE_LISTEN"),
+    .with_variable("REQLORE_LISTEN")
+    .with_found_file(FoundFileRule::OnStdio),
     text_setting(
         "http.hosts",
         "",
@@ -81,6 +129,7 @@ const SETTINGS: [Setting; 20] = [
          variable separated by commas).",
     )
     .with_variable("REQLORE_HTTP_HOSTS")
+    .with_found_file(FoundFileRule::OnStdio)
     .with_syntax(ValueSyntax::List),
     text_setting(
         "http.origins",
@@ -89,6 +138,7 @@ const SETTINGS: [Setting; 20] = [
          as https://tools.example.org (in the variable separated by commas).",
     )
     .with_variable("REQLORE_HTTP_ORIGINS")
+    .with_found_file(FoundFileRule::OnStdio)
     .with_syntax(ValueSyntax::List),
     text_setting(
         "http.behind_proxy",
@@ -97,12 +147,14 @@ const SETTINGS: [Setting; 20] = [
          machine, a list of addresses or networks, or `false`.",
     )
     .with_flag("--behind-proxy")
-    .with_variable("REQLORE_BEHIND_PROXY"),
+    .with_variable("REQLORE_BEHIND_PROXY")
+    .with_found_file(FoundFileRule::OnStdio),
     text_setting(
         "http.forwarded_by",
         "x-forwarded-for",
         "Header in which the proxy passes the client address: `x-forwarded-for` or `forwarded`.",
-    ),
+    )
+    .with_found_file(FoundFileRule::OnStdio),
     text_setting(
         "read_only",
         "false",
@@ -117,9 +169,11 @@ const SETTINGS: [Setting; 20] = [
         "Record every call with its caller in the audit log: `on`, `off` or `auto` (on over http, \
          off on stdio). Changes of users and tokens are recorded unless it is `off`.",
     )
-    .with_variable("REQLORE_AUDIT"),
+    .with_variable("REQLORE_AUDIT")
+    .with_found_file(FoundFileRule::OwnStorage),
     text_setting("audit_keep_days", "400", "Days that audit rows are kept, at least 1.")
         .with_variable("REQLORE_AUDIT_KEEP_DAYS")
+        .with_found_file(FoundFileRule::OwnStorage)
         .with_syntax(ValueSyntax::Number(1, u32::MAX)),
     text_setting(
         "history_keep_days",
@@ -128,6 +182,7 @@ const SETTINGS: [Setting; 20] = [
          for ever.",
     )
     .with_variable("REQLORE_HISTORY_KEEP_DAYS")
+    .with_found_file(FoundFileRule::OwnStorage)
     .with_syntax(ValueSyntax::Number(0, u32::MAX)),
     text_setting(
         "roots",
@@ -136,6 +191,7 @@ const SETTINGS: [Setting; 20] = [
          variable separated by colons). Not set: any folder.",
     )
     .with_variable("REQLORE_ROOTS")
+    .with_found_file(FoundFileRule::Inside)
     .with_syntax(ValueSyntax::List),
     text_setting(
         "sections.directory",
@@ -143,7 +199,8 @@ const SETTINGS: [Setting; 20] = [
         "Folder of AGENTS.md and the sections, relative to a project. Not set: \
          docs/development/requirements, else docs/dev/req.",
     )
-    .with_variable("REQLIX_REQ_REL_PATH"),
+    .with_variable("REQLIX_REQ_REL_PATH")
+    .with_found_file(FoundFileRule::Inside),
     text_setting(
         "sections.wrap_columns",
         "120",
@@ -163,10 +220,10 @@ const SETTINGS: [Setting; 20] = [
         "cache",
         "",
         "Folder of search indexes and models, which can be rebuilt; `off` keeps nothing on disk. \
-         Refused in a project's own reqlore.toml. Not set: reqlore in the user's cache folder \
-         ($XDG_CACHE_HOME, else ~/.cache).",
+         Not set: reqlore in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache).",
     )
-    .with_variable("REQLORE_CACHE"),
+    .with_variable("REQLORE_CACHE")
+    .with_found_file(FoundFileRule::Never),
     text_setting(
         "search.model",
         "best",
@@ -181,9 +238,11 @@ const SETTINGS: [Setting; 20] = [
          `info,rmcp=debug`.",
     )
     .with_flag("--log")
-    .with_variable("REQLORE_LOG"),
+    .with_variable("REQLORE_LOG")
+    .with_found_file(FoundFileRule::OnStdio),
     text_setting("log_format", "text", "Log format: `text`, or `json`, one object per line.")
-        .with_variable("REQLORE_LOG_FORMAT"),
+        .with_variable("REQLORE_LOG_FORMAT")
+        .with_found_file(FoundFileRule::OnStdio),
 ];
 
 /// The limits of a server over HTTP. A test compares the defaults with the transport's own.
@@ -250,20 +309,32 @@ const GIB: u32 = 1 << 30;
 const MAX_COUNT: u32 = 1_000_000;
 
 const fn count_limit(key: &'static str, default: &'static str, meaning: &'static str) -> Setting {
-    text_setting(key, default, meaning).with_syntax(ValueSyntax::Number(1, MAX_COUNT))
+    limit(key, default, meaning, 1, MAX_COUNT)
+}
+
+const fn limit(
+    key: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+    min: u32,
+    max: u32,
+) -> Setting {
+    text_setting(key, default, meaning)
+        .with_syntax(ValueSyntax::Number(min, max))
+        .with_found_file(FoundFileRule::OnStdio)
 }
 
 /// A limit that 0 turns off.
 const fn rate_limit(key: &'static str, default: &'static str, meaning: &'static str) -> Setting {
-    text_setting(key, default, meaning).with_syntax(ValueSyntax::Number(0, MAX_COUNT))
+    limit(key, default, meaning, 0, MAX_COUNT)
 }
 
 const fn byte_limit(key: &'static str, default: &'static str, meaning: &'static str) -> Setting {
-    text_setting(key, default, meaning).with_syntax(ValueSyntax::Number(1, GIB))
+    limit(key, default, meaning, 1, GIB)
 }
 
 const fn time_limit(key: &'static str, default: &'static str, meaning: &'static str) -> Setting {
-    text_setting(key, default, meaning).with_syntax(ValueSyntax::Number(1, 24 * 60 * 60))
+    limit(key, default, meaning, 1, 24 * 60 * 60)
 }
 
 pub(crate) fn all_settings() -> impl Iterator<Item = Setting> {

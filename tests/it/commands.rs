@@ -142,6 +142,7 @@ fn config_sources_flag_environment_file_default_in_order() {
     std::fs::write(project.path().join("reqlore.toml"), file).unwrap();
     let mut command = reqlore();
     command.current_dir(project.path()).args(["--print-config", "--log", "error"]);
+    command.args(["--config", "reqlore.toml"]);
     command.env("REQLORE_LOG", "debug").env("REQLORE_SECTIONS_WRAP_COLUMNS", "0");
     command.env("REQLIX_REQ_REL_PATH", "");
     let (code, settings, _) = output(&mut command);
@@ -232,19 +233,20 @@ fn config_invalid_setting_is_named_in_the_error() {
 fn http_project_config_cannot_set_access_or_audit() {
     let project = project();
     let root = project.path();
+    std::fs::create_dir(root.join("sub")).unwrap();
     for (setting, message) in [
         ("audit = \"off\"", "audit: \"off\" (file"),
         ("audit_keep_days = 1", "audit_keep_days: \"1\" (file"),
         ("log = \"off\"", "log: \"off\" (file"),
         ("log_format = \"json\"", "log_format: \"json\" (file"),
-        ("root = \"/etc\"", "root: \"/etc\" (file"),
-        ("http.listen = \"127.0.0.1:0\"", "use REQLORE_LISTEN, or pass the file with --config"),
+        ("root = \"sub\"", "root: \"sub\" (file"),
+        ("http.listen = \"127.0.0.1:0\"", "use --listen or REQLORE_LISTEN, or pass the file with"),
         ("http.behind_proxy = true", "http.behind_proxy: \"true\" (file"),
         ("http.hosts = [\"example.org\"]", "http.hosts: "),
         ("http.origins = [\"https://example.org\"]", "http.origins: "),
         ("http.forwarded_by = \"forwarded\"", "http.forwarded_by: "),
         ("http.limits.requests_per_second = 0", "over http; pass the file with --config"),
-        ("[projects.etc]\nroot = \"/etc\"", "projects (file"),
+        ("[projects.sub]\nroot = \"sub\"", "projects.sub.root: \"sub\" (file"),
     ] {
         std::fs::write(root.join("reqlore.toml"), format!("{setting}\n")).unwrap();
         let print_config = |arguments: &[&str]| {
@@ -285,11 +287,21 @@ Additional projects each have a key and a folder relative to the file. Tools acc
 
 ```toml
 [projects.shop]
-root = \"../shop\"
+root = \"shop\"
 ```
 
-Over HTTP, `root`, `http.*`, `audit*`, `log*` and the projects are refused in a `reqlore.toml` found in the project.
-Use flags, the environment or `--config`, because anyone who can commit to the project could change them there.
+## A file that was found
+
+Anyone who can commit to a repository can change its `reqlore.toml`. So a file that was found in the root, and not named, may
+name only places inside the project, also after all symbolic links, and no URL. This holds for both transports and all commands.
+Below, `found file` states the limit of each setting. Settings without it name no place and grant nothing.
+`[projects.KEY]` are accepted inside the project, on stdio. A found file must not be a link out of the project.
+
+The error names the setting, its value and the flag to use instead. If you trust the file, name it:
+`reqlore --config reqlore.toml`. `reqlore init --config reqlore.toml` writes this into the entries of your clients. If an earlier
+`init` wrote an entry that needs it now, `reqlore init` adds it and says so.
+
+## All settings
 
 This is the output of `--print-config` with the defaults:
 

@@ -192,11 +192,12 @@ fn copy_project_onto_its_own_folder_is_refused() {
     fs::write(folder.join("other/.ixchel/a.md"), "x").unwrap();
     fs::write(folder.join("root/reqlore.toml"), "[projects.second]\nroot = \"../other\"\n")
         .unwrap();
-    let (code, output) = run(folder, "copy --root root --from fs --to fs:new");
+    let copy = "copy --root root --config root/reqlore.toml --from";
+    let (code, output) = run(folder, &format!("{copy} fs --to fs:new"));
     assert!(code == 1 && output.contains("--config") && output.contains("second"), "{output}");
-    let output = run_ok(folder, "copy --root root --from fs --to sqlite:a.db");
+    let output = run_ok(folder, &format!("{copy} fs --to sqlite:a.db"));
     assert!(output.starts_with("Copied 1 document"), "{output}");
-    let (code, output) = run(folder, "copy --root root --from sqlite:a.db --to fs:new");
+    let (code, output) = run(folder, &format!("{copy} sqlite:a.db --to fs:new"));
     let message = "the folder of the project second: is not empty: it holds .ixchel/a.md.";
     assert!(code == 1 && output.contains(message), "{output}");
 }

@@ -205,11 +205,19 @@ fn doctor_with_invalid_settings_runs_the_other_checks() {
 fn settings_file_does_not_block_and_is_not_quoted() {
     let machine = Machine::new();
     let file = machine.at("project/reqlore.toml");
-    symlink("/dev/zero", &file).unwrap();
+    machine.write("home/.netrc", "login a\npassword of-another\n");
+    for target in [Path::new("/dev/zero"), &machine.at("home/.netrc"), Path::new("missing")] {
+        symlink(target, &file).unwrap();
+        let report = machine.doctor(&[]);
+        report.assert_problem("settings", "the link does not lead to a file of the project");
+        assert!(!report.text.contains("login a"), "{}", report.text);
+        std::fs::remove_file(&file).unwrap();
+    }
+    let (code, _, _) = crate::init::output(Command::new("mkfifo").arg(&file));
+    assert_eq!(code, 0);
     machine.doctor(&[]).assert_problem("settings", "it is not a regular file");
     std::fs::remove_file(&file).unwrap();
-    machine.write("home/.netrc", "login a\npassword of-another\n");
-    symlink(machine.at("home/.netrc"), &file).unwrap();
+    machine.write("project/reqlore.toml", "login a\npassword of-another\n");
     let report = machine.doctor(&[]);
     report.assert_problem("settings", "reqlore.toml: line 1, column 7");
     assert!(!report.text.contains("login a"), "{}", report.text);

@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-fn add(path: &Path, tree: &mut Tree) {
+pub(crate) fn add(path: &Path, tree: &mut Tree) {
     let metadata = fs::symlink_metadata(path).unwrap();
     let bytes = match () {
         () if metadata.is_symlink() => {

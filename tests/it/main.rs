@@ -17,6 +17,7 @@ mod docsets;
 mod doctor;
 mod doctor_clients;
 mod durability;
+mod found_settings;
 mod freshness;
 mod git_merges;
 mod hand_made_files;

@@ -114,7 +114,9 @@ fn database_keeps_configured_projects() {
     let root = other.path().canonicalize().unwrap();
     let settings = format!("[projects.other]\nroot = {:?}\n", root.display().to_string());
     fs::write(project.path().join("reqlore.toml"), settings).unwrap();
-    let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
+    let file = project.path().join("reqlore.toml");
+    let named = ["--storage", "sqlite", "--config", file.to_str().unwrap()];
+    let mut server = Server::start_with(project.path(), &named);
     let mut write = |root: &str| {
         let arguments = json!({ "project_root": root, "section": "a", "index": "1", "text": root });
         server.call("reqlix_set_requirements", arguments)

@@ -113,9 +113,9 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, Command
     }
     let path = state_folder(&environment.home).join(LOG_FILE);
     let log_file = LogFile { path: &path, home: &environment.home };
-    // A preview needs no log. A write does: without it, the edit could not be undone.
+    // A preview works without a log. A write does not: the edit could not be undone.
     let log = if options.mode.dry_run || options.mode.check {
-        UndoLog::default()
+        log_file.load().unwrap_or_default()
     } else {
         log_file.open().map_err(CommandError::failure)?
     };
@@ -132,7 +132,7 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, Command
             }
             return Err(no_client_error());
         }
-        ChangePlan::configure(&server, flags, options, &clients, &environment)?
+        ChangePlan::configure(&server, flags, options, &clients, &log, &environment)?
     };
     InitRun { options, log: &log, log_file, plan, written: vec![] }.execute(&present)
 }

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::project_key::ProjectKey;
 use serde::Deserialize;
 
-use super::env_variable;
+use super::{env_variable, is_inside};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, FILE_VARIABLE, SettingFlags};
+use crate::storage_spec::resolve_links;
 
-const PROJECTS: &str = "projects";
+pub(super) const PROJECTS: &str = "projects";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The configuration file; empty when there is none.
@@ -40,6 +41,14 @@ impl ConfigFile {
         let named = path.is_some();
         let path = path.unwrap_or_else(|| root.join(FILE));
         let path = std::path::absolute(&path).unwrap_or(path);
+        // Before it is read: a message could quote a file of the user that a link leads to.
+        if !named && path.is_symlink() && !is_inside(&path, &resolve_links(root)) {
+            return Err(CommandError::usage_error(format!(
+                "{}: the link does not lead to a file of the project; replace it by the file, or \
+                 pass the file with --config",
+                path.display()
+            )));
+        }
         let (text, is_found) = match read_text(&path, named) {
             Ok(text) => (text, true),
             // The default file is optional, but a named one must exist.
@@ -72,8 +81,17 @@ impl ConfigFile {
         self.settings.get(key)
     }
 
-    pub(super) fn has_projects(&self) -> bool {
-        self.projects.is_some()
+    /// The roots of the additional projects as written, by name.
+    pub(super) fn project_roots(&self) -> Result<BTreeMap<String, String>, CommandError> {
+        let Some(projects) = &self.projects else { return Ok(BTreeMap::new()) };
+        let entries: BTreeMap<String, ProjectEntry> =
+            projects.clone().try_into().map_err(|_| {
+                CommandError::usage_error(format!(
+                    "{}: write a project as [{PROJECTS}.KEY] and root = \"FOLDER\"",
+                    self.path.display()
+                ))
+            })?;
+        Ok(entries.into_iter().map(|(name, entry)| (name, entry.root)).collect())
     }
 
     /// Additional projects: `[projects.KEY] root = "…"`, relative to the file.
@@ -81,16 +99,9 @@ impl ConfigFile {
         &self,
         root: &Path,
     ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
-        let Some(projects) = &self.projects else { return Ok(BTreeMap::new()) };
         let path = self.path.display();
-        let entries: BTreeMap<String, ProjectEntry> =
-            projects.clone().try_into().map_err(|_| {
-                CommandError::usage_error(format!(
-                    "{path}: write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""
-                ))
-            })?;
         let mut folders: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
-        for (name, ProjectEntry { root: folder_name }) in entries {
+        for (name, folder_name) in self.project_roots()? {
             let key = ProjectKey::new(name.as_str());
             if !key.is_plain() || key.is_default() {
                 return Err(CommandError::usage_error(format!(

@@ -1,17 +1,16 @@
 //! The settings of a server over HTTP.
-//!
-//! A project's own `reqlore.toml` must not select HTTP: a cloned repository could open a port when
-//! an assistant starts. It must not extend the access to an operator's server either.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqlore_transport_http::{ForwardedBy, HttpLimits, ProxyTrust, RateLimit};
 
-use super::{ConfigFile, SettingValues};
+use super::SettingValues;
 use crate::exit::CommandError;
 
 const LIMITS: &str = "http.limits.";
+/// The transports, and whether they are HTTP.
+pub(super) const TRANSPORTS: &[(&str, bool)] = &[("stdio", false), ("http", true)];
 
 /// Addresses, trusted names and limits of a server over HTTP.
 #[derive(Debug)]
@@ -25,16 +24,8 @@ pub(crate) struct HttpSettings {
     pub(crate) limit_texts: Vec<String>,
 }
 
-/// Settings of access, logs and audit, which a project's own file must not set over HTTP. A name
-/// that ends with a dot is a prefix.
-const OPERATOR_KEYS: [&str; 7] =
-    ["root", "http.", "audit", "audit_keep_days", "history_keep_days", "log", "log_format"];
-
 /// Validates the HTTP settings for every transport; `None` for standard input and output.
-pub(super) fn read_http(
-    values: &SettingValues,
-    file: &ConfigFile,
-) -> Result<Option<HttpSettings>, CommandError> {
+pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>, CommandError> {
     let limits = read_limits(values)?;
     let http = HttpSettings {
         listen: values.parse_text("http.listen", "an address and a port, like 127.0.0.1:8080")?,
@@ -44,47 +35,12 @@ pub(super) fn read_http(
         limit_texts: limit_texts(values, &limits),
         limits,
     };
-    if !values.parse_choice("transport", &[("stdio", false), ("http", true)])? {
-        return Ok(None);
-    }
-    let transport = values.require_value("transport")?;
-    if transport.is_from_project_file(file.is_explicit) {
-        return Err(transport.refused_in_project_file(""));
-    }
-    check_operator_keys(values, file)?;
-    Ok(Some(http))
+    let is_http = values.parse_choice("transport", TRANSPORTS)?;
+    Ok(is_http.then_some(http))
 }
 
 fn owned_list(values: &SettingValues, key: &str) -> Vec<String> {
     values.list_items(key).into_iter().map(str::to_owned).collect()
-}
-
-/// Rejects operator settings in a project's own file.
-fn check_operator_keys(values: &SettingValues, file: &ConfigFile) -> Result<(), CommandError> {
-    // A file that the operator named is the operator's own.
-    if file.is_explicit {
-        return Ok(());
-    }
-    for value in &values.0 {
-        if !value.is_from_project_file(file.is_explicit) {
-            continue;
-        }
-        let key = value.setting.key;
-        for operator_key in OPERATOR_KEYS {
-            let is_prefix = operator_key.ends_with('.') && key.starts_with(operator_key);
-            if is_prefix || key == operator_key {
-                return Err(value.refused_in_project_file(" over http"));
-            }
-        }
-    }
-    if file.has_projects() {
-        return Err(CommandError::usage_error(format!(
-            "projects (file {}) may not be set by a project's own file over http; pass the file \
-             with --config",
-            file.path.display()
-        )));
-    }
-    Ok(())
 }
 
 fn read_limits(values: &SettingValues) -> Result<HttpLimits, CommandError> {

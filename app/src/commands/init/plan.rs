@@ -12,11 +12,11 @@ use reqlore_git_runner::repository_around;
 use super::Options;
 use super::report::{printable, short_path};
 use super::server_entry::{self, ServerEntry};
-use super::undo_log::{self, ChangeKind};
+use super::undo_log::{self, ChangeKind, UndoLog};
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
-use crate::config::parse_toolsets;
+use crate::config::{found_file_refusal, parse_toolsets};
 use crate::exit::CommandError;
-use crate::settings::SettingFlags;
+use crate::settings::{FILE, SettingFlags};
 
 #[derive(Debug)]
 pub(super) struct ChangePlan<'a> {
@@ -144,11 +144,21 @@ impl<'a> ChangePlan<'a> {
         flags: &SettingFlags,
         options: &Options,
         clients: &[Client],
+        log: &UndoLog,
         environment: &'a ClientEnvironment,
     ) -> Result<Self, CommandError> {
         let mut plan = Self::new(environment);
+        let refusal = match server {
+            ServerEntry::Command { .. } => found_file_refusal(flags, &environment.project),
+            // The file of an HTTP server is on its host.
+            ServerEntry::Url { .. } => None,
+        };
+        if let Some(refusal) = &refusal {
+            plan.warnings.push(printable(&refusal.message));
+        }
+        let log = refusal.is_some().then_some(log);
         for client in clients {
-            if let Err(reason) = plan.add_entry(*client, options.scope, server) {
+            if let Err(reason) = plan.add_entry(*client, options.scope, server, log) {
                 plan.unsupported.push((*client, reason.into()));
             }
         }
@@ -191,16 +201,22 @@ impl<'a> ChangePlan<'a> {
         }
     }
 
+    /// With `log`, the server refuses the project's `reqlore.toml` unless the entry names it.
     fn add_entry(
         &mut self,
         client: Client,
         scope: Option<ConfigScope>,
         server: &ServerEntry,
+        log: Option<&UndoLog>,
     ) -> Result<(), ConfigError> {
         let location = choose_location(client, scope, self.environment)?;
         let old_entry = undo_log::find_entry(&location);
+        // Only for an entry of this user's own: a cloned repository may contain both an entry and a
+        // file that leads out of it.
+        let names_file = old_entry.is_some()
+            && log.is_some_and(|log| log.has_entry(&location, &self.environment.project));
         let (server, warning) =
-            server.for_client(client, &location, old_entry.as_ref(), self.environment);
+            server.for_client(client, &location, old_entry.as_ref(), names_file, self.environment);
         let entry = client.entry(&server)?;
         let change = self.add_change(client, &location);
         if change.is_refused() {
@@ -216,6 +232,12 @@ impl<'a> ChangePlan<'a> {
         }
         let path = change.short_path.clone();
         self.warnings.extend(warning);
+        if names_file {
+            self.warnings.push(format!(
+                "{path}: the entry names {FILE} with --config, so that it may set this; check \
+                 that you trust the file"
+            ));
+        }
         if let Some(old_entry) = old_entry {
             let lost = server_entry::lost_arguments(&old_entry, &entry.set.into());
             if !lost.is_empty() {

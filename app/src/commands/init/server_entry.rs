@@ -15,7 +15,7 @@ use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
 use crate::config::{env_variable, parse_toolsets};
 use crate::exit::CommandError;
-use crate::settings::{self, SettingFlags};
+use crate::settings::{self, FILE, SettingFlags};
 use crate::storage_spec::{StorageSpec, resolve_links};
 use crate::telemetry;
 
@@ -84,11 +84,13 @@ impl ServerEntry {
     }
 
     /// The server for one client's file, and a warning. `old_entry` is the file's entry so far.
+    /// With `names_file`, the entry names the project's `reqlore.toml`.
     pub(super) fn for_client(
         &self,
         client: Client,
         location: &ConfigLocation,
         old_entry: Option<&Value>,
+        names_file: bool,
         environment: &ClientEnvironment,
     ) -> (ServerSpec, Option<String>) {
         let is_shared = location.scope == ConfigScope::Project;
@@ -116,13 +118,17 @@ impl ServerEntry {
             None => (program_for(location.scope), Vec::new()),
         };
         arguments.extend(settings.iter().cloned());
+        let mut folder = ".".to_owned();
         // The client may start the server in any folder.
         if !location.starts_in_project {
-            let root = match client.project_variable() {
+            folder = match client.project_variable() {
                 Some(variable) => variable.to_owned(),
                 None => environment.project.to_string_lossy().into_owned(),
             };
-            arguments.extend(["--root".to_owned(), root]);
+            arguments.extend(["--root".to_owned(), folder.clone()]);
+        }
+        if names_file {
+            arguments.extend(["--config".to_owned(), format!("{folder}/{FILE}")]);
         }
         let mut warning = None;
         if is_shared && let Some(path) = absolute_path_in(&program, &arguments) {

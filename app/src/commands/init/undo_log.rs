@@ -187,6 +187,14 @@ impl UndoEntry {
 }
 
 impl UndoLog {
+    /// True if an init of this user wrote the entry in this file, for this project.
+    pub(super) fn has_entry(&self, location: &ConfigLocation, project: &Path) -> bool {
+        let target = link_target(&location.file).unwrap_or_default();
+        let Some(entry) = self.files.get(&target) else { return false };
+        let is_of_project = entry.project.as_deref().is_none_or(|folder| folder == project);
+        entry.kind == ChangeKind::Entry && is_of_project
+    }
+
     /// Restores the previous entries of writes that a crash prevented.
     fn recover(&mut self) {
         for (path, previous) in std::mem::take(&mut self.pending) {
@@ -233,7 +241,8 @@ impl<'a> LogFile<'a> {
         self.load()
     }
 
-    fn load(self) -> Result<UndoLog, String> {
+    /// Reads the log and changes nothing.
+    pub(super) fn load(self) -> Result<UndoLog, String> {
         #[derive(Deserialize)]
         struct LogHeader {
             version: u32,
