@@ -21,7 +21,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 use crate::database::{
     AUDIT, DOCUMENTS, IMPORT_KEY, META, SledDatabase, TOKENS, TreeBatch, USERS, VERSIONS,
 };
-use crate::error::{INCOMPLETE, damaged_document, database_refused, from_sled};
+use crate::error::{INCOMPLETE, catch_sled_panic, damaged_document, database_refused, from_sled};
 use crate::records::{DocumentRow, seal_value};
 use crate::team::put_row;
 use crate::{SledStore, run_blocking, write};
@@ -45,7 +45,8 @@ impl Archive for SledStore {
                 total += project.counts.values().sum::<u64>();
             }
             let records = Some(Box::new(database.archive_records()?) as RecordIterator);
-            Ok(SledReader { records, total: usize::try_from(total).ok(), _guard: guard })
+            let total = usize::try_from(total).ok();
+            Ok(SledReader { records, database, total, _guard: guard })
         });
         Ok(Box::new(reader.await?))
     }
@@ -85,6 +86,7 @@ type RecordIterator = Box<dyn Iterator<Item = StoreResult<ArchiveRecord>> + Send
 struct SledReader {
     /// `None` after an error.
     records: Option<RecordIterator>,
+    database: Arc<SledDatabase>,
     total: Option<usize>,
     _guard: OwnedRwLockReadGuard<()>,
 }
@@ -99,10 +101,12 @@ impl RecordReader for SledReader {
         let Some(mut records) = self.records.take() else {
             return Err(StoreError::Internal("the export was read after an error".to_owned()));
         };
+        let database = Arc::clone(&self.database);
         let read = run_blocking(move || {
             let (mut batch, mut bytes) = (Vec::new(), 0);
             while batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
-                let Some(record) = records.next().transpose()? else { break };
+                let next = catch_sled_panic(|| records.next().transpose());
+                let Some(record) = database.watch_damage(next)? else { break };
                 bytes += match &record {
                     ArchiveRecord::Document(record) => record.document.body.len(),
                     ArchiveRecord::History(record) => record.entry.content.text_bytes(),

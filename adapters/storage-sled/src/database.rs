@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
 use serde::de::DeserializeOwned;
 use sled::transaction::{
     ConflictableTransactionError, TransactionError, Transactional, TransactionalTree,
@@ -18,10 +19,12 @@ use sled::{IVec, Tree};
 use tokio::sync::RwLock;
 
 use crate::error::{
-    INCOMPLETE, catch_sled_panic, database_refused, database_unavailable, from_sled,
+    INCOMPLETE, catch_sled_panic, damaged_database, database_refused, database_unavailable,
+    from_sled,
 };
 use crate::files::DatabaseFile;
 use crate::records::{decode, encode};
+use crate::row_totals::RowTotals;
 
 /// Indexes of the trees in [`SledDatabase::trees`].
 pub(crate) const PROJECTS: usize = 0;
@@ -68,11 +71,15 @@ pub(crate) const COMMITS_KEY: &[u8] = b"commits";
 pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
 /// Key in [`META`] that exists while an import is unfinished.
 pub(crate) const IMPORT_KEY: &[u8] = b"filling";
+/// Key in [`META`] of the [`RowTotals`], since schema 3.
+pub(crate) const TOTALS_KEY: &[u8] = b"totals";
 
 #[derive(Debug)]
 pub(crate) struct SledDatabase {
-    pub(crate) trees: [Tree; TREE_NAMES.len()],
+    /// In the order of [`TREE_NAMES`].
+    pub(crate) trees: Vec<Tree>,
     pub(crate) file: DatabaseFile,
+    pub(crate) store_id: StoreId,
     /// Readers share it. A group holds it exclusively until its changes are durable.
     pub(crate) gate: Arc<RwLock<()>>,
     /// Exports and imports share it, possibly for minutes. A group holds it exclusively and takes
@@ -80,14 +87,25 @@ pub(crate) struct SledDatabase {
     pub(crate) copy_lock: Arc<RwLock<()>>,
     /// An import is unfinished.
     pub(crate) is_incomplete: AtomicBool,
-    /// Set after a failed transaction or sync, until the database is opened again.
-    pub(crate) is_write_disabled: AtomicBool,
+    /// Why writes are disabled until the database is opened again.
+    pub(crate) write_stop: OnceLock<WriteStop>,
+    /// The value of [`TOTALS_KEY`].
+    pub(crate) totals: Mutex<RowTotals>,
     /// The value of [`COMMITS_KEY`].
     pub(crate) commits: AtomicU64,
     /// The value of [`EPOCH_KEY`], cached because every request reads it.
     pub(crate) epoch: AtomicU64,
     /// Keeps other processes from opening the folder.
     pub(crate) _lock: File,
+}
+
+/// The reason why a database accepts no writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteStop {
+    /// A transaction or its sync failed. sled cannot undo it, so nothing may build on it.
+    NotDurable,
+    /// A read found damage.
+    Damaged,
 }
 
 /// Changes of trees that are written in one transaction.
@@ -116,14 +134,26 @@ impl TreeBatch {
         self.0.len()
     }
 
-    fn apply(&self, trees: &[TransactionalTree]) -> Result<(), ConflictableTransactionError<()>> {
+    /// Applies the changes to the trees. Returns the new totals, which it writes as well.
+    fn apply(
+        &self,
+        trees: &[TransactionalTree],
+        mut totals: RowTotals,
+    ) -> Result<RowTotals, ConflictableTransactionError<()>> {
         for ((tree, key), value) in &self.0 {
-            match value {
+            let old = match value {
                 Some(value) => trees[*tree].insert(key, value)?,
                 None => trees[*tree].remove(key)?,
             };
+            if let Some(old) = old {
+                totals.remove(*tree, key, &old);
+            }
+            if let Some(value) = value {
+                totals.add(*tree, key, value);
+            }
         }
-        Ok(())
+        trees[META].insert(TOTALS_KEY, encode(TOTALS_KEY, &totals))?;
+        Ok(totals)
     }
 }
 
@@ -157,14 +187,35 @@ impl SledDatabase {
         }
     }
 
-    /// Fails after a failed sync: sled cannot undo a transaction, so nothing may build on it.
-    fn check_writes_enabled(&self) -> StoreResult<()> {
-        if !self.is_write_disabled.load(Ordering::Relaxed) {
-            return Ok(());
+    /// Fails after a failed sync, and after damage was found.
+    pub(crate) fn check_writes_enabled(&self) -> StoreResult<()> {
+        match self.write_stop.get() {
+            None => Ok(()),
+            Some(WriteStop::NotDurable) => {
+                let reason = "an earlier change could not be made durable, so writes are \
+                              disabled; check the disk and restart the server";
+                Err(database_unavailable(reason, None))
+            }
+            Some(WriteStop::Damaged) => {
+                Err(damaged_database("a read found damage, so writes are disabled"))
+            }
         }
-        let reason = "an earlier change could not be made durable, so writes are disabled; check \
-                      the disk and restart the server";
-        Err(database_unavailable(reason, None))
+    }
+
+    /// Disables writes if the result shows damage: more of the database may be damaged, and only
+    /// the check of a start reads all of it.
+    pub(crate) fn watch_damage<T>(&self, result: StoreResult<T>) -> StoreResult<T> {
+        if let Err(error @ StoreError::Unreadable { .. }) = &result {
+            self.stop_writes(WriteStop::Damaged, error);
+        }
+        result
+    }
+
+    /// Logs the first reason.
+    pub(crate) fn stop_writes(&self, stop: WriteStop, error: &StoreError) {
+        if self.write_stop.set(stop).is_ok() {
+            tracing::error!(%error, "writes are disabled; restart the server");
+        }
     }
 
     /// Writes a batch in one transaction over all trees. It is not durable before [`Self::sync`].
@@ -174,15 +225,18 @@ impl SledDatabase {
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
         // In the same transaction, so that the count shows which transactions a file contains.
         batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         let result = catch_sled_panic(|| {
-            self.trees[..].transaction(|trees| batch.apply(trees)).map_err(|error| match error {
+            let written = self.trees[..].transaction(|trees| batch.apply(trees, *totals));
+            written.map_err(|error| match error {
                 TransactionError::Storage(error) => from_sled(error),
                 TransactionError::Abort(()) => {
                     StoreError::Internal("the transaction was aborted".to_owned())
                 }
             })
         });
-        result.map_err(|error| self.disable_writes(error))
+        *totals = result.map_err(|error| self.disable_writes(error))?;
+        Ok(())
     }
 
     /// Makes all written batches durable, then records their number as acknowledged. After an
@@ -197,7 +251,8 @@ impl SledDatabase {
         }
         // The count comes after the sync, so it is never ahead of the durable data.
         let commits = self.commits.load(Ordering::Relaxed);
-        self.file.acknowledge(commits).map_err(|error| self.sync_failed(error))
+        let counter = CommitCounter { store: self.store_id, commits };
+        self.file.acknowledged.write(counter).map_err(|error| self.sync_failed(error))
     }
 
     /// Passes sled's dirty pages to the operating system, which is not a sync.
@@ -215,8 +270,7 @@ impl SledDatabase {
 
     /// Rejects all later writes until the database is opened again. Returns the error.
     fn disable_writes(&self, error: StoreError) -> StoreError {
-        self.is_write_disabled.store(true, Ordering::Relaxed);
-        tracing::error!(%error, "writes are disabled; restart the server");
+        self.stop_writes(WriteStop::NotDurable, &error);
         error
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! sled's flush is not a sync: on Linux it only starts to write the pages of `db`. A truncated `db`
 //! opens without an error, with older data. So the file `acknowledged` holds the number of
-//! acknowledged transactions. It is written after each sync of `db` and synced only at creation:
-//! it may lag behind `db` and is never ahead of it.
+//! acknowledged transactions and the identity of the database ([`CommitCounter`]). It is written
+//! after each sync of `db`: it may lag behind `db` and is never ahead of it.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, StoreId};
 
-use crate::error::{RESTORE_HINT, folder_error, folder_refused};
+use crate::error::{PUT_BACK_HINT, folder_error, folder_refused};
 
 pub(crate) const DB: &str = "db";
 pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
@@ -66,8 +67,8 @@ pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
 /// State of the files before sled opens them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FolderState {
-    /// The database must hold at least this number of transactions.
-    pub(crate) acknowledged: u64,
+    /// `None` if the creation was not finished.
+    pub(crate) acknowledged: Option<AcknowledgedCount>,
     /// The database is new, or its creation was not finished.
     pub(crate) is_unfinished: bool,
 }
@@ -132,39 +133,63 @@ fn check_files(folder: &Path, names: &[String]) -> StoreResult<FolderState> {
         .map_err(|error| folder_error(folder, &format!("read its file {ACKNOWLEDGED}"), error))?;
     if db_length == 0 {
         // Even a damaged count shows that there was a database.
-        let count = std::fs::metadata(folder.join(ACKNOWLEDGED));
-        if count.is_ok_and(|count| count.len() > 0) {
-            let reason = format!("lacks its file db, or the file is empty; {RESTORE_HINT}");
+        if file_length(folder, ACKNOWLEDGED) > 0 {
+            let reason = format!("lacks its file db, or the file is empty; {PUT_BACK_HINT}");
             return Err(folder_refused(folder, &reason));
         }
         if !is_marked && names.iter().any(|name| name != DB) {
-            return Err(folder_refused(folder, "holds other files; name an empty folder"));
+            let reason = "holds other files and no database; name an empty folder, or put the \
+                          missing files of its database back";
+            return Err(folder_refused(folder, reason));
         }
     } else if acknowledged.is_none() && !is_marked {
         let reason = format!(
-            "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); name \
-             another folder, or restore a backup"
+            "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); put \
+             that file back, name another folder, or restore a backup with `reqlore restore`"
         );
+        return Err(folder_refused(folder, &reason));
+    } else if !is_marked && file_length(folder, CONF) == 0 {
+        // sled would write a new one with its own defaults.
+        let reason = format!("lacks its file conf, or the file is empty; {PUT_BACK_HINT}");
         return Err(folder_refused(folder, &reason));
     }
     let is_unfinished = is_marked || db_length == 0;
-    Ok(FolderState { acknowledged: acknowledged.unwrap_or_default(), is_unfinished })
+    Ok(FolderState { acknowledged, is_unfinished })
 }
 
-fn read_acknowledged(folder: &Path) -> io::Result<Option<u64>> {
-    let file = match open_options().open(folder.join(ACKNOWLEDGED)) {
+/// Returns 0 for a missing file.
+fn file_length(folder: &Path, name: &str) -> u64 {
+    std::fs::metadata(folder.join(name)).map_or(0, |file| file.len())
+}
+
+/// Content of the file `acknowledged`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AcknowledgedCount {
+    /// The database contains at least this number of transactions.
+    pub(crate) commits: u64,
+    /// `None` before schema 3.
+    pub(crate) store_id: Option<StoreId>,
+}
+
+fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
+    let path = folder.join(ACKNOWLEDGED);
+    if let Some(CommitCounter { store, commits }) = CommitCounter::read(&path)? {
+        return Ok(Some(AcknowledgedCount { commits, store_id: Some(store) }));
+    }
+    let file = match open_options().open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Eight bytes of count and four of checksum. A file that is too short holds no count.
+    // Before schema 3: eight bytes of count and four of checksum.
     let mut bytes = [0; 12];
-    if file.read_exact_at(&mut bytes, 0).is_err() {
+    if file.metadata()?.len() != 12 || file.read_exact_at(&mut bytes, 0).is_err() {
         return Ok(None);
     }
     let Some((count, checksum)) = bytes.split_first_chunk() else { return Ok(None) };
     let is_intact = crc32fast::hash(count).to_be_bytes() == *checksum;
-    Ok(is_intact.then(|| u64::from_be_bytes(*count)))
+    let commits = u64::from_be_bytes(*count);
+    Ok(is_intact.then_some(AcknowledgedCount { commits, store_id: None }))
 }
 
 /// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`
@@ -228,7 +253,7 @@ fn open_options() -> OpenOptions {
 pub(crate) struct DatabaseFile {
     path: PathBuf,
     db: File,
-    acknowledged: File,
+    pub(crate) acknowledged: CounterFile,
     sync: SyncFn,
 }
 
@@ -236,9 +261,7 @@ impl DatabaseFile {
     pub(crate) fn open(folder: &Path, sync: SyncFn) -> io::Result<Self> {
         let path = std::path::absolute(folder)?.join(DB);
         let db = open_options().open(&path)?;
-        let mut options = open_options();
-        options.write(true).create(true).truncate(false);
-        let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
+        let acknowledged = CounterFile::open(&folder.join(ACKNOWLEDGED))?;
         Ok(Self { path, db, acknowledged, sync })
     }
 
@@ -252,14 +275,6 @@ impl DatabaseFile {
 
     pub(crate) fn sync(&self) -> io::Result<()> {
         (self.sync)(&self.db)
-    }
-
-    /// Writes the number of acknowledged transactions, without a sync.
-    pub(crate) fn acknowledge(&self, commits: u64) -> io::Result<()> {
-        let count = commits.to_be_bytes();
-        let checksum = crc32fast::hash(&count).to_be_bytes();
-        // The checksum shows a write that was cut off.
-        self.acknowledged.write_all_at(&[&count[..], &checksum].concat(), 0)
     }
 }
 

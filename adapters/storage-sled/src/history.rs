@@ -303,7 +303,7 @@ impl CommitGroup {
             batch.remove(VERSIONS, key);
             count += 1;
             let Some(value) = database.get(VERSIONS, key)? else { continue };
-            let Some(row) = decode::<VersionRow>(key, &value) else { continue };
+            let row: VersionRow = decode(key, &value).ok_or_else(|| damaged_row(VERSIONS))?;
             if let Some(hash) = row.hash
                 && !database.is_text_used(&batch, key, &hash)?
             {
@@ -328,7 +328,7 @@ impl SledDatabase {
             if batch.get(VERSIONS, &other).is_some() {
                 continue;
             }
-            let Some(row) = decode::<VersionRow>(&other, &value) else { continue };
+            let row: VersionRow = decode(&other, &value).ok_or_else(|| damaged_row(VERSIONS))?;
             if row.hash.as_ref() == Some(hash) && !row.is_purged {
                 return Ok(true);
             }

@@ -12,6 +12,7 @@ mod history;
 mod open;
 mod read;
 mod records;
+mod row_totals;
 mod team;
 mod write;
 
@@ -113,12 +114,12 @@ impl SledStore {
         // The gate opens when the current group is durable.
         let guard = Arc::clone(&database.gate).read_owned().await;
         if is_quick {
-            return catch_sled_panic(|| query(&database));
+            return database.watch_damage(catch_sled_panic(|| query(&database)));
         }
         run_blocking(move || {
             // Even if the caller stops waiting, no group is written during the query.
             let _guard = guard;
-            query(&database)
+            database.watch_damage(catch_sled_panic(|| query(&database)))
         })
         .await
     }
@@ -139,7 +140,11 @@ impl SledStore {
         &self,
         work: impl FnOnce(&mut CommitGroup) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        self.open_store()?.writer.run(move |group| catch_sled_panic(|| work(group))).await
+        let work = move |group: &mut CommitGroup| {
+            let result = catch_sled_panic(|| work(group));
+            group.database.watch_damage(result)
+        };
+        self.open_store()?.writer.run(work).await
     }
 }
 

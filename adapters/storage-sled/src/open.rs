@@ -6,31 +6,36 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
+use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
 use sled::Tree;
 
 use crate::database::{
-    COMMITS_KEY, DOCUMENTS, EPOCH_KEY, IMPORT_KEY, LINKS, META, REFERENCES, SledDatabase,
-    TREE_NAMES, TreeBatch,
+    COMMITS_KEY, DELETIONS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY, LINKS, META, REFERENCES,
+    SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, VERSION_ENDS,
 };
 use crate::error::{
-    INCOMPLETE, RESTORE_HINT, catch_sled_panic, folder_error, folder_refused, from_sled,
+    INCOMPLETE, PUT_BACK_HINT, RESTORE_HINT, catch_sled_panic, damaged_database,
+    database_unavailable, folder_error, folder_refused, from_sled,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
-use crate::records::{DocumentRow, SCHEMA_VERSION, encode};
+use crate::records::{DocumentRow, SCHEMA_VERSION, damaged_row, decode, encode, unseal_value};
+use crate::row_totals::RowTotals;
 use crate::write;
 
 /// Size of sled's page cache. The operating system caches the file too, so a larger cache would
 /// only use memory.
 const CACHE_BYTES: u64 = 16 << 20;
-const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long sled may take to recover its log, and to read [`PROGRESS_ROWS`].
+const OPEN_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 60 });
+const PROGRESS_ROWS: u64 = 4096;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The tree that sled creates by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
@@ -38,6 +43,10 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
 /// Key in [`META`] of the [`DocumentMeta::FORMAT`] of the stored metadata.
 pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
+/// Key in [`META`] of the [`StoreId`], since schema 3.
+pub(crate) const STORE_KEY: &[u8] = b"store";
+/// Trees of keys without values, which have no checksums of their own.
+const INDEX_TREES: [usize; 5] = [REFERENCES, LINKS, HISTORY, DELETIONS, VERSION_ENDS];
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
 const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction after this number of changes of trees.
@@ -60,15 +69,18 @@ pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledData
         return Err(folder_refused(folder, reason));
     }
     let state = files::prepare_folder(folder)?;
-    let trees = open_trees(folder)?;
+    let OpenedTrees { trees, totals } = open_trees(folder)?;
+    let store_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
     let file = DatabaseFile::open(folder, sync);
     let database = SledDatabase {
         trees,
         file: file.map_err(|error| folder_error(folder, "open its files", error))?,
+        store_id,
         gate: Arc::default(),
         copy_lock: Arc::default(),
         is_incomplete: AtomicBool::new(false),
-        is_write_disabled: AtomicBool::new(false),
+        write_stop: OnceLock::new(),
+        totals: Mutex::new(totals),
         commits: AtomicU64::new(0),
         epoch: AtomicU64::new(0),
         _lock: lock,
@@ -91,8 +103,29 @@ fn create_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folder.ancestors().take(2).map(Path::to_owned).collect())
 }
 
-/// Opens sled on a separate thread, because it panics on some damage and hangs on other damage.
-fn open_trees(folder: &Path) -> StoreResult<[Tree; TREE_NAMES.len()]> {
+/// The open trees and the totals of their rows.
+struct OpenedTrees {
+    trees: Vec<Tree>,
+    totals: RowTotals,
+}
+
+enum OpenFailure {
+    Sled(sled::Error),
+    /// The database has trees that this version does not know.
+    UnknownTrees,
+    /// The keys of a tree are not in order.
+    Disordered,
+}
+
+impl From<sled::Error> for OpenFailure {
+    fn from(error: sled::Error) -> Self {
+        Self::Sled(error)
+    }
+}
+
+/// Opens sled and reads all rows on a separate thread, because sled panics on some damage and hangs
+/// on other damage.
+fn open_trees(folder: &Path) -> StoreResult<OpenedTrees> {
     let (sender, receiver) = channel();
     let config = sled::Config::new()
         .path(folder)
@@ -100,45 +133,89 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; TREE_NAMES.len()]> {
         .mode(sled::Mode::HighThroughput);
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // After a panic the dropped sender disconnects; after a timeout no receiver is left.
-    let spawned = thread.spawn(move || drop(sender.send(open_sled(&config))));
+    let spawned = thread.spawn(move || {
+        let opened = open_sled(&config, &sender);
+        drop(sender.send(Some(opened)));
+    });
     spawned.map_err(|error| folder_error(folder, "start a thread", error))?;
-    let trees = match receiver.recv_timeout(OPEN_TIMEOUT) {
-        Ok(Ok(Some(trees))) => trees,
-        Ok(Ok(None)) => {
-            let reason = "holds data of another program or of a newer reqlore; name another folder";
-            return Err(folder_refused(folder, reason));
-        }
-        // sled reports its lock as an I/O error without a kind of its own.
-        Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
-            return Err(folder_refused(folder, ALREADY_OPEN));
-        }
-        Ok(Err(sled::Error::Io(error))) => return Err(folder_error(folder, "open it", error)),
-        Ok(Err(error)) => return Err(damaged_folder(folder, &error.to_string())),
-        Err(RecvTimeoutError::Disconnected) => {
-            return Err(damaged_folder(folder, "sled panicked"));
-        }
-        Err(RecvTimeoutError::Timeout) => {
-            let cause = format!("it did not open within {} seconds", OPEN_TIMEOUT.as_secs());
-            return Err(damaged_folder(folder, &cause));
-        }
-    };
-    trees.try_into().map_err(|_| damaged_folder(folder, "a tree is missing"))
+    loop {
+        return match receiver.recv_timeout(OPEN_TIMEOUT) {
+            // The thread made progress.
+            Ok(None) => continue,
+            Ok(Some(Ok(opened))) => Ok(opened),
+            Ok(Some(Err(failure))) => Err(open_error(folder, failure)),
+            Err(RecvTimeoutError::Disconnected) => Err(damaged_folder(folder, "sled panicked")),
+            Err(RecvTimeoutError::Timeout) => {
+                let cause = format!("it did not open within {} seconds", OPEN_TIMEOUT.as_secs());
+                Err(damaged_folder(folder, &cause))
+            }
+        };
+    }
 }
 
-/// Returns `None` for a database with trees that this version does not know.
-fn open_sled(config: &sled::Config) -> sled::Result<Option<Vec<Tree>>> {
+fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
+    match failure {
+        OpenFailure::UnknownTrees => {
+            let reason = "holds data of another program or of a newer reqlore; name another folder";
+            folder_refused(folder, reason)
+        }
+        // sled reports its lock as an I/O error without a kind of its own.
+        OpenFailure::Sled(sled::Error::Io(error)) if error.to_string().contains("acquire lock") => {
+            folder_refused(folder, ALREADY_OPEN)
+        }
+        OpenFailure::Sled(sled::Error::Io(error)) => folder_error(folder, "open it", error),
+        OpenFailure::Sled(error) => damaged_folder(folder, &error.to_string()),
+        OpenFailure::Disordered => damaged_folder(folder, "its keys are not in order"),
+    }
+}
+
+/// Sends `None` from time to time.
+fn open_sled(
+    config: &sled::Config,
+    progress: &Sender<Option<Result<OpenedTrees, OpenFailure>>>,
+) -> Result<OpenedTrees, OpenFailure> {
     let db = config.open()?;
     for name in db.tree_names() {
         let is_known = TREE_NAMES.iter().any(|known| name == known.as_bytes());
         if !is_known && name != DEFAULT_TREE {
-            return Ok(None);
+            return Err(OpenFailure::UnknownTrees);
         }
     }
     let mut trees = Vec::with_capacity(TREE_NAMES.len());
     for name in TREE_NAMES {
         trees.push(db.open_tree(name)?);
     }
-    Ok(Some(trees))
+    let (mut totals, mut count) = (RowTotals::default(), 0_u64);
+    for (number, tree) in trees.iter().enumerate() {
+        let mut last = None;
+        for row in tree {
+            let (key, value) = row?;
+            totals.add(number, &key, &value);
+            // Pages that link to each other in a circle would never end.
+            if last.is_some_and(|last| last >= key) {
+                return Err(OpenFailure::Disordered);
+            }
+            last = Some(key);
+            count += 1;
+            if count.is_multiple_of(PROGRESS_ROWS) {
+                drop(progress.send(None));
+            }
+        }
+    }
+    Ok(OpenedTrees { trees, totals })
+}
+
+/// Returns the identity of a database. One without gets that of its counter or a new one.
+fn identify(trees: &[Tree], state: FolderState) -> StoreResult<StoreId> {
+    if let Some(value) = trees[META].get(STORE_KEY).map_err(from_sled)? {
+        return decode(STORE_KEY, &value)
+            .map(StoreId)
+            .ok_or_else(|| damaged_database("its identity is unreadable"));
+    }
+    if let Some(id) = state.acknowledged.and_then(|counter| counter.store_id) {
+        return Ok(id);
+    }
+    StoreId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
 }
 
 fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
@@ -169,32 +246,41 @@ impl SledDatabase {
         created: &[PathBuf],
     ) -> StoreResult<()> {
         let schema = self.get(META, SCHEMA_KEY)?;
-        let schema = schema.map(|schema| schema.to_vec());
-        if !matches!(schema.as_deref(), None | Some([1..=SCHEMA_VERSION])) {
-            let reason = "was written by a newer reqlore; update reqlore, or name another folder";
-            return Err(folder_refused(folder, reason));
-        }
+        let schema = match schema.as_deref() {
+            None => None,
+            Some([schema @ 1..=SCHEMA_VERSION]) => Some(*schema),
+            Some(_) => {
+                let reason =
+                    "was written by a newer reqlore; update reqlore, or name another folder";
+                return Err(folder_refused(folder, reason));
+            }
+        };
         let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
-        if commits < state.acknowledged {
-            let reason = format!("lacks changes that were acknowledged; {RESTORE_HINT}");
-            return Err(folder_refused(folder, &reason));
+        self.check_contents(schema)?;
+        if let Some(counter) = state.acknowledged {
+            let is_other_store = match counter.store_id {
+                Some(id) => id != self.store_id,
+                None => schema == Some(SCHEMA_VERSION),
+            };
+            if is_other_store {
+                let reason = format!("its files belong to different databases; {PUT_BACK_HINT}");
+                return Err(folder_refused(folder, &reason));
+            }
+            if commits < counter.commits {
+                let reason = format!("lacks changes that were acknowledged; {PUT_BACK_HINT}");
+                return Err(folder_refused(folder, &reason));
+            }
+        }
+        if schema.is_none() && !state.is_unfinished {
+            return Err(damaged_folder(folder, "it has no schema"));
         }
         self.commits.store(commits, Ordering::Relaxed);
         self.epoch.store(self.meta_value(EPOCH_KEY)?.unwrap_or_default(), Ordering::Relaxed);
         if self.get(META, IMPORT_KEY)?.is_some() {
             return Err(folder_refused(folder, INCOMPLETE));
         }
-        if schema.is_none() {
-            let mut batch = TreeBatch::default();
-            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
-            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
-            self.write_batch(batch)?;
-        } else if schema.as_deref() != Some(&[SCHEMA_VERSION]) {
-            // Rows of the older schema are read as they are, so only its version changes.
-            let mut batch = TreeBatch::default();
-            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
-            self.write_batch(batch)?;
-            self.sync()?;
+        if schema != Some(SCHEMA_VERSION) {
+            self.upgrade(schema).map_err(|error| name_folder(folder, error))?;
         }
         if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
             self.rebuild_metadata()?;
@@ -208,13 +294,72 @@ impl SledDatabase {
         Ok(())
     }
 
+    /// Compares all rows with the stored totals, or with their own checksums before schema 3.
+    fn check_contents(&self, schema: Option<u8>) -> StoreResult<()> {
+        if schema.is_none() {
+            return Ok(());
+        }
+        if schema == Some(SCHEMA_VERSION) {
+            let found = *self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_equal = self.meta_value::<RowTotals>(TOTALS_KEY)? == Some(found);
+            let problem = "rows are missing or changed";
+            return if is_equal { Ok(()) } else { Err(damaged_database(problem)) };
+        }
+        for (number, tree) in self.trees.iter().enumerate() {
+            for row in tree {
+                let (key, value) = row.map_err(from_sled)?;
+                let has_checksum = !INDEX_TREES.contains(&number) && key != SCHEMA_KEY;
+                if has_checksum && unseal_value(&key, &value).is_none() {
+                    return Err(damaged_row(number));
+                }
+            }
+        }
+        for (_, project) in self.list_projects()? {
+            for kind in DocumentKind::ALL {
+                let count = self.document_entries(project.id, kind, None).count();
+                if count as u64 != project.document_count(kind) {
+                    return Err(damaged_database("documents are missing"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the parts of the newest schema. Rows of older schemas are read as they are.
+    fn upgrade(&self, schema: Option<u8>) -> StoreResult<()> {
+        if schema.is_some() {
+            // First, so that an interrupted upgrade finds the identity again.
+            let commits = self.commits.load(Ordering::Relaxed);
+            let counter = CommitCounter { store: self.store_id, commits };
+            let written = self.file.acknowledged.write(counter);
+            let synced = written.and_then(|()| self.file.acknowledged.sync());
+            synced.map_err(|error| database_unavailable("the disk failed", Some(error)))?;
+        }
+        let mut batch = TreeBatch::default();
+        batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
+        batch.put(META, STORE_KEY, encode(STORE_KEY, &self.store_id.0));
+        if schema.is_none() {
+            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
+        }
+        self.write_batch(batch)?;
+        // The creation of a new database syncs at its end.
+        if schema.is_some() { self.sync() } else { Ok(()) }
+    }
+
     /// Derives metadata, links and references of all documents from their bodies, after another
     /// version of Reqlore wrote them.
     fn rebuild_metadata(&self) -> StoreResult<()> {
         // The valid format is written last, so an interrupted rebuild starts again.
         self.write_format(NO_FORMAT)?;
         // The keys of old links can't be derived from metadata of another format.
-        self.tree(LINKS).clear().map_err(from_sled)?;
+        let mut batch = TreeBatch::default();
+        for key in self.tree(LINKS).iter().keys() {
+            batch.remove(LINKS, key.map_err(from_sled)?);
+            if batch.len() >= REBUILD_CHANGES {
+                self.write_batch(std::mem::take(&mut batch))?;
+            }
+        }
+        self.write_batch(batch)?;
         for (_, project) in self.list_projects()? {
             for kind in DocumentKind::ALL {
                 self.rebuild_kind(project.id, kind)?;

@@ -1,7 +1,8 @@
 //! Read queries on the trees. The caller holds the read gate.
 //!
-//! A damaged value affects one document only: lists still contain it, with a diagnostic instead of
-//! its metadata, and it is never reported as missing.
+//! A damaged value affects the reads of one document only: lists still contain it, with a
+//! diagnostic instead of its metadata, and it is never reported as missing. Every damage disables
+//! writes.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -17,7 +18,7 @@ use reqlore_domain::timestamp::Timestamp;
 use sled::IVec;
 
 use crate::database::{
-    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase,
+    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, WriteStop,
 };
 use crate::error::{damaged_database, damaged_document, damaged_value, from_sled};
 use crate::records::{
@@ -102,11 +103,12 @@ impl SledDatabase {
                 versions.push(None);
                 continue;
             };
+            let row = DocumentRow::decode(&key, &value);
+            if row.is_none() {
+                self.stop_writes(WriteStop::Damaged, &damaged_document(id));
+            }
             // A damaged document exists: its version is unknown, not absent.
-            let version = match DocumentRow::decode(&key, &value) {
-                Some(row) => row.version,
-                None => Version::UNREADABLE,
-            };
+            let version = row.map_or(Version::UNREADABLE, |row| row.version);
             versions.push(Some(version));
         }
         Ok(versions)
@@ -184,6 +186,7 @@ impl SledDatabase {
             }
             modified = row.modified;
         }
+        self.stop_writes(WriteStop::Damaged, &damaged_document(&id));
         DocumentMeta::placeholder(id, Version::UNREADABLE, modified, damaged_value())
     }
 

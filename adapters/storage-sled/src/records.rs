@@ -24,8 +24,9 @@ use crate::database::{OVERFLOW, SledDatabase, TREE_NAMES, TreeBatch};
 use crate::error::{damaged_database, from_sled};
 
 /// Schema version of the database. One with a newer version is refused. Version 2 added earlier
-/// versions of documents, and number and origin to [`DocumentRow`].
-pub(crate) const SCHEMA_VERSION: u8 = 2;
+/// versions of documents, and number and origin to [`DocumentRow`]. Version 3 added the identity of
+/// the database and the totals of its rows.
+pub(crate) const SCHEMA_VERSION: u8 = 3;
 /// Version of the form of a value: checksum and payload.
 const VALUE_VERSION: u8 = 1;
 /// The fields that schema 2 appended to a [`DocumentRow`]: number 1 and no origin.

@@ -1,5 +1,6 @@
 //! The contract suite on real folders, and tests of what only this storage does.
 
+mod corruption;
 mod damage;
 mod durability;
 mod earlier_texts;

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use reqlore_domain::audit_log::ChainHead;
@@ -27,6 +26,7 @@ use tokio::time::timeout;
 
 use crate::database::{
     BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, TreeBatch,
+    WriteStop,
 };
 use crate::error::{damaged_database, from_sled};
 use crate::read::MAX_CHANGES;
@@ -192,7 +192,8 @@ impl GroupEngine for CommitGroup {
         self.newest = None;
         // A written transaction cannot be undone and was not synced.
         if std::mem::take(&mut self.is_dirty) {
-            self.database.is_write_disabled.store(true, Ordering::Relaxed);
+            let error = StoreError::Internal("the writer panicked".to_owned());
+            self.database.stop_writes(WriteStop::NotDurable, &error);
         }
         self.gate = None;
     }

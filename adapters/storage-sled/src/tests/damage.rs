@@ -1,4 +1,4 @@
-//! Damaged values are reported; all other values are served.
+//! Damaged values are reported and disable writes; all other values are served.
 
 use reqlore_contract::{run, test_context};
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
@@ -10,7 +10,7 @@ use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
 use super::team::event;
-use super::{audited, database, get, open, put, write};
+use super::{audited, database, get, open, open_error, put, write};
 use crate::database::{AUDIT, BODIES, DOCUMENTS};
 
 /// Puts two sections, damages the first and checks all operations on both.
@@ -39,19 +39,21 @@ fn check_damage(tree: usize, damage: impl Fn(&sled::Tree, &[u8])) {
         drop(reader);
 
         assert_eq!(get(&store, &good).await.unwrap().unwrap().body, "# Good\n");
-        put(&store, &good, "# Better\n").await.unwrap();
+        let refused = put(&store, &good, "# Better\n").await.unwrap_err().to_string();
+        assert!(refused.contains("writes are disabled"), "{refused}");
         let page =
             store.find(&project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
         assert_eq!((page.metadata.len(), page.total), (2, 2));
-        assert_eq!(page.metadata[1].title.as_deref(), Some("Better"));
+        assert_eq!(page.metadata[1].title.as_deref(), Some("Good"));
         if tree == DOCUMENTS {
             assert!(page.metadata[0].diagnostic.is_some());
             let versions = store.versions(&project, &[bad, good]).await.unwrap();
-            assert_eq!(
-                versions,
-                [Some(Version::UNREADABLE), Some(Version::of_bytes(b"# Better\n"))]
-            );
+            assert_eq!(versions, [Some(Version::UNREADABLE), Some(Version::of_bytes(b"# Good\n"))]);
         }
+        drop(database);
+        store.close().unwrap();
+        let text = open_error(folder.path());
+        assert!(text.contains("rows are missing or changed"), "{text}");
     });
 }
 
@@ -93,7 +95,8 @@ fn damaged_audit_row_is_reported_and_ends_the_chain() {
         assert!(store.append_events(vec![event(3, 1)]).await.is_err());
         assert!(write(&store, "a", audited()).await.is_err());
         assert_eq!(get(&store, &DocumentId::section("a")).await.unwrap(), None);
-        write(&store, "a", test_context()).await.expect("a write without audit needs no chain");
+        let refused = write(&store, "a", test_context()).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Unreadable { .. }), "{refused:?}");
         let readable = store.rows(1, 1).await.unwrap()[0].head();
         assert_eq!(readable, AuditRow::seal_after(ChainHead::default(), event(1, 1)).head());
     });

@@ -1,4 +1,4 @@
-//! Space of earlier versions, and rows of schema 1.
+//! Space of earlier versions, and databases of older schemas.
 
 use std::fs;
 
@@ -10,10 +10,15 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use tempfile::tempdir;
 
-use super::{database, delete, open, put};
-use crate::database::{META, OVERFLOW, TEXTS, VERSION_ENDS, VERSIONS};
-use crate::open::SCHEMA_KEY;
-use crate::records::{DocumentRow, PIECE_BYTES, SCHEMA_VERSION, encode, text_key};
+use super::{database, delete, get, open, open_error, put};
+use crate::database::{
+    BODIES, DOCUMENTS, META, OVERFLOW, TEXTS, TOTALS_KEY, VERSION_ENDS, VERSIONS,
+};
+use crate::files::ACKNOWLEDGED;
+use crate::open::{SCHEMA_KEY, STORE_KEY};
+use crate::records::{
+    DocumentRow, PIECE_BYTES, SCHEMA_VERSION, document_key, encode, piece_key, text_key,
+};
 
 #[test]
 fn pruned_entries_leave_nothing() {
@@ -64,16 +69,67 @@ fn damaged_earlier_text_is_reported() {
 }
 
 #[test]
-fn database_of_schema_1_is_upgraded() {
-    let folder = tempdir().unwrap();
-    run(async {
-        let store = open(&folder);
-        database(&store).tree(META).insert(SCHEMA_KEY, &[1]).unwrap();
-        store.close().unwrap();
-        let store = open(&folder);
-        let schema = database(&store).tree(META).get(SCHEMA_KEY).unwrap();
-        assert_eq!(schema.as_deref(), Some(&[SCHEMA_VERSION][..]));
-    });
+fn database_of_an_older_schema_is_upgraded() {
+    let id = DocumentId::section("a");
+    for schema in 1..SCHEMA_VERSION {
+        // The upgrade was interrupted after it wrote the identity.
+        for is_interrupted in [false, true] {
+            let folder = tempdir().unwrap();
+            let count_file = folder.path().join("sled").join(ACKNOWLEDGED);
+            run(async {
+                let store = open(&folder);
+                put(&store, &id, "kept").await.unwrap();
+                let meta = database(&store).tree(META).clone();
+                meta.insert(SCHEMA_KEY, &[schema]).unwrap();
+                let store_id = meta.remove(STORE_KEY).unwrap();
+                meta.remove(TOTALS_KEY).unwrap();
+                drop(meta);
+                store.close().unwrap();
+                let count = fs::read(&count_file).unwrap();
+                if !is_interrupted {
+                    let checksum = crc32fast::hash(&count[16..24]).to_be_bytes();
+                    fs::write(&count_file, [&count[16..24], &checksum].concat()).unwrap();
+                }
+                for _ in 0..2 {
+                    let store = open(&folder);
+                    let database = database(&store);
+                    let schema = database.tree(META).get(SCHEMA_KEY).unwrap();
+                    assert_eq!(schema.as_deref(), Some(&[SCHEMA_VERSION][..]));
+                    let new_id = database.tree(META).get(STORE_KEY).unwrap();
+                    assert_eq!(new_id == store_id, is_interrupted);
+                    assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
+                    drop(database);
+                    store.close().unwrap();
+                }
+                assert_eq!(fs::read(&count_file).unwrap().len(), 28);
+            });
+        }
+    }
+}
+
+#[test]
+fn damaged_database_of_an_older_schema_is_refused() {
+    let id = DocumentId::section("a");
+    for tree in [DOCUMENTS, BODIES] {
+        let folder = tempdir().unwrap();
+        run(async {
+            let store = open(&folder);
+            put(&store, &id, "kept").await.unwrap();
+            database(&store).tree(META).insert(SCHEMA_KEY, &[2]).unwrap();
+            let key = document_key(1, &id);
+            match tree {
+                DOCUMENTS => database(&store).tree(tree).remove(key).unwrap(),
+                _ => database(&store).tree(tree).insert(piece_key(&key, 0), "x").unwrap(),
+            };
+            store.close().unwrap();
+        });
+        let text = open_error(folder.path());
+        assert!(text.contains("is damaged"), "{text}");
+    }
+}
+
+#[test]
+fn document_row_of_schema_1_is_read() {
     // The seven fields of schema 1.
     let version = Version::of_bytes(b"x");
     let row = (version, 7_u64, Timestamp(9), None::<String>, 1_u64, None::<String>, vec![1_u8, 2]);

@@ -12,7 +12,7 @@ use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
 use super::{config, database, failing_sync, get, open, open_error, put};
-use crate::database::{DOCUMENTS, LINKS, META, REFERENCES};
+use crate::database::{DOCUMENTS, LINKS, META, REFERENCES, TreeBatch};
 use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
 use crate::open::{META_FORMAT_KEY, SCHEMA_KEY, wait_until_closed};
 use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode, link_prefix};
@@ -80,7 +80,7 @@ fn make_foreign(sled: &Path, tree: &str) {
     wait_until_closed(sled).unwrap();
 }
 
-fn copy_files(from: &Path, to: &Path) {
+pub(super) fn copy_files(from: &Path, to: &Path) {
     fs::create_dir_all(to.join("blobs")).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -156,7 +156,7 @@ fn interrupted_creation_is_completed() {
     create(folder.path());
     // Now only the count identifies the database as ours.
     let count = fs::read(sled.join(ACKNOWLEDGED)).unwrap();
-    assert_eq!(count.len(), 12);
+    assert_eq!(count.len(), 28);
     fs::write(sled.join(ACKNOWLEDGED), "").unwrap();
     assert_untouched(folder.path(), "is not known to be Reqlore's");
     fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
@@ -307,38 +307,45 @@ fn truncated_database_is_refused_unchanged() {
     assert!(!exists(&whole.join("db")), "an empty file must not take its place");
 }
 
-/// Corrupted bytes anywhere in the file are refused, reported or harmless.
 #[test]
-fn corrupted_bytes_are_never_served() {
+fn files_of_different_databases_are_refused() {
+    let (one, two) = (tempdir().unwrap(), tempdir().unwrap());
+    run(async {
+        fill(one.path(), 3).await;
+        fill(two.path(), 2).await;
+    });
+    let (one_sled, two_sled) = (one.path().join("sled"), two.path().join("sled"));
+    // The database has more commits than this count of another one.
+    let own = fs::read(one_sled.join(ACKNOWLEDGED)).unwrap();
+    fs::copy(two_sled.join(ACKNOWLEDGED), one_sled.join(ACKNOWLEDGED)).unwrap();
+    let text = open_error(one.path());
+    assert!(text.contains("belong to different databases; put all files"), "{text}");
+    // The count of 0.1.0 has no identity.
+    let commits = &own[16..24];
+    let checksum = crc32fast::hash(commits).to_be_bytes();
+    fs::write(one_sled.join(ACKNOWLEDGED), [commits, &checksum].concat()).unwrap();
+    assert!(open_error(one.path()).contains("belong to different databases"));
+    fs::write(one_sled.join(ACKNOWLEDGED), own).unwrap();
+    create(one.path());
+}
+
+#[test]
+fn older_database_file_is_refused_as_lost_commits() {
     let folder = tempdir().unwrap();
-    run(fill(folder.path(), 200));
-    let whole = folder.path().join("sled");
-    let length = fs::metadata(whole.join("db")).unwrap().len();
-    let mut refusals = 0;
-    for part in 0..24 {
-        let damaged = tempdir().unwrap();
-        let sled = damaged.path().join("sled");
-        copy_files(&whole, &sled);
-        let mut bytes = fs::read(sled.join("db")).unwrap();
-        let at = usize::try_from(length * part / 24).unwrap() + 77;
-        bytes[at..at + 64].fill(0xa5);
-        fs::write(sled.join("db"), bytes).unwrap();
-        let Ok(store) = SledStore::open(&config(damaged.path())) else {
-            assert!(open_error(damaged.path()).contains("`reqlore restore`"));
-            refusals += 1;
-            continue;
-        };
-        run(async {
-            for number in 0..200 {
-                match get(&store, &DocumentId::section(number.to_string())).await {
-                    Ok(Some(document)) => assert_eq!(document.body, text(number)),
-                    Ok(None) => panic!("{part}: {number} is lost without an error"),
-                    Err(error) => assert!(error.to_string().contains("reqlore restore")),
-                }
-            }
-        });
-    }
-    assert!(refusals > 0);
+    let (sled, older) = (folder.path().join("sled"), tempdir().unwrap());
+    run(fill(folder.path(), 2));
+    copy_files(&sled, older.path());
+    run(async {
+        let store = open(&folder);
+        put(&store, &DocumentId::section("new"), "new").await.unwrap();
+        store.close().unwrap();
+    });
+    let count = fs::read(sled.join(ACKNOWLEDGED)).unwrap();
+    fs::remove_dir_all(&sled).unwrap();
+    copy_files(older.path(), &sled);
+    fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
+    let text = open_error(folder.path());
+    assert!(text.contains("lacks changes that were acknowledged; put all files"), "{text}");
 }
 
 #[test]
@@ -353,14 +360,19 @@ fn metadata_of_another_format_is_rebuilt() {
         let mut row: DocumentRow = decode(&key, &value).unwrap();
         row.meta = b"of another format".to_vec();
         row.reference = None;
-        old.tree(DOCUMENTS).insert(&key, encode(&key, &row)).unwrap();
-        old.tree(REFERENCES).clear().unwrap();
-        old.tree(LINKS).clear().unwrap();
+        let mut batch = TreeBatch::default();
+        for tree in [REFERENCES, LINKS] {
+            for key in old.tree(tree).iter().keys() {
+                batch.remove(tree, key.unwrap());
+            }
+        }
+        batch.put(DOCUMENTS, &key, encode(&key, &row));
         let stale =
             [link_prefix(1, DocumentKind::Entity, "EP-002"), id.name.clone().into()].concat();
-        old.tree(LINKS).insert(stale, &[][..]).unwrap();
+        batch.put(LINKS, stale, &[][..]);
         let format = encode(META_FORMAT_KEY, &(DocumentMeta::FORMAT + 1));
-        old.tree(META).insert(META_FORMAT_KEY, format).unwrap();
+        batch.put(META, META_FORMAT_KEY, format);
+        old.write_batch(batch).unwrap();
         drop(old);
         store.close().unwrap();
         let store = open(&folder);
