@@ -5,7 +5,7 @@
 //! file lost acknowledged commits, and one with another identity does not belong to the file.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -39,42 +39,68 @@ pub struct CommitCounter {
     pub commits: u64,
 }
 
-impl CommitCounter {
-    const BYTES: usize = 28;
+/// The highest numbers that the sequences of a database have issued, in an order of its choice.
+pub type IssuedNumbers = [u32; 4];
 
+/// Counter, numbers and checksum.
+const SLOT_BYTES: usize = 44;
+/// Distance of the two slots. They are written in turn and lie in different pages, so a write that
+/// was cut off damages only one.
+const SLOT_DISTANCE: u64 = 4096;
+
+impl CommitCounter {
     /// `None` if the file is missing or damaged. Never follows a symbolic link.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
-        match private_open_options().read(true).open(path) {
-            Ok(file) => Self::read_file(&file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(Self::read_with_numbers(path)?.map(|(counter, _)| counter))
     }
 
-    fn read_file(file: &File) -> io::Result<Option<Self>> {
-        if file.metadata()?.len() != Self::BYTES as u64 {
-            return Ok(None);
+    /// Like [`Self::read`], with the numbers of [`CounterFile::write_with_numbers`].
+    pub fn read_with_numbers(path: &Path) -> io::Result<Option<(Self, IssuedNumbers)>> {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // Opening a pipe would block.
+            Ok(metadata) if !metadata.is_file() && !metadata.is_symlink() => return Ok(None),
+            _ => {}
         }
-        let mut bytes = [0; Self::BYTES];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(Self::decode(&bytes))
+        let file = private_open_options().read(true).open(path)?;
+        let mut newest = None;
+        for offset in [0, SLOT_DISTANCE] {
+            let mut slot = [0; SLOT_BYTES];
+            match file.read_exact_at(&mut slot, offset) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+                read => read?,
+            }
+            if let Some(read) = Self::decode(&slot)
+                && newest.is_none_or(|(newest, _): (Self, _)| newest.commits < read.0.commits)
+            {
+                newest = Some(read);
+            }
+        }
+        Ok(newest)
     }
 
-    fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
-        let (id, rest) = bytes.split_first_chunk()?;
-        let (commits, checksum) = rest.split_first_chunk()?;
+    fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(Self, IssuedNumbers)> {
+        let (id, rest) = slot.split_first_chunk()?;
+        let (commits, rest) = rest.split_first_chunk()?;
         let counter = Self { store: StoreId(*id), commits: u64::from_be_bytes(*commits) };
-        (counter.encode()[24..] == *checksum).then_some(counter)
+        let mut numbers = IssuedNumbers::default();
+        for (number, bytes) in numbers.iter_mut().zip(rest.chunks_exact(4)) {
+            *number = u32::from_be_bytes(bytes.try_into().ok()?);
+        }
+        (counter.encode(numbers) == *slot).then_some((counter, numbers))
     }
 
-    fn encode(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..16].copy_from_slice(&self.store.0);
-        bytes[16..24].copy_from_slice(&self.commits.to_be_bytes());
+    fn encode(self, numbers: IssuedNumbers) -> [u8; SLOT_BYTES] {
+        let mut slot = [0; SLOT_BYTES];
+        slot[..16].copy_from_slice(&self.store.0);
+        slot[16..24].copy_from_slice(&self.commits.to_be_bytes());
+        for (bytes, number) in slot[24..].chunks_exact_mut(4).zip(numbers) {
+            bytes.copy_from_slice(&number.to_be_bytes());
+        }
         // The checksum shows a write that was cut off.
-        let checksum = crc32fast::hash(&bytes[..24]);
-        bytes[24..].copy_from_slice(&checksum.to_be_bytes());
-        bytes
+        let checksum = crc32fast::hash(&slot[..SLOT_BYTES - 4]);
+        slot[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
+        slot
     }
 }
 
@@ -90,9 +116,19 @@ impl CounterFile {
         Ok(Self(options.open(path)?))
     }
 
-    /// Replaces the content without a sync: one write of a few bytes.
+    /// Records a commit without a sync: one write of a few bytes. Processes may write in another
+    /// order than they committed; the file then lags behind by a few commits.
     pub fn write(&self, counter: CommitCounter) -> io::Result<()> {
-        self.0.write_all_at(&counter.encode(), 0)
+        self.write_with_numbers(counter, IssuedNumbers::default())
+    }
+
+    /// Like [`Self::write`], with the numbers that must not be issued again after a loss.
+    pub fn write_with_numbers(
+        &self,
+        counter: CommitCounter,
+        numbers: IssuedNumbers,
+    ) -> io::Result<()> {
+        self.0.write_all_at(&counter.encode(numbers), counter.commits % 2 * SLOT_DISTANCE)
     }
 
     /// Makes the last write durable.
@@ -114,23 +150,39 @@ mod tests {
         assert_eq!(CommitCounter::read(&path).unwrap(), None, "it is empty");
         let store = StoreId::random().unwrap();
         assert_ne!(store, StoreId::random().unwrap());
-        for commits in [u64::MAX, 7] {
-            file.write(CommitCounter { store, commits }).unwrap();
+        for commits in [3, 4, 5] {
+            let numbers = [1, 2, 3, u32::try_from(commits).unwrap()];
+            file.write_with_numbers(CommitCounter { store, commits }, numbers).unwrap();
             file.sync().unwrap();
-            let read = CommitCounter::read(&path).unwrap();
-            assert_eq!(read, Some(CommitCounter { store, commits }));
+            let read = CommitCounter::read_with_numbers(&path).unwrap();
+            assert_eq!(read, Some((CommitCounter { store, commits }, numbers)));
         }
         let bytes = std::fs::read(&path).unwrap();
-        for at in 0..bytes.len() {
+        let older = CommitCounter { store, commits: 4 };
+        for at in 4096..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             for damaged in [&damaged[..], &bytes[..at]] {
                 std::fs::write(&path, damaged).unwrap();
-                assert_eq!(CommitCounter::read(&path).unwrap(), None, "{at}");
+                assert_eq!(CommitCounter::read(&path).unwrap(), Some(older), "{at}");
             }
+            damaged[at - 4096] ^= 1;
+            std::fs::write(&path, &damaged).unwrap();
+            assert_eq!(CommitCounter::read(&path).unwrap(), None, "both slots at {at}");
         }
-        std::fs::write(&path, [0; 28]).unwrap();
+        std::fs::write(&path, [0; 5000]).unwrap();
         assert_eq!(CommitCounter::read(&path).unwrap(), None, "zeroed");
+    }
+
+    #[test]
+    fn late_write_of_another_process_loses_one_commit_at_most() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("acknowledged");
+        let (file, store) = (CounterFile::open(&path).unwrap(), StoreId::random().unwrap());
+        for commits in [9, 11, 12, 10] {
+            file.write(CommitCounter { store, commits }).unwrap();
+        }
+        assert_eq!(CommitCounter::read(&path).unwrap().unwrap().commits, 11);
     }
 
     #[test]
