@@ -16,8 +16,8 @@ pub(crate) enum StorageSpec {
 
 /// The local state directory, below the root.
 pub(crate) const LOCAL: &str = ".reqlore/local";
-/// Suffixes of the files that SQLite keeps next to a database.
-const SQLITE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Suffixes of the files next to a database.
+const SQLITE_FILE_SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", "-commits"];
 
 impl StorageSpec {
     /// Parses a setting or an argument. A relative path is relative to `base`; without a path the
@@ -43,8 +43,8 @@ impl StorageSpec {
             "fs" => Self::Fs(place),
             "sqlite" if SQLITE_FILE_SUFFIXES.iter().any(|suffix| text.ends_with(suffix)) => {
                 return Err(CommandError::usage_error(format!(
-                    "storage: {text:?} is reserved for a file that SQLite keeps next to a \
-                     database; choose another name"
+                    "storage: {text:?} is reserved for a file next to a database; choose another \
+                     name"
                 )));
             }
             "sqlite" => Self::Sqlite(place),

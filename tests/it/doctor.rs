@@ -274,9 +274,9 @@ fn doctor_reports_a_storage_that_cannot_be_opened() {
     std::fs::remove_file(machine.at("project/.reqlore/local/incomplete")).unwrap();
     machine.write("project/.reqlore/local/journal", "x");
     machine.doctor(&[]).assert("storage", "note", "a change is in progress or was interrupted");
-    // The next server fills an empty file.
     machine.write("project/empty.db", "");
-    machine.doctor(&["--storage", "sqlite:empty.db"]).assert("storage", "note", "has schema 0");
+    let report = machine.doctor(&["--storage", "sqlite:empty.db"]);
+    report.assert_problem("storage", "empty.db: is empty, but a database never is");
 }
 
 #[test]

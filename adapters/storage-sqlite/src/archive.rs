@@ -13,11 +13,11 @@ use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_sqlite_team::connection::keep_log_on_close;
 use reqlore_sqlite_team::error::refused;
 use reqlore_sqlite_team::{audit, identity};
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::commit_count::count_commit;
 use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::{SqliteStore, history, read, write};
@@ -29,7 +29,7 @@ const CHECKPOINT_PAGES: u32 = 8_000;
 impl Archive for SqliteStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         let connector = self.connector.clone();
-        let snapshot = run_blocking(move || ArchiveSnapshot::begin(&connector)).await?;
+        let snapshot = run_blocking(move || begin_export(&connector)).await?;
         Ok(Box::new(SnapshotReader { snapshot: Some(snapshot) }))
     }
 
@@ -71,9 +71,14 @@ impl RecordReader for SnapshotReader {
     }
 }
 
-/// A read transaction with the state of the database at the start of the export.
-struct ArchiveSnapshot {
-    connection: Connection,
+fn begin_export(connector: &Connector) -> Result<ArchiveSnapshot, QueryError> {
+    connector.file.check_identity()?;
+    ArchiveSnapshot::begin(connector.open(ConnectionUse::Read)?)
+}
+
+/// A transaction with the state of the database at the start of the export.
+pub(crate) struct ArchiveSnapshot {
+    pub(crate) connection: Connection,
     total: usize,
     /// Projects and kinds that are not read yet, the next one last.
     remaining_lists: Vec<(i64, ProjectKey, DocumentKind)>,
@@ -87,9 +92,7 @@ struct ArchiveSnapshot {
 }
 
 impl ArchiveSnapshot {
-    fn begin(connector: &Connector) -> Result<Self, QueryError> {
-        connector.file.check_identity()?;
-        let connection = connector.open(ConnectionUse::Read)?;
+    pub(crate) fn begin(connection: Connection) -> Result<Self, QueryError> {
         // The snapshot starts with the first read.
         connection.execute_batch("BEGIN")?;
         read::check_complete(DATABASE_NAME, &connection)?;
@@ -106,7 +109,8 @@ impl ArchiveSnapshot {
         })
     }
 
-    fn next_records(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
+    /// Returns the next records; empty at the end.
+    pub(crate) fn next_records(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
         loop {
             let (records, next_phase) = match self.phase {
                 ExportPhase::Documents => (self.next_documents()?, ExportPhase::Marks),
@@ -235,7 +239,6 @@ fn project_kinds(
 fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
     connector.file.check_all_identities()?;
     let mut connection = connector.open(ConnectionUse::Write)?;
-    keep_log_on_close(&connection, false)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     read::check_complete(DATABASE_NAME, &transaction)?;
     let has_contents = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
@@ -279,7 +282,7 @@ impl RecordWriter for ImportWriter {
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
         let connection = self.connection.take().ok_or_else(used_after_error)?;
         let connector = self.connector.clone();
-        run_blocking(move || finish_import(&connector, &connection)).await
+        run_blocking(move || finish_import(&connector, connection)).await
     }
 }
 
@@ -334,13 +337,17 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
     identity::insert_all(connection, &identities)
 }
 
-fn finish_import(connector: &Connector, connection: &Connection) -> Result<(), QueryError> {
+fn finish_import(connector: &Connector, mut connection: Connection) -> Result<(), QueryError> {
     connector.file.check_all_identities()?;
-    history::check_numbers(connection)?;
+    history::check_numbers(&connection)?;
     // With FULL the next commit syncs the log and all records in it.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.execute("UPDATE store SET state = 'complete'", [])?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("UPDATE store SET state = 'complete'", [])?;
+    let count = count_commit(&transaction)?;
+    transaction.commit()?;
     // A file that was replaced in the meantime did not get the records.
     connector.file.check_all_identities()?;
+    connector.file.record_commit(count);
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
 use crate::read;
 
 /// Size of the page cache: enough for the inner pages of some hundred thousand documents.
-const CACHE_KIB: i64 = 16 * 1024;
+pub(crate) const CACHE_KIB: i64 = 16 * 1024;
 /// Maximum number of connections that stay open between reads.
 const MAX_IDLE_CONNECTIONS: usize = 4;
 /// Maximum number of large reads that run at the same time.
@@ -53,9 +53,11 @@ pub(crate) enum OpenMode {
 }
 
 impl Connector {
-    /// Opens a connection. One for writing creates a missing file.
+    /// Opens a connection to an existing file.
     pub(crate) fn open(&self, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
         let file = &self.file.path;
+        // Before SQLite creates it.
+        let has_log = self.file.has_log();
         let mut connection = match self.mode {
             OpenMode::Immutable => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
@@ -65,9 +67,7 @@ impl Connector {
                 Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?
             }
             OpenMode::Shared => {
-                let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
-                flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == ConnectionUse::Write);
-                Connection::open_with_flags(file, flags)?
+                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?
             }
         };
         if purpose == ConnectionUse::Exclusive {
@@ -77,9 +77,8 @@ impl Connector {
         } else {
             wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         }
-        // The file may belong to another program, so closing it must not change it.
-        let keep_log = purpose != ConnectionUse::Read && self.file.has_pending_log();
-        keep_log_on_close(&connection, keep_log)?;
+        // The file may belong to another program, so closing it must not add or remove a file.
+        keep_log_on_close(&connection, has_log)?;
         configure(&connection, CACHE_KIB)?;
         // A reader of the log opens the file for writing, so this protects the data.
         connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;

@@ -1,18 +1,22 @@
 //! The files of a database: checks before opening, and their identity while they are open.
 //!
-//! This process must not open the files itself: closing such a descriptor would drop SQLite's
-//! locks. So all functions here use paths.
+//! This process must not open SQLite's files itself: closing such a descriptor would drop SQLite's
+//! locks. So all functions here use paths, except for the side file.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Instant;
 
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
+use reqlore_durable_fs::commit_counter::CounterFile;
+use reqlore_sqlite_team::connection::BUSY_PAUSE;
 use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
 
-use crate::error::{DATABASE_NAME, io_error};
+use crate::commit_count::CommitCount;
+use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, io_error};
 
 /// Size of SQLite's header, which is the minimum size of a database.
 const HEADER_BYTES: u64 = 100;
@@ -24,9 +28,15 @@ pub(crate) struct DatabaseFile {
     pub(crate) path: PathBuf,
     wal_path: PathBuf,
     shm_path: PathBuf,
-    /// Identities of the three files when they were opened.
-    opened_identities: OnceLock<[Option<FileIdentity>; 3]>,
+    commits_path: PathBuf,
+    /// Identities of the files when they were opened.
+    opened_identities: OnceLock<[Option<FileIdentity>; FILES]>,
+    /// Not set while the database is read-only.
+    commits: OnceLock<CounterFile>,
 }
+
+/// Number of files of an open database.
+const FILES: usize = 4;
 
 /// Device and inode.
 type FileIdentity = (u64, u64);
@@ -60,8 +70,10 @@ impl DatabaseFile {
             shown_path,
             wal_path: sibling_path(&path, "-wal"),
             shm_path: sibling_path(&path, "-shm"),
+            commits_path: sibling_path(&path, "-commits"),
             path,
             opened_identities: OnceLock::new(),
+            commits: OnceLock::new(),
         };
         database.check_links()?;
         database.check_file()?;
@@ -89,34 +101,120 @@ impl DatabaseFile {
     }
 
     fn check_file(&self) -> StoreResult<()> {
-        let is_empty = match fs::metadata(&self.path) {
+        match fs::metadata(&self.path) {
             Ok(metadata) if !metadata.is_file() => {
-                return Err(refused(&self.shown_path, "is not a regular file; name another file"));
+                Err(refused(&self.shown_path, "is not a regular file; name another file"))
             }
             // The log is found by name, so two names have two logs.
             Ok(metadata) if durable_fs::has_hard_links(&metadata) => {
                 let reason = "has a second name (a hard link) and could lose commits; remove the \
                               other name";
-                return Err(refused(&self.shown_path, reason));
+                Err(refused(&self.shown_path, reason))
+            }
+            // SQLite would make a new database of it.
+            Ok(metadata) if metadata.len() == 0 => {
+                let reason = format!(
+                    "is empty, but a database never is; put the database back, or remove all \
+                     files with this name and {RESTORE_HINT}"
+                );
+                Err(refused(&self.shown_path, reason))
             }
             // SQLite treats a file of one byte as empty and would overwrite it.
-            Ok(metadata) if (1..HEADER_BYTES).contains(&metadata.len()) => {
-                let reason = "is not an SQLite database; name another file";
-                return Err(refused(&self.shown_path, reason));
+            Ok(metadata) if metadata.len() < HEADER_BYTES => {
+                Err(refused(&self.shown_path, "is not an SQLite database; name another file"))
             }
-            Ok(metadata) => metadata.len() == 0,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(io_error(&self.shown_path, "inspect it", error)),
-        };
-        // SQLite would discard the log of a missing or empty database.
-        if is_empty && self.has_pending_log() {
-            let reason = format!(
-                "is missing or empty, but its -wal file is not; put the database back, or \
-                 {RESTORE_HINT}"
-            );
-            return Err(refused(&self.shown_path, reason));
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_error(&self.shown_path, "inspect it", error))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Refuses to create a database where one was lost. Call it with [`Self::lock_folder`].
+    pub(crate) fn check_never_used(&self) -> StoreResult<()> {
+        let recorded = self.read_commits()?;
+        let is_recorded = fs::symlink_metadata(&self.commits_path).is_ok();
+        let left = match recorded.map_or(1, |count| count.counter.commits) {
+            1.. if is_recorded => &self.commits_path,
+            // SQLite would discard the log.
+            _ if self.has_pending_log() => &self.wal_path,
+            // Only an open database has one.
+            _ if self.has_shared_memory() => &self.shm_path,
+            // An interrupted creation left no commit.
+            _ => return Ok(()),
+        };
+        let left = left.file_name().unwrap_or_default().display();
+        let reason = format!(
+            "is missing, but {left} is not; put the database back, or remove that file as well \
+             and {RESTORE_HINT}"
+        );
+        Err(refused(&self.shown_path, reason))
+    }
+
+    /// Locks the folder until the result is dropped, so that one process creates the database.
+    pub(crate) fn lock_folder(&self) -> StoreResult<fs::File> {
+        let start = Instant::now();
+        loop {
+            let lock = durable_fs::try_lock_dir(self.folder())
+                .map_err(|error| io_error(&self.shown_path, "lock its folder", error))?;
+            if let Some(lock) = lock {
+                return Ok(lock);
+            }
+            if start.elapsed() > BUSY_TIMEOUT {
+                let reason = format!(
+                    "Another process kept the folder of {} locked. Nothing was written; try again.",
+                    self.shown_path
+                );
+                return Err(StoreError::Busy { reason });
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+    }
+
+    /// Creates the empty log, which every database has from its creation on.
+    pub(crate) fn create_log(&self) -> io::Result<()> {
+        durable_fs::private_open_options().write(true).create(true).open(&self.wal_path).map(drop)
+    }
+
+    /// Reads the side file; `None` if it is missing or damaged.
+    pub(crate) fn read_commits(&self) -> StoreResult<Option<CommitCount>> {
+        CommitCount::read_file(&self.commits_path).map_err(|error| self.commits_error(error))
+    }
+
+    /// Creates or replaces the side file. The caller syncs the folder.
+    pub(crate) fn replace_commits(&self, count: CommitCount) -> StoreResult<()> {
+        count.replace_file(&self.commits_path).map_err(|error| self.commits_error(error))
+    }
+
+    /// Opens the side file for [`Self::record_commit`].
+    pub(crate) fn open_commits(&self) -> StoreResult<()> {
+        let opened =
+            CounterFile::open(&self.commits_path).map_err(|error| self.commits_error(error))?;
+        let _ = self.commits.set(opened);
         Ok(())
+    }
+
+    fn commits_error(&self, error: io::Error) -> StoreError {
+        io_error(&self.shown_path, "use its -commits file", error)
+    }
+
+    /// Records a durable commit in the side file.
+    pub(crate) fn record_commit(&self, count: CommitCount) {
+        if let Some(file) = self.commits.get()
+            && let Err(error) = count.write_file(file)
+        {
+            // The commit is durable, and the side file may lag behind.
+            tracing::warn!(%error, "the number of commits was not recorded");
+        }
+    }
+
+    /// Syncs the side file.
+    pub(crate) fn sync_commits(&self) {
+        if let Some(commits) = self.commits.get()
+            && let Err(error) = commits.sync()
+        {
+            tracing::warn!(%error, "the number of commits was not synced");
+        }
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -136,18 +234,14 @@ impl DatabaseFile {
         fs::metadata(&self.shm_path).is_ok()
     }
 
-    /// Makes the file accessible to its owner only. SQLite creates its other files with the same
-    /// mode.
-    pub(crate) fn make_private(&self) -> StoreResult<()> {
-        durable_fs::make_private(&self.path)
-            .map_err(|error| io_error(&self.shown_path, "set its permissions", error))
-    }
-
     /// Makes the names in the database's folder durable.
     pub(crate) fn sync_folder(&self) -> StoreResult<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("/"));
-        durable_fs::sync_dir(folder)
+        durable_fs::sync_dir(self.folder())
             .map_err(|error| io_error(&self.shown_path, "sync its folder", error))
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
     }
 
     /// Records the identity of the files for later checks.
@@ -162,9 +256,9 @@ impl DatabaseFile {
         self.check_first_files(1)
     }
 
-    /// Like [`Self::check_identity`], including the log, which receives the writes.
+    /// Like [`Self::check_identity`], including the files that receive the writes.
     pub(crate) fn check_all_identities(&self) -> StoreResult<()> {
-        self.check_first_files(3)
+        self.check_first_files(FILES)
     }
 
     fn check_first_files(&self, count: usize) -> StoreResult<()> {
@@ -180,10 +274,10 @@ impl DatabaseFile {
         Ok(())
     }
 
-    /// Returns the paths of the three files with their minimum sizes in bytes.
-    fn files(&self) -> [(&Path, u64); 3] {
+    /// Returns the paths of the files with their minimum sizes in bytes.
+    fn files(&self) -> [(&Path, u64); FILES] {
         // SQLite may empty its log, but only another program empties the database.
-        [(&self.path, 1), (&self.wal_path, 0), (&self.shm_path, 0)]
+        [(&self.path, 1), (&self.wal_path, 0), (&self.shm_path, 0), (&self.commits_path, 1)]
     }
 }
 

@@ -20,6 +20,7 @@ use reqlore_sqlite_team::audit;
 use reqlore_sqlite_team::error::{refused, unavailable};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 
+use crate::commit_count::count_commit;
 use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::{SqliteStore, read};
@@ -272,7 +273,9 @@ fn purge(
     }
     let target = AuditTarget { name: id.to_string(), before: version, after: version };
     audit::append_events(&transaction, context.audit_event(Some(project), vec![target]))?;
+    let commits = count_commit(&transaction)?;
     transaction.commit()?;
+    connector.file.record_commit(commits);
     overwrite_free_space(&connection)?;
     Ok(count as u64)
 }

@@ -3,13 +3,14 @@
 //! One thread writes groups of commits that share one sync; reads run concurrently. Only SQLite may
 //! open the files: closing another descriptor would drop its locks.
 
-mod accept_loss;
 mod archive;
+mod commit_count;
 mod connection;
 mod database_file;
 mod error;
 mod history;
 mod integrity_check;
+mod loss;
 mod read;
 mod schema;
 mod team;
@@ -37,6 +38,7 @@ use connection::{
 use database_file::DatabaseFile;
 use error::{QueryError, io_error};
 use integrity_check::IntegrityCheck;
+use loss::Loss;
 use schema::MIGRATIONS;
 use write::SqliteEngine;
 
@@ -51,7 +53,7 @@ pub struct SqliteConfig {
 }
 
 /// An open database. The fields are dropped in this order: the writer closes the last connection
-/// and leaves a file without a log.
+/// and leaves an empty log.
 #[derive(Debug)]
 pub struct SqliteStore {
     _check: IntegrityCheck,
@@ -67,7 +69,7 @@ pub enum ReadOnlyOpen {
         store: SqliteStore,
         schema: usize,
     },
-    /// The next [`SqliteStore::open`] migrates it; schema 0 is an empty file.
+    /// The next [`SqliteStore::open`] migrates it.
     NeedsMigration {
         schema: usize,
         newest: usize,
@@ -109,12 +111,12 @@ impl SqliteStore {
 
     /// Opens an existing database for reading, without creating, migrating or recovering it.
     ///
-    /// To read a log, SQLite creates the shared memory file if it is missing. So a database without
-    /// a log is read as immutable. Such a read may fail once if another process begins to write.
+    /// To read a log, SQLite changes the shared memory file. So a database with an empty log is
+    /// read as immutable. Such a read may fail once if another process begins to write.
     pub fn open_read_only(config: &SqliteConfig) -> StoreResult<ReadOnlyOpen> {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
         let shown_path = file.shown_path.clone();
-        let mode = match (file.has_log(), file.has_shared_memory()) {
+        let mode = match (file.has_pending_log(), file.has_shared_memory()) {
             (false, _) => OpenMode::Immutable,
             (true, true) => OpenMode::ReadOnly,
             (true, false) => return Ok(ReadOnlyOpen::NeedsRecovery),
@@ -146,6 +148,7 @@ impl SqliteStore {
             is_damaged: Arc::clone(&is_damaged),
             schema,
             group_error: None,
+            changes: 0,
         };
         let writer = GroupWriter::start("sqlite-writer", engine);
         let writer = writer.map_err(|error| thread_error(&file, error))?;
@@ -169,6 +172,12 @@ fn open_for_writing(
     migrations: &[&str],
 ) -> Result<(Connection, bool), QueryError> {
     let file = Arc::clone(&connector.file);
+    if !file.exists() {
+        schema::create_database(&file, migrations)?;
+    }
+    if loss::is_log_missing(&file)? {
+        return Err(Loss::MissingLog.into_error(&file).into());
+    }
     // Checked before the first access, because that recovers the log.
     let was_unclean = file.has_pending_log() && is_exclusive(connector);
     let mut connection = match open_and_access(connector, ConnectionUse::Write) {
@@ -188,9 +197,15 @@ fn open_existing(
     connector: &Connector,
     newest: usize,
 ) -> Result<(Connection, usize, bool), QueryError> {
+    if loss::is_log_missing(&connector.file)? {
+        return Err(Loss::MissingLog.into_error(&connector.file).into());
+    }
     let connection = connector.open(ConnectionUse::Read)?;
     // Before the tables are read, which another schema may not have.
     let schema = schema::schema_version(&connector.file, &connection, newest)?;
+    if let Some(loss) = loss::find_loss(&connector.file, &connection, schema)? {
+        return Err(loss.into_error(&connector.file).into());
+    }
     if schema < newest {
         return Ok((connection, schema, false));
     }

@@ -1,6 +1,6 @@
-//! Checks and migrates a database before it is used.
+//! Creates a database, or checks and migrates it before it is used.
 //!
-//! A file does not change before it is recognized as ours. An empty file becomes a new database.
+//! A file does not change before it is recognized as ours.
 
 use std::fs;
 use std::io;
@@ -11,15 +11,16 @@ use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs as durable_fs;
-use reqlore_sqlite_team::connection::{BUSY_PAUSE, keep_log_on_close};
+use reqlore_sqlite_team::connection::{BUSY_PAUSE, configure, keep_log_on_close};
 use reqlore_sqlite_team::error::{is_busy, refused, unavailable};
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::connection::{ConnectionUse, Connector};
+use crate::commit_count::{COUNTED_SCHEMA, CommitCount, current_count};
+use crate::connection::{CACHE_KIB, ConnectionUse, Connector};
 use crate::database_file::{DatabaseFile, sibling_path};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
-use crate::{read, write};
+use crate::{loss, read, write};
 
 /// Application id in the header of our files: `Rqlr`.
 pub(crate) const APPLICATION_ID: i32 = 0x5271_6c72;
@@ -35,21 +36,17 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     ),
 ];
 
-/// Returns the schema version of the database, 0 if it is empty.
+/// Returns the schema version of the database.
 pub(crate) fn schema_version(
     file: &DatabaseFile,
     connection: &Connection,
     newest: usize,
 ) -> Result<usize, QueryError> {
-    // One statement, because another process may be creating the database.
-    let select = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema), \
-                  (SELECT application_id FROM pragma_application_id), \
+    // One statement, because another process may be migrating the database.
+    let select = "SELECT (SELECT application_id FROM pragma_application_id), \
                   (SELECT user_version FROM pragma_user_version)";
-    let (is_empty, application, version): (bool, i32, i32) =
-        connection.query_one(select, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    if application == 0 && version == 0 && is_empty {
-        return Ok(0);
-    }
+    let (application, version): (i32, i32) =
+        connection.query_one(select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let version = usize::try_from(version).unwrap_or_default();
     if application != APPLICATION_ID || version == 0 {
         let reason = "is a database of another program; name another file";
@@ -64,7 +61,59 @@ pub(crate) fn schema_version(
     Ok(version)
 }
 
-/// Checks a database, then creates or migrates its contents.
+/// Creates a missing database. It gets its name when it is complete, so that a crash leaves none
+/// that looks empty.
+pub(crate) fn create_database(file: &DatabaseFile, migrations: &[&str]) -> Result<(), QueryError> {
+    // Of several processes that create it, the others wait here.
+    let _lock = file.lock_folder()?;
+    if file.exists() {
+        return Ok(());
+    }
+    file.check_never_used()?;
+    let io_failed = |error| io_error(&file.shown_path, "create it", error);
+    let unfinished = sibling_path(&file.path, ".unfinished");
+    // SQLite would create the file readable by all users.
+    let created = durable_fs::private_open_options()
+        .write(true)
+        .create(true)
+        // A killed process may have left a partial file.
+        .truncate(true)
+        .open(&unfinished);
+    created.map_err(io_failed)?;
+    let count = fill_database(file, &unfinished, migrations)?;
+    fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
+    if let Some(count) = count {
+        // Before the database, which is refused without them.
+        file.replace_commits(count)?;
+        file.create_log().map_err(io_failed)?;
+    }
+    fs::rename(&unfinished, &file.path).map_err(io_failed)?;
+    Ok(file.sync_folder()?)
+}
+
+/// Makes an empty file a database without documents. Does not sync. Returns its number of commits
+/// if it counts them.
+fn fill_database(
+    file: &DatabaseFile,
+    path: &Path,
+    migrations: &[&str],
+) -> Result<Option<CommitCount>, QueryError> {
+    let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    configure(&connection, CACHE_KIB)?;
+    // A file that a crash leaves is never read.
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+    let transaction = connection.transaction()?;
+    apply_migrations(&transaction, 0, migrations)?;
+    let is_counted = migrations.len() >= COUNTED_SCHEMA;
+    let count = is_counted.then(|| current_count(&transaction)).transpose()?;
+    transaction.commit()?;
+    enable_wal(file, &connection)?;
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(count)
+}
+
+/// Checks a database, then migrates its contents.
 pub(crate) fn prepare_database(
     connector: &Connector,
     connection: &mut Connection,
@@ -72,21 +121,27 @@ pub(crate) fn prepare_database(
 ) -> Result<(), QueryError> {
     let file = &connector.file;
     let version = schema_version(file, connection, migrations.len())?;
+    if let Some(loss) = loss::find_loss(file, connection, version)? {
+        return Err(loss.into_error(file).into());
+    }
     let is_readonly = connection.is_readonly("main")?;
     if !is_readonly {
-        // The database is ours, so closing it may move the log into the file.
-        keep_log_on_close(connection, false)?;
-        if version == 0 {
-            // Before the first table, so that other users can never read a document.
-            file.make_private()?;
-        }
+        // A database without its log is refused, so closing it must not remove the log.
+        keep_log_on_close(connection, true)?;
         enable_wal(file, connection)?;
     } else if version < migrations.len() {
         return Err(needs_migration(file).into());
     }
     if version < migrations.len() {
         migrate(connector, connection, migrations)?;
-        // The file may be new, and its name must survive a power cut.
+    }
+    if !is_readonly {
+        if migrations.len() >= COUNTED_SCHEMA {
+            file.open_commits()?;
+            // After a crash or a power cut the side file may lag behind.
+            file.record_commit(current_count(connection)?);
+        }
+        // A process that was killed may have created the files without syncing their names.
         file.sync_folder()?;
     }
     read::check_complete(&file.shown_path, connection)?;
@@ -105,7 +160,7 @@ fn needs_migration(file: &DatabaseFile) -> StoreError {
 
 /// Switches to WAL mode. Several processes may create one database at the same time, and SQLite
 /// does not wait for locks here.
-fn enable_wal(file: &DatabaseFile, connection: &Connection) -> Result<(), QueryError> {
+pub(crate) fn enable_wal(file: &DatabaseFile, connection: &Connection) -> Result<(), QueryError> {
     let start = Instant::now();
     let mode: String = loop {
         match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)) {
@@ -171,19 +226,37 @@ fn migrate(
     // Another process may have migrated the database before this transaction began.
     let version = schema_version(&connector.file, &transaction, migrations.len())?;
     // Inside the transaction, so that no other process writes after the copy.
-    if version > 0 && version < migrations.len() {
+    if version < migrations.len() {
         back_up(connector, version)?;
     }
+    apply_migrations(&transaction, version, migrations)?;
+    if version < COUNTED_SCHEMA && migrations.len() >= COUNTED_SCHEMA {
+        // Before the commit: a process that sees the new schema expects the side file.
+        connector.file.replace_commits(current_count(&transaction)?)?;
+        connector.file.sync_folder()?;
+    }
+    transaction.commit()?;
+    // The file alone must show the new schema: without its log it is refused from now on. Another
+    // process may block this only until it ends.
+    connection.query_one(write::CHECKPOINT, [], |_| Ok(()))?;
+    Ok(())
+}
+
+fn apply_migrations(
+    connection: &Connection,
+    version: usize,
+    migrations: &[&str],
+) -> Result<(), QueryError> {
     for migration in &migrations[version..] {
-        transaction.execute_batch(migration)?;
+        connection.execute_batch(migration)?;
     }
     // The header is part of the transaction, so it changes together with the tables.
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", migrations.len())?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", migrations.len())?;
     if version == 0 {
-        set_metadata_format(&transaction, DocumentMeta::FORMAT)?;
+        set_metadata_format(connection, DocumentMeta::FORMAT)?;
     }
-    Ok(transaction.commit()?)
+    Ok(())
 }
 
 /// Derives the metadata of all documents from their bodies, in the format of this version.

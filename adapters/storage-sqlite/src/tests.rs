@@ -2,6 +2,7 @@
 
 mod damage;
 mod earlier_texts;
+mod loss;
 mod opening;
 mod sharing;
 mod team;
@@ -14,6 +15,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_sqlite_team::connection::keep_log_on_close;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -63,8 +65,15 @@ async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
     put.await.map(drop)
 }
 
+/// Opens a connection that leaves the log on close, as every process of ours does.
+fn connect(file: &Path) -> Connection {
+    let connection = Connection::open(file).unwrap();
+    keep_log_on_close(&connection, true).unwrap();
+    connection
+}
+
 fn run_sql(file: &Path, statements: &str) {
-    Connection::open(file).unwrap().execute_batch(statements).unwrap();
+    connect(file).execute_batch(statements).unwrap();
 }
 
 #[track_caller]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
@@ -21,10 +22,14 @@ use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
 
+use crate::commit_count::{CommitCount, count_commit};
 use crate::database_file::DatabaseFile;
 use crate::error::{DATABASE_NAME, QueryError, call_error};
 use crate::history;
 use crate::read;
+
+/// Moves the log into the database, if no other process reads it, and empties it.
+pub(crate) const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 #[derive(Debug)]
 pub(crate) struct SqliteEngine {
@@ -35,6 +40,8 @@ pub(crate) struct SqliteEngine {
     pub(crate) schema: usize,
     /// The error after which SQLite rolled back the current group.
     pub(crate) group_error: Option<StoreError>,
+    /// The number of changed rows at the start of the current group.
+    pub(crate) changes: u64,
 }
 
 impl reqlore_group_commit::GroupEngine for SqliteEngine {
@@ -47,6 +54,7 @@ impl reqlore_group_commit::GroupEngine for SqliteEngine {
         self.file.check_all_identities()?;
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_error)?;
+        self.changes = self.connection.total_changes();
         let result = self.check_format().map_err(call_error);
         if result.is_err() {
             self.roll_back();
@@ -58,21 +66,41 @@ impl reqlore_group_commit::GroupEngine for SqliteEngine {
         if let Some(error) = self.group_error.take() {
             return Err(error);
         }
-        if let Err(error) = self.commit_transaction() {
-            self.roll_back();
-            return Err(error);
-        }
+        let count = self.commit_transaction().inspect_err(|_| self.roll_back())?;
         // A commit to a file that lost its name is not durable under this name.
         self.file.check_all_identities().map_err(|_| {
             let reason = "its file was moved or replaced during a write, so the change may be \
                           lost; restart the server and check";
             unavailable(DATABASE_NAME, reason)
-        })
+        })?;
+        // After the sync of the commit, so that the side file is never ahead of the database.
+        if let Some(count) = count {
+            self.file.record_commit(count);
+        }
+        Ok(())
     }
 
     fn abort_group(&mut self) {
         self.group_error = None;
         self.roll_back();
+    }
+}
+
+impl Drop for SqliteEngine {
+    /// Moves the log into the database. The empty log stays, because a missing one is a loss.
+    fn drop(&mut self) {
+        if self.file.check_all_identities().is_err() {
+            return;
+        }
+        // Another process that reads the log may keep it, and moves it when it ends.
+        let checkpointed = self
+            .connection
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| self.connection.query_one(CHECKPOINT, [], |_| Ok(())));
+        if let Err(error) = checkpointed {
+            tracing::debug!(%error, "the log was not moved into the database");
+        }
+        self.file.sync_commits();
     }
 }
 
@@ -107,9 +135,15 @@ impl SqliteEngine {
         Err(error)
     }
 
-    fn commit_transaction(&self) -> StoreResult<()> {
+    /// Returns the count of the commit; `None` if the group changed nothing.
+    fn commit_transaction(&self) -> StoreResult<Option<CommitCount>> {
+        let has_changes = self.connection.total_changes() != self.changes;
+        // Counting would make a commit without changes wait for a sync.
+        let count = has_changes.then(|| count_commit(&self.connection)).transpose();
+        let count = count.map_err(call_error)?;
         self.file.check_all_identities()?;
-        self.connection.execute_batch("COMMIT").map_err(call_error)
+        self.connection.execute_batch("COMMIT").map_err(call_error)?;
+        Ok(count)
     }
 
     /// Fails if another process started an import or migrated the database.

@@ -22,8 +22,8 @@ pub(crate) struct CheckOptions {
     /// Give the newer of two items with the same reference a new one, and update its links
     #[arg(long)]
     fix: bool,
-    /// Accept that a database lost commits, or may have: an older or incomplete copy, which no
-    /// server opens. New items get higher numbers than every reference that is still known
+    /// Accept that a database lost commits, or is a copy that may lack some, so that it opens again
+    /// (stop the server first). New items get higher numbers than every reference that is known
     #[arg(long)]
     accept_loss: bool,
 }

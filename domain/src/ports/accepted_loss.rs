@@ -96,6 +96,11 @@ impl KnownReferences {
         }
     }
 
+    /// Adds a reference that was issued in one of the projects.
+    pub fn add_unscoped(&mut self, reference: Reference) {
+        raise(&mut self.unscoped, reference.kind, reference.number.min(MAX_NUMBER));
+    }
+
     /// Adds the references that a text mentions, in any case and with any suffix. Without a project
     /// they are valid for every project.
     pub fn add_text(&mut self, project: Option<&ProjectKey>, text: &str) {

@@ -11,8 +11,9 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
 use reqlore_domain::project_key::ProjectKey;
-use rusqlite::Connection;
 use tempfile::TempDir;
+
+use crate::database_file::sibling_path;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
@@ -118,9 +119,11 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn read_only_database_is_served_for_reading() {
-    for (folder_mode, file_mode) in [(0o555, 0o444), (0o777, 0o444), (0o555, 0o666)] {
+    for (folder_mode, file_mode) in [(0o555, 0o444), (0o777, 0o444)] {
         let (folder, file) = closed_database();
-        set_mode(&file, file_mode);
+        for suffix in ["", "-wal", "-shm", "-commits"] {
+            set_mode(&sibling_path(&file, suffix), file_mode);
+        }
         set_mode(folder.path(), folder_mode);
         without_root(move || {
             run(async {
@@ -161,14 +164,14 @@ fn killed_database(damage: bool) -> (TempDir, PathBuf) {
     run(async {
         let s = storage(&original);
         s.put(&DocumentId::section("last"), "x").await;
-        for suffix in ["", "-wal"] {
+        for suffix in ["", "-wal", "-commits"] {
             let of = |path: &Path| format!("{}{suffix}", path.display());
             fs::copy(of(&original), of(&file)).unwrap();
         }
     });
     if damage {
         let page = "SELECT pageno FROM dbstat WHERE name = 'bodies' AND pagetype = 'leaf' LIMIT 1";
-        let page = Connection::open(&original).unwrap().query_one(page, [], |row| row.get(0));
+        let page = super::connect(&original).query_one(page, [], |row| row.get(0));
         let page: u64 = page.unwrap();
         let pages = fs::File::options().write(true).open(&file).unwrap();
         pages.write_all_at(&[0xff; 200], (page - 1) * 4096).unwrap();

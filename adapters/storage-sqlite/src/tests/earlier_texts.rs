@@ -100,7 +100,7 @@ fn texts_are_stored_once_under_their_full_hash() {
             s.put(&id, text).await;
         }
     });
-    let connection = rusqlite::Connection::open(&file).unwrap();
+    let connection = super::connect(&file);
     let select = "SELECT count(*), min(length(hash)), (SELECT count(*) FROM history), \
                   (SELECT count(*) FROM bodies) FROM history_texts";
     let counts = connection.query_one(select, [], |row| {

@@ -14,10 +14,11 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
-use rusqlite::{Connection, StatementStatus};
+use rusqlite::StatementStatus;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 use crate::connection::ConnectionUse;
+use crate::database_file::sibling_path;
 use crate::schema::MIGRATIONS;
 use crate::{SqliteConfig, SqliteStore};
 
@@ -62,7 +63,7 @@ fn foreign_and_newer_databases_are_refused_unchanged() {
 #[test]
 fn refused_database_keeps_its_log() {
     let (folder, file) = closed_database();
-    let newer = Connection::open(&file).unwrap();
+    let newer = super::connect(&file);
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     // A copy of the files as a killed process leaves them.
     let copy = folder.path().join("copy.db");
@@ -75,9 +76,10 @@ fn refused_database_keeps_its_log() {
     assert!(message.contains("newer reqlore"), "{message}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
-    assert_refused_unchanged(&copy, &["is missing or empty", "reqlore restore"]);
+    assert_refused_unchanged(&copy, &["is empty", "reqlore restore"]);
     fs::remove_file(&copy).unwrap();
-    error_text(open_file(&copy));
+    let (_, message) = error_text(open_file(&copy));
+    assert!(message.contains("is missing, but copy.db-wal is not"), "{message}");
     assert_eq!(Version::of_bytes(&fs::read(&log).unwrap()), before[1]);
 }
 
@@ -103,10 +105,13 @@ fn truncated_database_is_reported() {
 }
 
 #[test]
-fn clean_shutdown_leaves_one_file() {
-    let (folder, _file) = closed_database();
+fn clean_shutdown_leaves_an_empty_log() {
+    let (folder, file) = closed_database();
     let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(left.collect::<Vec<_>>(), ["reqlore.db"]);
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["reqlore.db", "reqlore.db-commits", "reqlore.db-shm", "reqlore.db-wal"]);
+    assert_eq!(fs::metadata(sibling_path(&file, "-wal")).unwrap().len(), 0);
 }
 
 #[test]
@@ -115,9 +120,14 @@ fn older_schema_is_backed_up_and_migrated() {
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = SqliteConfig { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    assert_refused_unchanged(&file, &["newer reqlore (schema 5, supported: 4)"]);
-    let copy = folder.path().join("reqlore.db.schema-4.backup");
+    let newest = MIGRATIONS.len();
+    let newer = format!("newer reqlore (schema {}, supported: {newest})", newest + 1);
+    assert_refused_unchanged(&file, &[&newer]);
+    let copy = folder.path().join(format!("reqlore.db.schema-{newest}.backup"));
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    // It lacks all later commits.
+    assert_refused_unchanged(&copy, &["its -wal file is missing", "--accept-loss"]);
+    SqliteStore::accept_loss(&SqliteConfig { file: copy.clone() }, audited_context()).unwrap();
     run(async {
         let kept = storage(&copy).read_body(&DocumentId::section("kept")).await;
         assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
@@ -205,7 +215,7 @@ fn files_are_readable_only_by_their_owner() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder.path().join("new")), 0o700);
     assert_eq!(mode(&folder.path().join("new/deep")), 0o700);
-    for suffix in ["", "-wal", "-shm"] {
+    for suffix in ["", "-wal", "-shm", "-commits"] {
         assert_eq!(mode(&folder.path().join(format!("new/deep/reqlore.db{suffix}"))), 0o600);
     }
 }
@@ -246,19 +256,19 @@ fn every_connection_has_safe_settings() {
 
 #[test]
 fn symbolic_links_are_refused() {
-    for suffix in ["", "-wal", "-shm"] {
+    for suffix in ["", "-wal", "-shm", "-commits"] {
         for is_created in [false, true] {
             let (folder, file) = if is_created { closed_database() } else { database_path() };
             let elsewhere = folder.path().join("elsewhere");
             let link = folder.path().join(format!("reqlore.db{suffix}"));
             let _ = fs::remove_file(&link);
             symlink(&elsewhere, &link).unwrap();
+            let before = fs::read_dir(folder.path()).unwrap().count();
             let (error, message) = error_text(open_file(&file));
             assert!(matches!(error, StoreError::Refused { .. }), "{suffix}: {error:?}");
             assert!(message.contains("symbolic link"), "{message}");
             assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was created");
-            let names = fs::read_dir(folder.path()).unwrap().count();
-            assert_eq!(names, 1 + usize::from(is_created && !suffix.is_empty()));
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
             fs::write(&elsewhere, "").unwrap();
             error_text(open_file(&file));
             assert_eq!(fs::read(&elsewhere).unwrap(), b"");

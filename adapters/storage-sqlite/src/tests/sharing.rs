@@ -15,7 +15,6 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::timestamp::Timestamp;
-use rusqlite::Connection;
 
 use super::{closed_database, database_path, error_text, open_file, storage, try_put};
 
@@ -48,7 +47,7 @@ fn locked_database_is_busy_until_released() {
     run(async {
         let s = storage(&file);
         s.put(&DocumentId::section("a"), "x").await;
-        let other = Connection::open(&file).unwrap();
+        let other = super::connect(&file);
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let (error, message) = error_text(try_put(&s, "b").await);
         assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
@@ -63,8 +62,8 @@ fn locked_database_is_busy_until_released() {
 fn opening_waits_for_locks_of_another_process() {
     for lock in ["PRAGMA locking_mode = EXCLUSIVE; UPDATE store SET one = 1", "BEGIN IMMEDIATE"] {
         let is_held = lock.starts_with("PRAGMA");
-        let (_folder, file) = if is_held { closed_database() } else { database_path() };
-        let other = Connection::open(&file).unwrap();
+        let (_folder, file) = closed_database();
+        let other = super::connect(&file);
         other.execute_batch(lock).unwrap();
         if is_held {
             let (error, message) = error_text(open_file(&file));
@@ -154,7 +153,7 @@ fn history_is_pruned_at_its_limit() {
             .await;
         assert_eq!(all.unwrap(), ChangeSet::Reset { revision: since }, "too many to list");
         let now = commit_in_parts(&s, &ids, |id| DocumentChange::Delete { id: id.clone() }).await;
-        let rows = Connection::open(&file).unwrap();
+        let rows = super::connect(&file);
         let stored: usize =
             rows.query_one("SELECT count(*) FROM removed", [], |row| row.get(0)).unwrap();
         assert!(stored <= 10_000, "{stored}");

@@ -16,7 +16,6 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupEngine as _;
-use rusqlite::Connection;
 
 use super::{database_path, error_text, run_sql, storage};
 use crate::SqliteEngine;
@@ -54,7 +53,14 @@ fn engine(file: &std::path::Path) -> SqliteEngine {
     let mut connector = Connector { file: place, mode: OpenMode::Shared };
     let (connection, _) = crate::open_for_writing(&mut connector, MIGRATIONS).unwrap();
     let (place, damaged, schema) = (connector.file, std::sync::Arc::default(), MIGRATIONS.len());
-    SqliteEngine { connection, file: place, is_damaged: damaged, schema, group_error: None }
+    SqliteEngine {
+        connection,
+        file: place,
+        is_damaged: damaged,
+        schema,
+        group_error: None,
+        changes: 0,
+    }
 }
 
 #[test]
@@ -235,7 +241,7 @@ fn audit_rows_cannot_be_changed() {
     run(async {
         let s = storage(&file);
         s.store.append_events(vec![audit_event("a", 1)]).await.unwrap();
-        let other = Connection::open(&file).unwrap();
+        let other = super::connect(&file);
         let changed = other.execute("UPDATE audit SET text = ''", []);
         assert!(changed.unwrap_err().to_string().contains("never changed"));
     });

@@ -33,12 +33,13 @@ const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.
-const PRIVATE_FILES: [&str; 8] = [
+const PRIVATE_FILES: [&str; 9] = [
     "team.db",
     "team.db-wal",
     "team.id",
     "reqlore.db",
     "reqlore.db-wal",
+    "reqlore.db-commits",
     "sled",
     // Of 0.1.0.
     "identity.json",

@@ -1,0 +1,111 @@
+//! The number of commits in the table `store`, which the side file `NAME-commits` has as well.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers, StoreId};
+use rusqlite::Connection;
+
+use crate::database_file::sibling_path;
+use crate::error::QueryError;
+
+/// The first schema whose databases have a side file and keep their log.
+pub(crate) const COUNTED_SCHEMA: usize = 4;
+/// Number of commits after which the side file is synced, because SQLite does not report its
+/// checkpoints.
+const SYNC_COMMITS: u64 = 1_000;
+
+/// The state of a database after a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CommitCount {
+    pub(crate) counter: CommitCounter,
+    /// The highest number of each kind in any project, in the order of [`ItemKind::ALL`].
+    numbers: IssuedNumbers,
+}
+
+/// Returns the counter in the database.
+pub(crate) fn read_counter(connection: &Connection) -> Result<CommitCounter, QueryError> {
+    let mut select = connection.prepare_cached("SELECT commits FROM store")?;
+    let value: Vec<u8> = select.query_one([], |row| row.get(0))?;
+    if let Some((store, commits)) = value.split_first_chunk()
+        && let Ok(commits) = commits.try_into()
+    {
+        return Ok(CommitCounter { store: StoreId(*store), commits: u64::from_be_bytes(commits) });
+    }
+    Err(QueryError::damaged("the number of commits"))
+}
+
+/// Counts a commit. Call it last in each transaction that a caller relies on, and pass the result
+/// to `DatabaseFile::record_commit` after the commit.
+pub(crate) fn count_commit(connection: &Connection) -> Result<CommitCount, QueryError> {
+    let CommitCounter { store, commits } = read_counter(connection)?;
+    write_counter(connection, CommitCounter { store, commits: commits + 1 })
+}
+
+/// Gives the database a new identity, because its history differs from that of every copy.
+pub(crate) fn renew_identity(
+    connection: &Connection,
+    store: StoreId,
+) -> Result<CommitCount, QueryError> {
+    let CommitCounter { commits, .. } = read_counter(connection)?;
+    write_counter(connection, CommitCounter { store, commits: commits + 1 })
+}
+
+fn write_counter(
+    connection: &Connection,
+    CommitCounter { store, commits }: CommitCounter,
+) -> Result<CommitCount, QueryError> {
+    let value = [&store.0[..], &commits.to_be_bytes()].concat();
+    connection.prepare_cached("UPDATE store SET commits = ?1")?.execute([value])?;
+    current_count(connection)
+}
+
+/// Returns the state of the database for its side file.
+pub(crate) fn current_count(connection: &Connection) -> Result<CommitCount, QueryError> {
+    let mut highest = connection.prepare_cached("SELECT max(number) FROM marks WHERE kind = ?1")?;
+    let mut numbers = IssuedNumbers::default();
+    for (number, kind) in numbers.iter_mut().zip(ItemKind::ALL) {
+        *number =
+            highest.query_one([kind.name()], |row| row.get::<_, Option<u32>>(0))?.unwrap_or(0);
+    }
+    Ok(CommitCount { counter: read_counter(connection)?, numbers })
+}
+
+impl CommitCount {
+    /// Reads the side file; `None` if it is missing or damaged.
+    pub(crate) fn read_file(path: &Path) -> io::Result<Option<Self>> {
+        let read = CommitCounter::read_with_numbers(path)?;
+        Ok(read.map(|(counter, numbers)| Self { counter, numbers }))
+    }
+
+    /// The highest references that the database has issued, in any project.
+    pub(crate) fn references(self) -> impl Iterator<Item = Reference> {
+        let numbers = ItemKind::ALL.into_iter().zip(self.numbers);
+        numbers.map(|(kind, number)| Reference { kind, number })
+    }
+
+    /// Writes the side file after the commit is durable.
+    pub(crate) fn write_file(self, file: &CounterFile) -> io::Result<()> {
+        file.write_with_numbers(self.counter, self.numbers)?;
+        if self.counter.commits.is_multiple_of(SYNC_COMMITS) {
+            file.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Creates or replaces the side file durably, except for its name. The caller syncs the folder.
+    pub(crate) fn replace_file(self, path: &Path) -> io::Result<()> {
+        let unfinished = sibling_path(path, ".new");
+        // A killed process may have left one.
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = CounterFile::open(&unfinished)?;
+        file.write_with_numbers(self.counter, self.numbers)?;
+        file.sync()?;
+        fs::rename(unfinished, path)
+    }
+}

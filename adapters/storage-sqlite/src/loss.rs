@@ -1,0 +1,212 @@
+//! Recognizes a database that lost commits, and accepts the loss on request.
+//!
+//! The database, its log and its side file belong together: without one of them, or with an older
+//! one, acknowledged commits may be missing, and references would be issued again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences, nothing_to_accept};
+use reqlore_domain::ports::archive::HighWaterMark;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
+use reqlore_sqlite_team::audit;
+use reqlore_sqlite_team::connection::keep_log_on_close;
+use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused};
+use rusqlite::Connection;
+
+use crate::archive::ArchiveSnapshot;
+use crate::commit_count::{COUNTED_SCHEMA, read_counter, renew_identity};
+use crate::connection::{ConnectionUse, Connector, OpenMode};
+use crate::database_file::DatabaseFile;
+use crate::error::{QueryError, io_error};
+use crate::schema::{MIGRATIONS, enable_wal, schema_version};
+use crate::{SqliteConfig, SqliteStore, open_and_access, read, write};
+
+/// Why a database may lack commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    MissingLog,
+    /// The side file is missing or damaged.
+    MissingCount,
+    /// The side file belongs to another database.
+    OtherCount,
+    /// The database has fewer commits than its side file.
+    OlderDatabase {
+        commits: u64,
+        recorded: u64,
+    },
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingLog => write!(f, "its -wal file is missing, and commits with it"),
+            Self::MissingCount => write!(
+                f,
+                "its -commits file is missing or damaged, so commits may be missing as well"
+            ),
+            Self::OtherCount => {
+                write!(
+                    f,
+                    "its -commits file belongs to another database, so commits may be missing"
+                )
+            }
+            Self::OlderDatabase { commits, recorded } => write!(
+                f,
+                "it has {commits} of {recorded} commits: it is older than its -commits file, or \
+                 its -wal file was replaced"
+            ),
+        }
+    }
+}
+
+impl Loss {
+    pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
+        let reason = format!(
+            "{self}; put all files of the database back, {RESTORE_HINT}, or accept the loss with \
+             `reqlore check --accept-loss`"
+        );
+        refused(&file.shown_path, reason)
+    }
+}
+
+/// True if a database lost its log. Must be called before the first connection, which creates one.
+pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryError> {
+    if file.has_log() || !file.exists() {
+        return Ok(false);
+    }
+    // Reads the file alone and creates no log.
+    let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
+    let connection = connector.open(ConnectionUse::Read)?;
+    let schema = schema_version(file, &connection, MIGRATIONS.len())?;
+    // A database of an older schema has no log after a clean shutdown. Another process may have
+    // migrated it meanwhile, and creates the log first.
+    Ok(schema >= COUNTED_SCHEMA && !file.has_log())
+}
+
+/// Compares a database with its side file.
+pub(crate) fn find_loss(
+    file: &DatabaseFile,
+    connection: &Connection,
+    schema: usize,
+) -> Result<Option<Loss>, QueryError> {
+    if schema < COUNTED_SCHEMA {
+        return Ok(None);
+    }
+    // The side file is read first, because other processes commit meanwhile.
+    let recorded = file.read_commits()?;
+    let CommitCounter { store, commits } = read_counter(connection)?;
+    Ok(match recorded.map(|recorded| recorded.counter) {
+        None => Some(Loss::MissingCount),
+        Some(recorded) if recorded.store != store => Some(Loss::OtherCount),
+        Some(CommitCounter { commits: recorded, .. }) if commits < recorded => {
+            Some(Loss::OlderDatabase { commits, recorded })
+        }
+        Some(_) => None,
+    })
+}
+
+impl SqliteStore {
+    /// Accepts that the database lost commits: raises its sequences, appends an audit row with the
+    /// loss, and gives it a new ID. Refuses if no commit is missing or a process has it open.
+    pub fn accept_loss(config: &SqliteConfig, context: WriteContext) -> StoreResult<AcceptedLoss> {
+        let file = Arc::new(DatabaseFile::prepare(&config.file)?);
+        let shown_path = file.shown_path.clone();
+        if !file.exists() {
+            let reason = format!("does not exist, so nothing can be accepted; {RESTORE_HINT}");
+            return Err(refused(&shown_path, reason));
+        }
+        accept(&file, context).map_err(|error| error.into_store_error(&shown_path))
+    }
+}
+
+fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLoss, QueryError> {
+    let is_log_missing = is_log_missing(file)?;
+    let connector = Connector { file: Arc::clone(file), mode: OpenMode::Shared };
+    // Keeps all other processes out until the end.
+    let connection = match open_and_access(&connector, ConnectionUse::Exclusive) {
+        Err(error) if is_busy(&error) => {
+            let reason = "is open in another process; stop the server and try again";
+            return Err(refused(&file.shown_path, reason).into());
+        }
+        connection => connection?,
+    };
+    let schema = schema_version(file, &connection, MIGRATIONS.len())?;
+    let loss =
+        if is_log_missing { Some(Loss::MissingLog) } else { find_loss(file, &connection, schema)? };
+    let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
+    check_integrity(&connection)?;
+    read::check_complete(&file.shown_path, &connection)?;
+    keep_log_on_close(&connection, true)?;
+    // `VACUUM INTO` makes a database without it.
+    enable_wal(file, &connection)?;
+    // In the transaction of the snapshot.
+    let mut snapshot = ArchiveSnapshot::begin(connection)?;
+    let known = known_references(file, &mut snapshot)?;
+    let connection = snapshot.connection;
+    let mut accepted = AcceptedLoss { loss: loss.to_string(), raised: Vec::new() };
+    for mark in known.into_marks() {
+        if raise_sequence(&connection, &mark)? {
+            accepted.raised.push(mark);
+        }
+    }
+    audit::append_events(&connection, accepted.audit_event(context))?;
+    let store = StoreId::random().map_err(|error| io_error(&file.shown_path, "name it", error))?;
+    let count = renew_identity(&connection, store)?;
+    connection.execute_batch("COMMIT")?;
+    // A crash before this leaves the side file of the old ID, and the loss is accepted again.
+    file.replace_commits(count)?;
+    file.sync_folder()?;
+    connection.query_one(write::CHECKPOINT, [], |_| Ok(()))?;
+    Ok(accepted)
+}
+
+/// A file without its log may have been copied in the middle of a checkpoint.
+fn check_integrity(connection: &Connection) -> Result<(), QueryError> {
+    let result: String = connection.query_one("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if result == "ok" { Ok(()) } else { Err(QueryError::damaged(&format!("it ({result})"))) }
+}
+
+/// Collects the references in all records, in idempotency records and in the side file, which also
+/// has those of lost commits.
+fn known_references(
+    file: &DatabaseFile,
+    snapshot: &mut ArchiveSnapshot,
+) -> Result<KnownReferences, QueryError> {
+    let mut known = KnownReferences::default();
+    loop {
+        let records = snapshot.next_records()?;
+        if records.is_empty() {
+            break;
+        }
+        for record in &records {
+            known.add_record(record);
+        }
+    }
+    let mut select = snapshot.connection.prepare("SELECT text, answer FROM answers")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        known.add_text(None, row.get_ref(0)?.as_str()?);
+        known.add_text(None, row.get_ref(1)?.as_str_or_null()?.unwrap_or_default());
+    }
+    if let Some(recorded) = file.read_commits()? {
+        for reference in recorded.references() {
+            known.add_unscoped(reference);
+        }
+    }
+    Ok(known)
+}
+
+/// Raises a sequence to this number. False if it is not lower.
+fn raise_sequence(connection: &Connection, mark: &HighWaterMark) -> Result<bool, QueryError> {
+    let HighWaterMark { project, kind, number } = mark;
+    let next = read::next_numbers(connection, project, &[*kind])?;
+    if next.first().is_some_and(|next| next > number) {
+        return Ok(false);
+    }
+    let (project, _) = write::next_revision(connection, project)?;
+    write::raise_high_water_mark(connection, project, *kind, *number)?;
+    Ok(true)
+}
