@@ -68,6 +68,7 @@ pub(crate) fn ports_over(
         settings: ApplicationSettings {
             toolsets: config.toolsets.clone(),
             wrap_columns: config.wrap_columns,
+            index_memory_bytes: config.index_memory_bytes,
         },
     })
 }
@@ -256,6 +257,7 @@ fn search_config(config: &AppConfig) -> Result<reqlore_search::SearchConfig, Com
         cache_folder: config.cache.as_ref().map(|cache| cache.join("search")),
         store: index_name(&config.storage),
         embedders,
+        memory_bytes: config.index_memory_bytes,
     })
 }
 

@@ -42,6 +42,7 @@ pub(crate) struct AppConfig {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) requirements_directory: Option<String>,
     pub(crate) wrap_columns: usize,
+    pub(crate) index_memory_bytes: usize,
     pub(crate) toolsets: Vec<Toolset>,
     /// For indexes and models; `None` keeps nothing.
     pub(crate) cache: Option<PathBuf>,
@@ -171,6 +172,7 @@ impl AppConfig {
             read_only: values.parse_choice("read_only", &[("true", true), ("false", false)])?,
             requirements_directory: requirements_directory.map(|value| value.text.clone()),
             wrap_columns: values.parse_number("sections.wrap_columns")? as usize,
+            index_memory_bytes: (values.parse_number("search.memory_mib")? as usize) << 20,
             log: values.text_or_empty("log").to_owned(),
             log_format: values.parse_choice(
                 "log_format",

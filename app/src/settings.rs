@@ -89,7 +89,7 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 20] = [
+const SETTINGS: [Setting; 21] = [
     text_setting("root", "", "The default project's folder. Not set: the working directory.")
         .with_flag("--root")
         .with_variable("REQLORE_ROOT")
@@ -231,6 +231,16 @@ const SETTINGS: [Setting; 20] = [
          (the built-in table), the name of an installed model, or `off`.",
     )
     .with_variable("REQLORE_SEARCH_MODEL"),
+    text_setting(
+        "search.memory_mib",
+        "256",
+        "Memory in MiB that indexing may use in addition to the search index itself. Of a \
+         document, the first 512 KiB of text are indexed; an answer names documents that are \
+         longer or unreadable.",
+    )
+    .with_variable("REQLORE_SEARCH_MEMORY_MIB")
+    .with_syntax(ValueSyntax::Number(32, 64 * 1024))
+    .with_found_file(FoundFileRule::Never),
     text_setting(
         "log",
         "info",

@@ -19,6 +19,7 @@ mod links;
 mod maintenance;
 mod pagination;
 mod project_index;
+mod search_gaps;
 pub mod sections;
 mod service;
 #[cfg(test)]
@@ -78,6 +79,8 @@ pub struct ApplicationSettings {
     pub toolsets: Vec<Toolset>,
     /// Maximum characters per line of a requirement; 0 turns wrapping off.
     pub wrap_columns: usize,
+    /// Limits the memory of indexing besides the search index itself.
+    pub index_memory_bytes: usize,
 }
 
 impl Default for ApplicationSettings {
@@ -85,6 +88,7 @@ impl Default for ApplicationSettings {
         Self {
             toolsets: Toolset::ALL.to_vec(),
             wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
+            index_memory_bytes: 256 << 20,
         }
     }
 }

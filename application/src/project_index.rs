@@ -7,18 +7,20 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::document::{
+    Document, DocumentId, DocumentKind, DocumentMeta, MAX_DOCUMENT_BYTES, Version,
+};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityIndex;
 use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::search::{self, DocumentProjection, SearchHits, SearchQuery};
+use reqlore_domain::search::{DocumentProjection, SearchHits, SearchQuery};
 use reqlore_domain::timestamp::Timestamp;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::ApplicationPorts;
-use crate::transaction::get_one;
+use crate::transaction::{MAX_READ_DOCUMENTS, get_one};
 
 /// At this number of projects, a new one replaces an idle one.
 const MAX_PROJECTS: usize = 128;
@@ -26,8 +28,12 @@ const MAX_PROJECTS: usize = 128;
 const MAX_SINGLE_READS: usize = 500;
 /// Documents per page when metadata is listed.
 const PAGE_SIZE: usize = 10_000;
-/// Documents read and indexed at a time. A call can be cancelled between two batches.
+/// Maximum documents indexed at a time. A call can be cancelled between two batches.
 const BATCH_DOCUMENTS: usize = 256;
+/// The shares of the memory limit for bodies that are read at a time, and for texts that are passed
+/// to the search index at a time. The index uses the rest.
+const READ_SHARE: usize = 4;
+const BATCH_SHARE: usize = 16;
 
 /// Kinds in the search index besides entities, whose versions the entity index has.
 const LISTED_KINDS: [DocumentKind; 5] = {
@@ -284,17 +290,17 @@ impl EntityCache {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> bool {
-        let outcomes = read_documents(ports, project, ids).await;
-        if outcomes.iter().any(|outcome| matches!(outcome, ReadOutcome::Failed)) {
-            return false;
-        }
-        for (id, outcome) in ids.iter().zip(outcomes) {
-            match outcome {
-                ReadOutcome::Document(document) => {
-                    self.entity_index
-                        .put(&DocumentMeta::from_document(&document, Timestamp::default()));
+        for ids in ids.chunks(MAX_READ_DOCUMENTS) {
+            for (id, outcome) in ids.iter().zip(read_documents(ports, project, ids).await) {
+                match outcome {
+                    ReadOutcome::Document(document) => {
+                        self.entity_index
+                            .put(&DocumentMeta::from_document(&document, Timestamp::default()));
+                    }
+                    ReadOutcome::Missing => self.entity_index.remove(&id.name),
+                    // The caller then rebuilds the whole index.
+                    ReadOutcome::Failed => return false,
                 }
-                ReadOutcome::Missing | ReadOutcome::Failed => self.entity_index.remove(&id.name),
             }
         }
         true
@@ -360,16 +366,12 @@ impl SearchState {
                 let message = "Cancelled; the documents indexed so far remain in the index.";
                 return Err(Error::new(ErrorKind::Cancelled, message));
             }
-            let batch: Vec<DocumentId> = stale.iter().take(BATCH_DOCUMENTS).cloned().collect();
-            let outcomes = read_documents(ports, project, &batch).await;
-            let metadata = entity_metadata(ports, project, &batch).await?;
-            let mut projections = Vec::with_capacity(batch.len());
-            for ((id, outcome), meta) in batch.iter().zip(outcomes).zip(metadata) {
-                projections.push(make_projection(id, outcome, meta));
-            }
+            let ids: Vec<DocumentId> = stale.iter().take(BATCH_DOCUMENTS).cloned().collect();
+            let projections = read_projections(ports, project, &ids).await?;
+            let indexed = projections.len();
             ports.search.apply_projections(project, projections).await?;
             // Removed only after they are indexed, so that a cancelled call loses nothing.
-            for id in &batch {
+            for id in &ids[..indexed] {
                 stale.remove(id);
             }
             progress.progress(total - stale.len(), total, "indexed");
@@ -425,23 +427,49 @@ async fn entity_metadata(
     Ok(metadata)
 }
 
+/// Projects the first of these documents, at least one, within the memory limit.
+async fn read_projections(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> Result<Vec<DocumentProjection>> {
+    let memory_bytes = ports.settings.index_memory_bytes;
+    // The size of a document is not known before it is read, so each may have the maximum size.
+    let read_count = (memory_bytes / READ_SHARE / MAX_DOCUMENT_BYTES).max(1);
+    let metadata = entity_metadata(ports, project, ids).await?;
+    let mut projections = Vec::with_capacity(ids.len());
+    let mut size_bytes = 0;
+    for (ids, metadata) in ids.chunks(read_count).zip(metadata.chunks(read_count)) {
+        let outcomes = read_documents(ports, project, ids).await;
+        for ((id, outcome), meta) in ids.iter().zip(outcomes).zip(metadata) {
+            let projection = make_projection(id, outcome, meta.as_deref());
+            size_bytes += projection.size_bytes();
+            projections.push(projection);
+        }
+        if size_bytes > memory_bytes / BATCH_SHARE {
+            break;
+        }
+    }
+    Ok(projections)
+}
+
 fn make_projection(
     id: &DocumentId,
     outcome: ReadOutcome,
-    meta: Option<Arc<DocumentMeta>>,
+    meta: Option<&DocumentMeta>,
 ) -> DocumentProjection {
-    let (version, items) = match outcome {
-        ReadOutcome::Missing => (None, Vec::new()),
-        ReadOutcome::Failed => (Some(Version::UNREADABLE), Vec::new()),
+    match outcome {
+        ReadOutcome::Missing => DocumentProjection::without_items(id.clone(), None),
+        ReadOutcome::Failed => {
+            DocumentProjection::without_items(id.clone(), Some(Version::UNREADABLE))
+        }
         ReadOutcome::Document(document) => {
             // Metadata of another version is not usable; the text is parsed instead.
             let meta = meta.filter(|meta| meta.version == document.version);
             let entity = meta.and_then(|meta| meta.entity.as_deref().cloned());
-            let items = search::project_document(&document, entity);
-            (Some(document.version), items)
+            DocumentProjection::from_document(&document, entity)
         }
-    };
-    DocumentProjection { document: id.clone(), version, items }
+    }
 }
 
 enum ReadOutcome {

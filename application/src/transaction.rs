@@ -15,6 +15,9 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::backlog::item_lookup::document_text;
 use crate::{ApplicationPorts, ToolContext};
 
+/// Maximum documents that are read at a time where many are read, because each may have 8 MiB.
+pub(crate) const MAX_READ_DOCUMENTS: usize = 8;
+
 /// Reads one document; `None` if it does not exist.
 pub(crate) async fn get_one(
     documents: &dyn DocumentRepository,

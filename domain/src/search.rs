@@ -67,6 +67,8 @@ pub struct DocumentProjection {
     /// `None` for a removed document.
     pub version: Option<Version>,
     pub items: Vec<SearchItem>,
+    /// True if a part of the document cannot be found, because it is too long or unreadable.
+    pub is_incomplete: bool,
 }
 
 /// A query and its filters.
@@ -107,9 +109,31 @@ pub struct SearchHits {
     pub signals: Vec<String>,
     /// Number of texts without an embedding.
     pub pending: usize,
+    /// The documents that are indexed in part or not at all.
+    pub incomplete: IncompleteDocuments,
     /// Differs after each change of the indexed items or of the ranking model. Pages with different
     /// states may repeat or miss hits.
     pub state: u64,
+}
+
+/// Documents whose projection [`is_incomplete`](DocumentProjection::is_incomplete). A query cannot
+/// find what they lack, so an answer names them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IncompleteDocuments {
+    pub total: usize,
+    /// The first of them, at most [`IncompleteDocuments::MAX_NAMED`].
+    pub first: Vec<DocumentId>,
+}
+
+impl IncompleteDocuments {
+    pub const MAX_NAMED: usize = 3;
+
+    pub fn add(&mut self, document: &DocumentId) {
+        self.total += 1;
+        if self.first.len() < Self::MAX_NAMED {
+            self.first.push(document.clone());
+        }
+    }
 }
 
 /// A matching item.
@@ -156,27 +180,107 @@ impl IndexDifference {
     }
 }
 
-/// Projects a document to its searchable items; empty if the body is not text. `entity` is the
-/// document's entity if it is already parsed.
-pub fn project_document(document: &Document, entity: Option<Entity>) -> Vec<SearchItem> {
-    let (name, Ok(text)) = (&document.id.name, document.text()) else { return Vec::new() };
-    match document.id.kind {
-        DocumentKind::Entity => {
-            let entity = entity.unwrap_or_else(|| Entity::parse(name, text).0);
-            vec![project_entity(entity, text)]
+/// Maximum bytes of a document that are indexed. The rest of a longer text is not found: a file of
+/// many megabytes is data rather than prose, and would take most of the index.
+pub const MAX_INDEXED_BYTES: usize = 512 * 1024;
+/// Counted for each item in addition to its text, because each takes memory in every list.
+const ITEM_OVERHEAD_BYTES: usize = 256;
+/// Tools accept 500 characters. A longer title of a file is cut, because every chunk repeats it.
+const MAX_TITLE_BYTES: usize = 2_000;
+
+impl DocumentProjection {
+    /// Projects a document to its searchable items; none if the body is not text. `entity` is the
+    /// document's entity if it is already parsed.
+    pub fn from_document(document: &Document, entity: Option<Entity>) -> Self {
+        let mut projection = Self::without_items(document.id.clone(), Some(document.version));
+        let name = &document.id.name;
+        let Ok(text) = document.text() else {
+            projection.is_incomplete = true;
+            return projection;
+        };
+        match document.id.kind {
+            DocumentKind::Entity => {
+                let entity = entity.unwrap_or_else(|| Entity::parse(name, text).0);
+                projection.items.push(project_entity(entity));
+                projection.add_text(knowledge::body(text));
+            }
+            DocumentKind::Section => {
+                let indexed = projection.take_indexed(text);
+                projection.add_requirements(name, indexed);
+            }
+            DocumentKind::Item(kind) => {
+                // Times are not searchable.
+                let (item, _) = ItemMeta::parse(kind, name, text, Timestamp(0));
+                projection.items.push(project_item(item, name));
+                projection.add_text(ItemMeta::description(text));
+            }
+            // Tombstones must not appear in results.
+            DocumentKind::Instructions | DocumentKind::Docsets | DocumentKind::Deleted => {}
         }
-        DocumentKind::Section => project_requirements(name, text),
-        DocumentKind::Item(kind) => {
-            // Times are not searchable.
-            let (item, _) = ItemMeta::parse(kind, name, text, Timestamp(0));
-            vec![project_item(item, name, text)]
+        projection
+    }
+
+    /// The projection of a removed document, or of one that cannot be read.
+    pub fn without_items(document: DocumentId, version: Option<Version>) -> Self {
+        let is_incomplete = version == Some(Version::UNREADABLE);
+        Self { document, version, items: Vec::new(), is_incomplete }
+    }
+
+    /// Sets the text of the only item.
+    fn add_text(&mut self, text: &str) {
+        let indexed = self.take_indexed(text).to_owned();
+        if let Some(item) = self.items.first_mut() {
+            item.text = indexed;
         }
-        // Tombstones must not appear in results.
-        DocumentKind::Instructions | DocumentKind::Docsets | DocumentKind::Deleted => Vec::new(),
+    }
+
+    /// Returns the beginning of a text that is indexed.
+    fn take_indexed<'t>(&mut self, text: &'t str) -> &'t str {
+        self.is_incomplete = text.len() > MAX_INDEXED_BYTES;
+        truncate_text(text, MAX_INDEXED_BYTES)
+    }
+
+    /// The reference of a requirement is `key:index`, and its title is that of the section.
+    fn add_requirements(&mut self, key: &str, source: &str) {
+        let section = Section::parse(source);
+        let title = truncate_text(sections::first_heading(source).unwrap_or(key), MAX_TITLE_BYTES);
+        let mut free_bytes = MAX_INDEXED_BYTES;
+        for requirement in section.requirements() {
+            let text = section.text(requirement);
+            let size = text.len() + title.len() + ITEM_OVERHEAD_BYTES;
+            // A section of a million empty requirements is short and has as many items.
+            let Some(rest) = free_bytes.checked_sub(size) else {
+                self.is_incomplete = true;
+                break;
+            };
+            free_bytes = rest;
+            self.items.push(SearchItem {
+                reference: format!("{key}:{}", requirement.index),
+                kind: "requirement".to_owned(),
+                title: title.to_owned(),
+                text,
+                tags: Vec::new(),
+                links: Vec::new(),
+                facets: Vec::new(),
+            });
+        }
+    }
+
+    /// Approximate size in memory.
+    pub fn size_bytes(&self) -> usize {
+        let mut size = 0;
+        for item in &self.items {
+            size += ITEM_OVERHEAD_BYTES + item.title.len() + item.text.len();
+            for word in item.tags.iter().chain(&item.links) {
+                size += word.len();
+            }
+        }
+        size
     }
 }
 
-fn project_item(item: ItemMeta, name: &str, text: &str) -> SearchItem {
+/// The item without its text.
+fn project_item(item: ItemMeta, name: &str) -> SearchItem {
     let reference = item.display_name(name).into_owned();
     let links = item.links().into_iter().map(|(_, target)| target).collect();
     let mut tags = item.tags;
@@ -200,15 +304,16 @@ fn project_item(item: ItemMeta, name: &str, text: &str) -> SearchItem {
     SearchItem {
         reference,
         kind: item.kind.name().to_owned(),
-        title: item.title,
-        text: ItemMeta::description(text).to_owned(),
+        title: truncate_text(&item.title, MAX_TITLE_BYTES).to_owned(),
+        text: String::new(),
         tags,
         links,
         facets,
     }
 }
 
-fn project_entity(entity: Entity, text: &str) -> SearchItem {
+/// The entity without its text.
+fn project_entity(entity: Entity) -> SearchItem {
     let Entity { id, kind, title, status, mut tags, links } = entity;
     let mut facets = Vec::new();
     if let Some(status) = status {
@@ -217,27 +322,17 @@ fn project_entity(entity: Entity, text: &str) -> SearchItem {
     }
     // Without the storage it is unknown whether other targets exist.
     let links = links.into_iter().filter(|link| link.is_certain).map(|link| link.target).collect();
-    let text = knowledge::body(text).to_owned();
-    SearchItem { reference: id, kind, title, text, tags, links, facets }
+    let title = truncate_text(&title, MAX_TITLE_BYTES).to_owned();
+    SearchItem { reference: id, kind, title, text: String::new(), tags, links, facets }
 }
 
-/// The reference of a requirement is `key:index`, and its title is that of the section.
-fn project_requirements(key: &str, source: &str) -> Vec<SearchItem> {
-    let section = Section::parse(source);
-    let title = sections::first_heading(source).unwrap_or(key);
-    let mut items = Vec::with_capacity(section.requirements().len());
-    for requirement in section.requirements() {
-        items.push(SearchItem {
-            reference: format!("{key}:{}", requirement.index),
-            kind: "requirement".to_owned(),
-            title: title.to_owned(),
-            text: section.text(requirement),
-            tags: Vec::new(),
-            links: Vec::new(),
-            facets: Vec::new(),
-        });
+/// Returns the beginning of a text: at most this many bytes, and whole characters.
+pub fn truncate_text(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
-    items
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -249,7 +344,9 @@ mod tests {
     fn entity_is_projected_with_tags_status_and_links() {
         let text = "---\nid: iss-1\nstatus: open\ntags: [wal]\nblocks: [dec-1d2c8f, perhaps]\n\
                     ---\nBody";
-        let item = project_entity(Entity::parse("issues/iss-1", text).0, text);
+        let document = Document::new(DocumentId::entity("issues/iss-1"), text.into());
+        let projection = DocumentProjection::from_document(&document, None);
+        let item = &projection.items[0];
         assert_eq!(item.tags, ["wal", "open"]);
         assert_eq!(item.links, ["dec-1d2c8f"]);
         assert_eq!(item.text, "Body");
@@ -260,8 +357,48 @@ mod tests {
     fn requirement_is_projected_with_its_facets() {
         let text = "---\ntitle: Login\npriority: 2\ntype_name: Data\nuser_story: US-7\n---\nBody";
         let id = DocumentId { kind: DocumentKind::ITEMS[2], name: "REQ-1".to_owned() };
-        let items = project_document(&Document::new(id, text.into()), None);
+        let items = DocumentProjection::from_document(&Document::new(id, text.into()), None).items;
         let facets: Vec<&str> = items[0].facets.iter().map(SearchFacet::as_str).collect();
         assert_eq!(facets, ["status:Draft", "priority:2", "type:Data", "parent:US-007"]);
+    }
+
+    #[test]
+    fn long_text_is_projected_in_part() {
+        let text = format!("---\nid: iss-1\ntitle: {}\n---\n", "T".repeat(5_000));
+        for (length, is_incomplete) in [(MAX_INDEXED_BYTES, false), (MAX_INDEXED_BYTES + 2, true)] {
+            let body = "ж".repeat(length / 2);
+            let (id, text) = (DocumentId::entity("issues/iss-1"), format!("{text}{body}"));
+            let projection =
+                DocumentProjection::from_document(&Document::new(id, text.into()), None);
+            let item = &projection.items[0];
+            assert_eq!(projection.is_incomplete, is_incomplete);
+            assert_eq!((item.title.len(), item.text.len()), (MAX_TITLE_BYTES, MAX_INDEXED_BYTES));
+        }
+    }
+
+    #[test]
+    fn section_of_many_requirements_is_projected_in_part() {
+        let project = |source: String| {
+            let document = Document::new(DocumentId::section("x"), source.into());
+            let projection = DocumentProjection::from_document(&document, None);
+            (projection.items.len(), projection.is_incomplete)
+        };
+        let section = |count: usize| "**1.** a\n".repeat(count);
+        assert_eq!(project(section(1_000)), (1_000, false));
+        let (count, is_incomplete) = project(section(20_000));
+        assert!(is_incomplete && (1_000..3_000).contains(&count), "{count}");
+        // The rest of a long last requirement is not indexed.
+        let long = format!("# {}\n**1.** {}", "h".repeat(9_000), "word ".repeat(MAX_INDEXED_BYTES));
+        assert_eq!(project(long), (1, true));
+    }
+
+    #[test]
+    fn document_that_cannot_be_read_is_incomplete() {
+        let id = DocumentId::entity("a");
+        let document = Document::new(id.clone(), b"\xff".as_slice().into());
+        assert!(DocumentProjection::from_document(&document, None).is_incomplete);
+        let unreadable = Some(Version::UNREADABLE);
+        assert!(DocumentProjection::without_items(id.clone(), unreadable).is_incomplete);
+        assert!(!DocumentProjection::without_items(id, None).is_incomplete);
     }
 }

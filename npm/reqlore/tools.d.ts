@@ -773,6 +773,16 @@ export type IxchelSearchResult = {
    */
   pending: number;
   /**
+   * Documents too long or unreadable to be searched whole.
+   */
+  incomplete?: {
+    total: number;
+    /**
+     * The first of them.
+     */
+    documents: string[];
+  };
+  /**
    * True if parts of the response were cut.
    */
   truncated: boolean;
@@ -1232,6 +1242,16 @@ export type SearchGlobalResult = {
    * Texts not embedded yet.
    */
   pending: number;
+  /**
+   * Documents too long or unreadable to be searched whole.
+   */
+  incomplete?: {
+    total: number;
+    /**
+     * The first of them.
+     */
+    documents: string[];
+  };
 };
 
 /**
@@ -1290,6 +1310,16 @@ export type SearchRequirementsResult = {
    * Texts not embedded yet.
    */
   pending: number;
+  /**
+   * Documents too long or unreadable to be searched whole.
+   */
+  incomplete?: {
+    total: number;
+    /**
+     * The first of them.
+     */
+    documents: string[];
+  };
 };
 
 /**

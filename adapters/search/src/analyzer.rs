@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use frostem::{Algorithm, Stemmer};
+use reqlore_domain::search::truncate_text;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
@@ -20,15 +21,6 @@ pub(crate) const VERSION: u32 = 1;
 const MAX_WORD_BYTES: usize = 64;
 /// The cache is cleared when it has this many words.
 const MAX_CACHED_WORDS: usize = 1 << 16;
-
-/// Returns the beginning of a text: at most this many bytes, and whole characters.
-pub(crate) fn truncate_to(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
 
 /// Clones share a locked cache, so each concurrent user needs its own analyzer.
 #[derive(Clone)]
@@ -177,7 +169,7 @@ impl WordCache {
 
     /// Returns the words of a compound, at least one, separated by spaces.
     fn words(&mut self, compound: &str) -> &str {
-        let compound = truncate_to(compound, MAX_WORD_BYTES);
+        let compound = truncate_text(compound, MAX_WORD_BYTES);
         let range = match self.ranges.get(compound) {
             Some(range) => range.clone(),
             None => self.analyze(compound),

@@ -42,12 +42,17 @@ impl<'a> ItemFilter<'a> {
         }
     }
 
+    /// True if documents of this kind are searched.
+    pub(crate) fn includes_kind(&self, kind: DocumentKind) -> bool {
+        self.documents.is_empty() || self.documents.contains(&kind)
+    }
+
     fn is_unrestricted(&self) -> bool {
         self.documents.is_empty() && self.kinds.is_empty() && self.facets.is_empty()
     }
 
     fn includes_item(&self, item: &IndexedItem) -> bool {
-        if !self.documents.is_empty() && !self.documents.contains(&item.document.kind) {
+        if !self.includes_kind(item.document.kind) {
             return false;
         }
         if !self.kinds.is_empty() && !self.kinds.iter().any(|kind| **kind == *item.kind) {

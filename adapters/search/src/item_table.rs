@@ -20,13 +20,15 @@ use crate::script::Script;
 type Slots = SmallVec<[u32; 1]>;
 
 /// A table of another version is rebuilt.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct ItemTable {
     items_by_slot: Vec<Option<IndexedItem>>,
     free_slots: Vec<u32>,
     documents: BTreeMap<Arc<DocumentId>, IndexedDocument>,
+    /// Usually empty, so a search can read all of it.
+    incomplete: BTreeSet<Arc<DocumentId>>,
     /// Candidate slots by the hash of the lower-case reference.
     slots_by_reference: HashMap<u64, Slots, RandomState>,
     /// Interned, because there are only a few kinds.
@@ -119,6 +121,7 @@ impl ItemTable {
     /// Removes a document and returns its items with their slots.
     pub(crate) fn remove_document(&mut self, document: &DocumentId) -> Vec<(u32, IndexedItem)> {
         let Some(indexed) = self.documents.remove(document) else { return Vec::new() };
+        self.incomplete.remove(document);
         self.revision += 1;
         let removed_hash = document_hash(document, indexed.version);
         // The inverse of the addition in `add_document`.
@@ -176,6 +179,16 @@ impl ItemTable {
         document
     }
 
+    /// Marks an added document as indexed in part or not at all.
+    pub(crate) fn mark_incomplete(&mut self, document: &Arc<DocumentId>) {
+        self.incomplete.insert(Arc::clone(document));
+    }
+
+    /// Iterates over the documents that are indexed in part or not at all.
+    pub(crate) fn incomplete(&self) -> impl Iterator<Item = &Arc<DocumentId>> {
+        self.incomplete.iter()
+    }
+
     /// Adds an item of an added document and returns its slot.
     pub(crate) fn add_item(&mut self, item: IndexedItem) -> u32 {
         // Reused, because every search allocates lists of all slots.
@@ -207,6 +220,7 @@ impl ItemTable {
         put_length(&mut bytes, self.items_by_slot.len());
         for (document, indexed) in &self.documents {
             put_document(&mut bytes, document, indexed.version);
+            bytes.push(u8::from(self.incomplete.contains(document)));
             put_length(&mut bytes, indexed.slots.len());
             for slot in &indexed.slots {
                 let Some(item) = self.item(*slot) else { continue };
@@ -240,6 +254,9 @@ impl ItemTable {
         while !reader.0.is_empty() {
             let (document, version) = reader.take_document()?;
             let document = table.add_document(document, version);
+            if *reader.take(1)?.first()? != 0 {
+                table.mark_incomplete(&document);
+            }
             for _ in 0..reader.take_length()? {
                 let (slot, item) = table.decode_item(&mut reader, &document)?;
                 // Each slot has one item.
@@ -323,12 +340,14 @@ mod tests {
             }
         }
         table.remove_document(&DocumentId::entity("b"));
-        table.add_document(DocumentId::docsets(), Version::of_bytes(b"empty"));
+        let empty = table.add_document(DocumentId::docsets(), Version::of_bytes(b"empty"));
+        table.mark_incomplete(&empty);
         let bytes = table.encode();
         let decoded = ItemTable::decode(&bytes).unwrap();
         assert_eq!(decoded.versions(), table.versions());
         assert_eq!(decoded.content_hash(), table.content_hash());
         assert!(decoded.iter().eq(table.iter()));
+        assert!(decoded.incomplete().eq([&empty]));
         assert_eq!(decoded.facets.text(decoded.iter().next().unwrap().1.facets[0]), "x");
         assert_eq!((decoded.item_count(), decoded.main_script()), (4, Script::Cyrillic));
         assert_eq!(decoded.slots_of_reference("C:y").len(), 1);

@@ -44,6 +44,8 @@ pub(crate) struct LexicalIndex {
     fields: SchemaFields,
     /// True if there are uncommitted changes.
     is_dirty: bool,
+    /// Bytes of the texts that were added since the last flush.
+    queued_bytes: usize,
     searcher: LexicalSearcher,
 }
 
@@ -103,7 +105,16 @@ impl LexicalIndex {
         // Reloaded by `commit`: an automatic reload would need a thread for each project.
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let view = LexicalSearcher::new(&reader.searcher(), fields)?;
-        Ok(Self { index, directory, writer, reader, fields, is_dirty: false, searcher: view })
+        Ok(Self {
+            index,
+            directory,
+            writer,
+            reader,
+            fields,
+            is_dirty: false,
+            queued_bytes: 0,
+            searcher: view,
+        })
     }
 
     /// Adds an item to a free slot.
@@ -123,7 +134,20 @@ impl LexicalIndex {
         for text in item.tags.iter().chain(&item.links) {
             document.add_text(self.fields.words, text);
         }
+        self.queued_bytes += item.title.len() + item.text.len();
         self.writer.add_document(document)?;
+        Ok(())
+    }
+
+    /// Bytes of the texts that may still wait in tantivy's queue, which it does not limit by size.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Waits until all added texts are in the index. They become visible by the next commit.
+    pub(crate) fn flush(&mut self) -> tantivy::Result<()> {
+        self.writer.commit()?;
+        self.queued_bytes = 0;
         Ok(())
     }
 
@@ -140,7 +164,7 @@ impl LexicalIndex {
     pub(crate) fn commit(&mut self) -> tantivy::Result<()> {
         if self.is_dirty {
             // The order matters: the reader sees only what is committed.
-            self.writer.commit()?;
+            self.flush()?;
             self.reader.reload()?;
             self.searcher = LexicalSearcher::new(&self.reader.searcher(), self.fields)?;
             self.is_dirty = false;

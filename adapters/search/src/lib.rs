@@ -50,6 +50,8 @@ pub struct SearchConfig {
     pub store: String,
     /// The embedding models, the best one last; may be empty.
     pub embedders: Vec<Arc<dyn Embedder>>,
+    /// Limits the memory of indexing besides the index itself.
+    pub memory_bytes: usize,
 }
 
 impl std::fmt::Debug for SearchConfig {

@@ -53,8 +53,7 @@ impl ProjectCache {
         let cache_dir = self.open_cache_dir(key);
         let (analyzers, next_generation) =
             (self.analyzers.clone(), Arc::clone(&self.next_generation));
-        let opened =
-            ProjectIndex::open(cache_dir, analyzers, &self.config.embedders, next_generation)?;
+        let opened = ProjectIndex::open(cache_dir, analyzers, &self.config, next_generation)?;
         let project = Arc::new(Mutex::new(opened));
         lock(&self.open).put(key.clone(), Arc::clone(&project));
         Ok(project)

@@ -13,10 +13,12 @@ use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
 use reqlore_domain::search::{
-    self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery,
+    self, DocumentProjection, IncompleteDocuments, IndexDifference, SearchHit, SearchHits,
+    SearchQuery, truncate_text,
 };
 
-use crate::analyzer::{Analyzer, truncate_to};
+use crate::SearchConfig;
+use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::checkpoints::CheckpointFile;
 use crate::chunk;
@@ -30,6 +32,8 @@ use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
 use crate::snippet;
 
+/// The share of the memory limit that texts may take in tantivy's queue, where each is held twice.
+const QUEUE_SHARE: usize = 8;
 /// Maximum words of a query that are looked up as references.
 const MAX_REFERENCE_WORDS: usize = 256;
 /// Maximum items that a query's references put first.
@@ -46,6 +50,8 @@ pub(crate) struct ProjectIndex {
     semantic: SemanticIndex,
     checkpoints: CheckpointFile,
     has_unsaved: bool,
+    /// Bytes of texts that may wait for tantivy.
+    max_queued_bytes: usize,
     /// See [`ProjectIndex::generation`].
     generation: u64,
     /// The next generation, shared by all projects.
@@ -77,10 +83,10 @@ impl ProjectIndex {
     pub(crate) fn open(
         mut cache_dir: Option<CacheDir>,
         analyzers: AnalyzerPair,
-        embedders: &[Arc<dyn Embedder>],
+        config: &SearchConfig,
         next_generation: Arc<AtomicU64>,
     ) -> Result<Self> {
-        let semantic = SemanticIndex::new(embedders, cache_dir.as_ref());
+        let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
         let saved = match &mut cache_dir {
             Some(cache_dir) => load_saved(cache_dir, &analyzers),
             None => None,
@@ -100,6 +106,7 @@ impl ProjectIndex {
             semantic,
             checkpoints: CheckpointFile::default(),
             has_unsaved: false,
+            max_queued_bytes: config.memory_bytes / QUEUE_SHARE,
             // Shared by all projects, so that a number never returns after a project is reopened.
             generation: next_generation.fetch_add(1, Ordering::Relaxed),
             next_generation,
@@ -158,6 +165,12 @@ impl ProjectIndex {
                 self.semantic.add_item(&indexed.chunks);
                 self.lexical.add(self.table.add_item(indexed), item)?;
             }
+            if projection.is_incomplete {
+                self.table.mark_incomplete(&document);
+            }
+            if self.lexical.queued_bytes() > self.max_queued_bytes {
+                self.lexical.flush()?;
+            }
             // One batch for each document, as a call of the model has a fixed cost.
             self.semantic.embed_or_queue(&document_chunks, &mut budget);
         }
@@ -181,7 +194,7 @@ impl ProjectIndex {
         if let Err(error) = self.lexical.commit() {
             self.reset_after(&error)?;
         }
-        let text = truncate_to(&query.text, MAX_QUERY_BYTES);
+        let text = truncate_text(&query.text, MAX_QUERY_BYTES);
         let script = Script::detect(&[text]);
         let mut plan = SemanticPlan { model: None, query_vector: None, script };
         if query.semantic_mode != search::SemanticMode::Best {
@@ -215,7 +228,7 @@ impl ProjectIndex {
         match vector {
             Ok(vector) => {
                 let vector: Arc<[f32]> = vector.into();
-                let text = truncate_to(&query.text, MAX_QUERY_BYTES);
+                let text = truncate_text(&query.text, MAX_QUERY_BYTES);
                 self.semantic.cache_query(model, text, &vector);
                 plan.query_vector = Some(vector);
             }
@@ -278,8 +291,14 @@ impl ProjectIndex {
         let page = rank_fusion::rank_page(table, &candidates, &rule, &pinned, range);
         let pending = semantic.pending_chunks(table);
         let state = index_state(table, semantic, plan.model);
+        let mut incomplete = IncompleteDocuments::default();
+        for document in table.incomplete() {
+            if filter.includes_kind(document.kind) {
+                incomplete.add(document);
+            }
+        }
         let hits = self.build_hits(&page, semantic_hits.as_ref(), &words.terms)?;
-        Ok(SearchHits { hits, total: page.total, signals, pending, state })
+        Ok(SearchHits { hits, total: page.total, signals, pending, incomplete, state })
     }
 
     fn build_hits(
@@ -458,7 +477,7 @@ fn index_state(table: &ItemTable, semantic: &mut SemanticIndex, model: Option<us
 
 /// Embeds the first [`MAX_QUERY_BYTES`] of a query.
 pub(crate) fn embed_query(embedder: &dyn Embedder, query: &SearchQuery) -> Result<Vec<f32>> {
-    let text = truncate_to(&query.text, MAX_QUERY_BYTES);
+    let text = truncate_text(&query.text, MAX_QUERY_BYTES);
     let vectors = semantic::embed_texts(embedder, TextRole::Query, &[text])?;
     Ok(vectors.into_iter().next().unwrap_or_default())
 }
@@ -486,7 +505,7 @@ fn chunk_start(title: &str, text: &str, position: Option<u32>) -> usize {
 /// A reference may be an ordinary word, such as `login`. Such a reference is pinned only if it is
 /// the whole query. Within a query only words that look like a name are looked up.
 fn pinned_slots(table: &ItemTable, query: &str) -> Vec<u32> {
-    let query = truncate_to(query, MAX_QUERY_BYTES).trim();
+    let query = truncate_text(query, MAX_QUERY_BYTES).trim();
     let mut pinned = Vec::new();
     pin_reference(table, query, &mut pinned);
     for word in query.split_whitespace().take(MAX_REFERENCE_WORDS) {

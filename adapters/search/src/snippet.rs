@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use reqlore_domain::search::truncate_text;
+
+use crate::analyzer::Analyzer;
 use crate::analyzer::tokenizer::is_digit;
-use crate::analyzer::{Analyzer, truncate_to};
 use crate::lexical::bm25::QueryTerm;
 
 /// Maximum characters of a snippet.
@@ -61,7 +63,7 @@ fn find_matches(analyzer: &Analyzer, text: &str, terms: &[QueryTerm]) -> Vec<Ter
     for (position, term) in terms.iter().enumerate() {
         positions.insert(&term.text, position);
     }
-    let text = truncate_to(text, MAX_SEARCHED_BYTES);
+    let text = truncate_text(text, MAX_SEARCHED_BYTES);
     let initials: Vec<char> = terms.iter().filter_map(|term| term.text.chars().next()).collect();
     analyzer.for_each_word_of(
         text,

@@ -3,7 +3,7 @@
 //! It keeps the search port's rules about documents and versions. Its ranking is for tests only.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -12,7 +12,8 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{
-    DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchItem, SearchQuery,
+    DocumentProjection, IncompleteDocuments, IndexDifference, SearchHit, SearchHits, SearchItem,
+    SearchQuery,
 };
 
 /// In-memory search index, gone when it is dropped.
@@ -24,6 +25,7 @@ pub struct MemoryIndex {
 #[derive(Debug, Default)]
 struct IndexedProject {
     documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
+    incomplete: BTreeSet<DocumentId>,
     checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
     /// Number of changes, which identifies the state.
     changes: u64,
@@ -61,8 +63,12 @@ impl SearchIndex for MemoryIndex {
         projections: Vec<DocumentProjection>,
     ) -> Result<()> {
         self.with_project(project, |project| {
-            for DocumentProjection { document, version, items } in projections {
+            for DocumentProjection { document, version, items, is_incomplete } in projections {
                 project.changes += 1;
+                project.incomplete.remove(&document);
+                if is_incomplete && version.is_some() {
+                    project.incomplete.insert(document.clone());
+                }
                 match version {
                     Some(version) => project.documents.insert(document, (version, items)),
                     None => project.documents.remove(&document),
@@ -74,8 +80,14 @@ impl SearchIndex for MemoryIndex {
 
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
-        let (mut hits, state) = self.with_project(project, |project| {
+        let (mut hits, incomplete, state) = self.with_project(project, |project| {
             let mut hits = Vec::new();
+            let mut incomplete = IncompleteDocuments::default();
+            for document in &project.incomplete {
+                if query.document_kinds.contains(&document.kind) {
+                    incomplete.add(document);
+                }
+            }
             for (id, (_, items)) in &project.documents {
                 if !query.document_kinds.contains(&id.kind) {
                     continue;
@@ -88,13 +100,14 @@ impl SearchIndex for MemoryIndex {
                     }
                 }
             }
-            (hits, project.changes)
+            (hits, incomplete, project.changes)
         });
         // The best score first, then by reference.
         hits.sort_by_key(|hit| (Reverse(hit.score.to_bits()), hit.reference.clone()));
         let total = hits.len();
         let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
-        Ok(SearchHits { hits, total, signals: vec!["words".to_owned()], pending: 0, state })
+        let signals = vec!["words".to_owned()];
+        Ok(SearchHits { hits, total, signals, pending: 0, incomplete, state })
     }
 
     async fn generation(&self, _: &ProjectKey) -> Result<u64> {

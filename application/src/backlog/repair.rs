@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
 use crate::check::CheckFinding;
-use crate::transaction::commit_decision;
+use crate::transaction::{MAX_READ_DOCUMENTS, commit_decision};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
@@ -197,8 +197,10 @@ async fn sort_by_age(
         return Ok(metas.to_vec());
     }
     let mut aged = Vec::with_capacity(metas.len());
-    for (meta, document) in metas.iter().zip(backlog.read_documents(metas).await?) {
-        aged.push((creation_key(meta, document.as_ref()), Arc::clone(meta)));
+    for metas in metas.chunks(MAX_READ_DOCUMENTS) {
+        for (meta, document) in metas.iter().zip(backlog.read_documents(metas).await?) {
+            aged.push((creation_key(meta, document.as_ref()), Arc::clone(meta)));
+        }
     }
     aged.sort_by(|(key, meta), (other_key, other)| (key, &meta.id).cmp(&(other_key, &other.id)));
     Ok(aged.into_iter().map(|(_, meta)| meta).collect())

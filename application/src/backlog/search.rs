@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pagination::{PageCursor, PageReader};
+use crate::search_gaps::SearchGaps;
 use crate::tool;
 
 const SECTION: &str = "section";
@@ -60,6 +61,9 @@ pub(super) struct SearchResponse {
     pub(super) signals: Vec<String>,
     /// Texts not embedded yet.
     pub(super) pending: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SearchGaps", default)]
+    pub(super) incomplete: Option<SearchGaps>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -93,9 +97,10 @@ impl SearchResponse {
     ) -> Result<Self> {
         position.check_state(&page)?;
         let next_cursor = position.after(&page).map(|next| pages.cursor(&next));
-        let SearchHits { hits, total, signals, pending, .. } = page;
+        let SearchHits { hits, total, signals, pending, incomplete, .. } = page;
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
-        Ok(Self { total, results, next_cursor, signals, pending })
+        let incomplete = SearchGaps::from_documents(&incomplete);
+        Ok(Self { total, results, next_cursor, signals, pending, incomplete })
     }
 
     /// The text has a summary and a line for each result.
@@ -109,6 +114,7 @@ impl SearchResponse {
             is_certain = !result.uncertain;
             lines.push(result.text_line());
         }
+        lines.extend(self.incomplete.as_ref().map(SearchGaps::text_line));
         if let Some(cursor) = &self.next_cursor {
             lines.push(format!("Next page: cursor {cursor}"));
         }
@@ -190,8 +196,9 @@ mod tests {
                 snippet: String::new(),
             };
             let results = (0..shown).map(result).collect();
-            let (next_cursor, signals, pending) = (None, Vec::new(), 0);
-            let answer = SearchResponse { total, results, next_cursor, signals, pending };
+            let (next_cursor, signals, pending, incomplete) = (None, Vec::new(), 0, None);
+            let answer =
+                SearchResponse { total, results, next_cursor, signals, pending, incomplete };
             assert_eq!(answer.summary_line(offset), expected);
         }
     }

@@ -21,6 +21,7 @@ use crate::ToolContext;
 use crate::empty_answer::add_reason;
 use crate::pagination::{Page, PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
+use crate::transaction::MAX_READ_DOCUMENTS;
 
 pub(crate) struct SearchRequirements;
 
@@ -200,16 +201,19 @@ impl RequirementFilters {
         let total = metas.len();
         let Page { items, offset, next_cursor } =
             pages.page(&metas, item_lookup::sort_key, cursor, limit)?;
-        let documents = backlog.read_documents(items).await?;
         let mut results = Vec::with_capacity(items.len());
-        for (meta, document) in items.iter().zip(&documents) {
-            let Some(item) = item_lookup::item_meta(meta) else { continue };
-            // A removed or unreadable document is listed without a snippet.
-            let text = document.as_ref().and_then(|document| document.text().ok());
-            results.push(unranked_result(meta, item, text.unwrap_or_default()));
+        // A page of large documents must not be in memory at once, as only excerpts are shown.
+        for items in items.chunks(MAX_READ_DOCUMENTS) {
+            let documents = backlog.read_documents(items).await?;
+            for (meta, document) in items.iter().zip(&documents) {
+                let Some(item) = item_lookup::item_meta(meta) else { continue };
+                // A removed or unreadable document is listed without a snippet.
+                let text = document.as_ref().and_then(|document| document.text().ok());
+                results.push(unranked_result(meta, item, text.unwrap_or_default()));
+            }
         }
-        let (signals, pending) = (Vec::new(), 0);
-        let page = SearchResponse { total, results, next_cursor, signals, pending };
+        let (signals, incomplete) = (Vec::new(), None);
+        let page = SearchResponse { total, results, next_cursor, signals, pending: 0, incomplete };
         Ok((offset, page, warnings))
     }
 }

@@ -98,8 +98,7 @@ async fn sync_after_index_loss_indexes_documents_again() {
     testing.write_entity("a", "# An apple\n").await;
     let application = testing.application();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
-    let gone =
-        DocumentProjection { document: DocumentId::entity("a"), version: None, items: vec![] };
+    let gone = DocumentProjection::without_items(DocumentId::entity("a"), None);
     testing.search.apply_projections(&ProjectKey::default(), vec![gone]).await.unwrap();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let found = testing.call_on(&application, "ixchel_search", json!({ "query": "apple" })).await;

@@ -9,6 +9,8 @@ mod edit;
 mod entity_graph;
 mod link_edits;
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 pub use crate::front_matter::body;
@@ -129,9 +131,14 @@ impl Entity {
         let kind = kind_of(name, &id, front_matter.text("type"));
         let title = title_of(name, parts, front_matter.text("title"));
         let status = front_matter.text("status").map(str::to_owned);
-        let EntityFrontMatter { entries, diagnostic, .. } = front_matter;
+        let EntityFrontMatter { entries, mut diagnostic, .. } = front_matter;
         // Salvaged lines are guesses, and a guess must not create a link.
-        let (tags, links) = (parse_tags(&entries), parse_links(&entries));
+        let (tags, mut links) = (parse_tags(&entries), parse_links(&entries));
+        if links.len() > MAX_LINKS {
+            links.truncate(MAX_LINKS);
+            let message = format!("only the first {MAX_LINKS} links are used; remove some");
+            diagnostic.get_or_insert(Diagnostic::new(None, message));
+        }
         (Self { id, kind, title, status, tags, links }, diagnostic)
     }
 
@@ -267,6 +274,9 @@ pub(crate) fn parse_tags(entries: &[YamlEntry]) -> Vec<String> {
             let parts: Vec<&str> = if is_list { vec![text] } else { text.split(',').collect() };
             for tag in parts {
                 let tag = tag.trim();
+                if tags.len() == MAX_TAGS {
+                    return tags;
+                }
                 if !tag.is_empty() && !tags.iter().any(|other| other == tag) {
                     tags.push(tag.to_owned());
                 }
@@ -337,10 +347,14 @@ const METADATA_KEYS: [&str; 10] = [
 ];
 
 const MAX_TARGET_BYTES: usize = 200;
+/// Bound the metadata of generated files, which is in memory. Further links and tags are ignored.
+const MAX_LINKS: usize = 2_000;
+const MAX_TAGS: usize = 1_000;
 
-/// The links of an entity, sorted by relation, without duplicates.
+/// The links of an entity, sorted by relation, without duplicates; at most one more than
+/// [`MAX_LINKS`].
 fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
-    let mut links: Vec<EntityLink> = Vec::new();
+    let mut links = LinkList::default();
     for YamlEntry { key, node, .. } in entries {
         if METADATA_KEYS.contains(&key.as_str()) {
             continue;
@@ -349,37 +363,43 @@ fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
             if let Some(id) = yaml::find_key(item.entries(), "id") {
                 // An item such as `{id: bd-cccccc, type: blocks}`.
                 let relation = yaml::find_key(item.entries(), "type").and_then(YamlNode::text);
-                push_link(&mut links, relation.unwrap_or(key), id.text());
+                links.push(relation.unwrap_or(key), id.text());
                 continue;
             }
-            push_link(&mut links, key, item.text());
+            links.push(key, item.text());
             // Ids with remarks, such as `dec-1d2c8f: because of the deadline`.
             for entry in item.entries() {
                 if looks_like_id(&entry.key) {
-                    push_link(&mut links, key, Some(&entry.key));
+                    links.push(key, Some(&entry.key));
                 }
             }
         }
     }
     // Stable: targets of a relation keep the order of the file.
-    links.sort_by(|a, b| a.relation.cmp(&b.relation));
-    links
+    links.list.sort_by(|a, b| a.relation.cmp(&b.relation));
+    links.list
 }
 
-fn push_link(links: &mut Vec<EntityLink>, relation: &str, target: Option<&str>) {
-    let Some(target) = target else { return };
-    let certain = looks_like_id(target);
-    // Text values such as `priority: high` may still be links to a file `high`.
-    if !certain && !may_be_id(target) {
-        return;
-    }
-    let link = EntityLink {
-        relation: relation.to_owned(),
-        target: target.to_owned(),
-        is_certain: certain,
-    };
-    if !links.contains(&link) {
-        links.push(link);
+/// Links without duplicates.
+#[derive(Default)]
+struct LinkList<'a> {
+    list: Vec<EntityLink>,
+    /// Relation and target of each link, as a generated file may have thousands.
+    known: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> LinkList<'a> {
+    fn push(&mut self, relation: &'a str, target: Option<&'a str>) {
+        let Some(target) = target else { return };
+        let is_certain = looks_like_id(target);
+        // Text values such as `priority: high` may still be links to a file `high`.
+        if !is_certain && !may_be_id(target) {
+            return;
+        }
+        if self.list.len() <= MAX_LINKS && self.known.insert((relation, target)) {
+            let (relation, target) = (relation.to_owned(), target.to_owned());
+            self.list.push(EntityLink { relation, target, is_certain });
+        }
     }
 }
 

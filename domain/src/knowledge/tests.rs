@@ -192,3 +192,15 @@ fn entities_with_the_same_id_are_found_by_name() {
     assert_eq!(index.duplicates(), [("dec-aaaaaa", vec!["a/x", "b/x", "dec-bbbbbb"])]);
     assert_eq!(index.similar_ids("DEC-AAAAAA"), ["dec-aaaaaa"]);
 }
+
+#[test]
+fn links_and_tags_of_generated_file_are_limited() {
+    let list = |prefix: &str| {
+        let ids = (0..5_000).map(|i| format!("{prefix}-{i:06x}"));
+        ids.collect::<Vec<_>>().join(", ")
+    };
+    let text = format!("---\nrefs: [{}]\ntags: [{}]\n---\n", list("dec"), list("t"));
+    let (entity, diagnostic) = Entity::parse("a", &text);
+    assert_eq!((entity.links.len(), entity.tags.len()), (MAX_LINKS, MAX_TAGS));
+    assert!(diagnostic.unwrap().message.contains("2000 links"));
+}

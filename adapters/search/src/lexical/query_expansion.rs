@@ -6,11 +6,12 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use reqlore_domain::function_words;
+use reqlore_domain::search::truncate_text;
 use tantivy::Term;
 
 use super::LexicalSearcher;
 use super::bm25::{self, LexicalQuery, QueryTerm};
-use crate::analyzer::{Analyzer, truncate_to};
+use crate::analyzer::Analyzer;
 
 /// The rest of a longer query is ignored.
 pub(crate) const MAX_QUERY_BYTES: usize = 16 * 1024;
@@ -46,7 +47,7 @@ pub(crate) fn expand_query(
     analyzer: &Analyzer,
     query: &str,
 ) -> tantivy::Result<LexicalQuery> {
-    let query = truncate_to(query, MAX_QUERY_BYTES);
+    let query = truncate_text(query, MAX_QUERY_BYTES);
     let mut terms: Vec<QueryTerm> = Vec::new();
     analyzer.for_each_word(query, |word| {
         if let Some(term) = terms.iter_mut().find(|term| term.text == word) {

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
-use reqlore_domain::search::{DocumentProjection, SearchFacet, SearchItem, SearchQuery};
+use reqlore_domain::search::{
+    DocumentProjection, IncompleteDocuments, SearchFacet, SearchItem, SearchQuery,
+};
 
 use crate::support::{
     TestIndex, ToyModel, document_with_items, document_with_text, item, query, removed_document,
@@ -26,6 +28,7 @@ fn library() -> TestIndex {
                 item("general:1", "Names", "Names are `snake_case`, as in get_user_story."),
                 item("general:2.1", "Пароли", "Пароль не короче двенадцати знаков."),
             ],
+            is_incomplete: false,
         },
     ]);
     index
@@ -144,6 +147,43 @@ fn facet_filter_requires_one_facet_of_each_list() {
     }
     let hit = &index.search(&query("b")).hits[0];
     assert_eq!(hit.facets.iter().find_map(|f| f.value(SearchFacet::STATUS)), Some("Active"));
+}
+
+#[test]
+fn incomplete_documents_are_named_until_they_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = |name: &str, is_incomplete| DocumentProjection {
+        is_incomplete,
+        ..document_with_text(name, "T", "alpha")
+    };
+    let index = TestIndex::on_disk(folder.path());
+    index.apply(["a", "b", "c", "d"].map(|name| document(name, name != "c")).to_vec());
+    drop(index);
+    let index = TestIndex::on_disk(folder.path());
+    let incomplete = |kind| {
+        let query = SearchQuery { document_kinds: vec![kind], ..query("alpha") };
+        index.search(&query).incomplete
+    };
+    let first: Vec<DocumentId> = ["a", "b", "d"].map(DocumentId::entity).to_vec();
+    let expected = IncompleteDocuments { total: 3, first };
+    assert_eq!(incomplete(DocumentKind::Entity), expected);
+    assert_eq!(incomplete(DocumentKind::Section), IncompleteDocuments::default());
+    index.apply(vec![document("a", false), removed_document("b")]);
+    assert_eq!(incomplete(DocumentKind::Entity).first, [DocumentId::entity("d")]);
+}
+
+#[test]
+fn texts_beyond_the_queue_limit_are_found() {
+    // The test index may queue 128 KiB.
+    let index = TestIndex::in_memory();
+    let filler = "word ".repeat(20_000);
+    let text = |number: usize| format!("{filler} unique{number} {filler}");
+    let documents = (0..8).map(|i| document_with_text(&format!("d{i}"), "T", &text(i)));
+    index.apply(documents.collect());
+    for number in 0..8 {
+        let query = format!("unique{number}");
+        assert_eq!(index.found_references(&query), [format!("d{number}")]);
+    }
 }
 
 proptest! {

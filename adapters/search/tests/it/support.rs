@@ -38,6 +38,7 @@ impl TestIndex {
             cache_folder: cache,
             store: store.to_owned(),
             embedders,
+            memory_bytes: 1 << 20,
         });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { index, key: ProjectKey::default(), runtime }
@@ -113,11 +114,11 @@ pub(crate) fn document_with_text(reference: &str, title: &str, text: &str) -> Do
 
 pub(crate) fn document_with_items(name: &str, items: Vec<SearchItem>) -> DocumentProjection {
     let version = Some(Version::of_bytes(format!("{items:?}").as_bytes()));
-    DocumentProjection { document: DocumentId::entity(name), version, items }
+    DocumentProjection { document: DocumentId::entity(name), version, items, is_incomplete: false }
 }
 
 pub(crate) fn removed_document(name: &str) -> DocumentProjection {
-    DocumentProjection { document: DocumentId::entity(name), version: None, items: Vec::new() }
+    DocumentProjection::without_items(DocumentId::entity(name), None)
 }
 
 /// A model with one dimension for each group of synonyms, such as `car` and `auto`.

@@ -1,0 +1,62 @@
+//! The documents that a search answer names because they are indexed in part or not at all.
+
+use reqlore_domain::search::{IncompleteDocuments, MAX_INDEXED_BYTES};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Documents too long or unreadable to be searched whole.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SearchGaps {
+    pub(crate) total: usize,
+    /// The first of them.
+    pub(crate) documents: Vec<String>,
+}
+
+impl SearchGaps {
+    /// `None` if the documents were searched whole.
+    pub(crate) fn from_documents(incomplete: &IncompleteDocuments) -> Option<Self> {
+        let documents: Vec<String> = incomplete.first.iter().map(ToString::to_string).collect();
+        (incomplete.total > 0).then_some(Self { total: incomplete.total, documents })
+    }
+
+    pub(crate) fn text_line(&self) -> String {
+        let named = self.documents.join(", ");
+        let more = match self.total - self.documents.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let limit = MAX_INDEXED_BYTES >> 10;
+        format!("Not searched whole (text over {limit} KiB, or unreadable): {named}{more}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::test_support::TestApplication;
+
+    #[tokio::test]
+    async fn search_names_documents_that_are_not_searched_whole() {
+        let testing = TestApplication::new();
+        let long = "word ".repeat(MAX_INDEXED_BYTES);
+        for name in ["a", "b", "c", "d"] {
+            testing.write_entity(name, long[..=MAX_INDEXED_BYTES].to_owned()).await;
+        }
+        testing.write_entity("small", "Quokka.\n").await;
+        for (tool, hits) in [("search_global", "results"), ("ixchel_search", "hits")] {
+            let data = testing.data(tool, json!({ "query": "quokka" })).await;
+            assert_eq!(data[hits].as_array().unwrap().len(), 1);
+            let documents = [".ixchel/a.md", ".ixchel/b.md", ".ixchel/c.md"];
+            assert_eq!(data["incomplete"], json!({ "total": 4, "documents": documents }));
+            let text = testing.text(tool, json!({ "query": "quokka" })).await;
+            assert!(text.contains(".ixchel/c.md"), "{text}");
+        }
+        let text = testing.text("search_global", json!({ "query": "quokka" })).await;
+        assert!(text.contains(".ixchel/c.md and 1 more"), "{text}");
+        // Requirements are searched whole.
+        let data = testing.data("search_requirements", json!({ "query": "quokka" })).await;
+        assert_eq!(data.get("incomplete"), None);
+    }
+}
