@@ -2,6 +2,8 @@
 //!
 //! An import syncs only in its last transaction, which makes the whole log durable.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
@@ -19,7 +21,9 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::commit_count::count_commit;
 use crate::connection::{ConnectionUse, Connector, run_blocking};
+use crate::damage::{CheckStage, DamageState};
 use crate::error::{DATABASE_NAME, QueryError};
+use crate::tables::{DOCUMENTS, MARKS, PROJECTS, STORE};
 use crate::{SqliteStore, history, read, write};
 
 /// Size of the log, in pages, at which an import checkpoints.
@@ -28,14 +32,21 @@ const CHECKPOINT_PAGES: u32 = 8_000;
 #[async_trait]
 impl Archive for SqliteStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
-        let connector = self.connector.clone();
-        let snapshot = run_blocking(move || begin_export(&connector)).await?;
-        Ok(Box::new(SnapshotReader { snapshot: Some(snapshot) }))
+        self.damage.trust_absence(CheckStage::WholeFile).await?;
+        let (connector, damage) = (self.connector.clone(), Arc::clone(&self.damage));
+        let snapshot =
+            run_blocking(move || begin_export(&connector).map_err(|error| damage.note(error)));
+        let (snapshot, damage) = (Some(snapshot.await?), Arc::clone(&self.damage));
+        Ok(Box::new(SnapshotReader { snapshot, damage }))
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        let connector = self.connector.clone();
-        let connection = run_blocking(move || begin_import(&connector)).await?;
+        let (connector, damage) = (self.connector.clone(), Arc::clone(&self.damage));
+        let connection = run_blocking(move || {
+            damage.permit_write()?;
+            begin_import(&connector)
+        })
+        .await?;
         Ok(Box::new(ImportWriter {
             connector: self.connector.clone(),
             connection: Some(connection),
@@ -54,6 +65,7 @@ fn used_after_error() -> StoreError {
 struct SnapshotReader {
     /// `None` after an error.
     snapshot: Option<ArchiveSnapshot>,
+    damage: Arc<DamageState>,
 }
 
 #[async_trait]
@@ -64,14 +76,18 @@ impl RecordReader for SnapshotReader {
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut snapshot = self.snapshot.take().ok_or_else(used_after_error)?;
-        let (records, snapshot) =
-            run_blocking(move || Ok::<_, QueryError>((snapshot.next_records()?, snapshot))).await?;
+        let damage = Arc::clone(&self.damage);
+        let (records, snapshot) = run_blocking(move || {
+            let records = snapshot.next_records().map_err(|error| damage.note(error))?;
+            Ok::<_, QueryError>((records, snapshot))
+        })
+        .await?;
         self.snapshot = Some(snapshot);
         Ok(records)
     }
 }
 
-fn begin_export(connector: &Connector) -> Result<ArchiveSnapshot, QueryError> {
+pub(crate) fn begin_export(connector: &Connector) -> Result<ArchiveSnapshot, QueryError> {
     connector.file.check_identity()?;
     ArchiveSnapshot::begin(connector.open(ConnectionUse::Read)?)
 }
@@ -142,13 +158,14 @@ impl ArchiveSnapshot {
     }
 
     fn next_documents(&mut self) -> Result<Vec<ArchiveRecord>, QueryError> {
-        let mut select = self.connection.prepare_cached(
+        let mut select = self.connection.prepare_cached(&format!(
             "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place, d.number, d.user, \
-             d.tool, d.reason \
-             FROM documents d JOIN bodies b ON b.document = d.id \
+             d.tool, d.reason, {} \
+             FROM documents d LEFT JOIN bodies b ON b.document = d.id \
              WHERE d.project = ?1 AND d.kind = ?2 AND d.name >= ?3 \
              ORDER BY d.name",
-        )?;
+            DOCUMENTS.verify("d.")
+        ))?;
         let (mut records, mut bytes) = (Vec::new(), 0);
         while let Some((id, project, kind)) = self.remaining_lists.last() {
             let mut rows = select.query((id, kind.name(), &self.next_name))?;
@@ -194,9 +211,13 @@ impl ArchiveSnapshot {
     }
 
     fn high_water_marks(&self) -> Result<Vec<ArchiveRecord>, QueryError> {
-        let mut select = self.connection.prepare(
-            "SELECT p.key, m.kind, m.number FROM marks m JOIN projects p ON p.id = m.project",
-        )?;
+        // A mark without its project must not be lost.
+        let mut select = self.connection.prepare(&format!(
+            "SELECT p.key, m.kind, m.number, {}, iif(p.id IS NULL, NULL, {}) FROM marks m \
+             LEFT JOIN projects p ON p.id = m.project",
+            MARKS.verify("m."),
+            PROJECTS.verify("p.")
+        ))?;
         let mut rows = select.query([])?;
         let mut marks = Vec::new();
         while let Some(row) = rows.next()? {
@@ -226,7 +247,8 @@ fn project_kinds(
     connection: &Connection,
 ) -> Result<Vec<(i64, ProjectKey, DocumentKind)>, QueryError> {
     let mut lists = Vec::new();
-    let mut projects = connection.prepare("SELECT id, key FROM projects ORDER BY key DESC")?;
+    let select = format!("SELECT id, key, {} FROM projects ORDER BY key DESC", PROJECTS.verify(""));
+    let mut projects = connection.prepare(&select)?;
     let mut rows = projects.query([])?;
     while let Some(row) = rows.next()? {
         let (id, key) = (row.get(0)?, ProjectKey::new(row.get::<_, String>(1)?));
@@ -248,7 +270,7 @@ fn begin_import(connector: &Connector) -> Result<Connection, QueryError> {
         let reason = "is not empty; copy into a new one";
         return Err(refused(DATABASE_NAME, reason).into());
     }
-    transaction.execute("UPDATE store SET state = 'filling'", [])?;
+    transaction.execute(&STORE.update(&[("state", "'filling'")], "one = 1"), [])?;
     // Durable before the first record, so that a partial import is recognized.
     transaction.commit()?;
     // Batches need no sync: an interrupted import is repeated from the start.
@@ -343,7 +365,7 @@ fn finish_import(connector: &Connector, mut connection: Connection) -> Result<()
     // With FULL the next commit syncs the log and all records in it.
     connection.pragma_update(None, "synchronous", "FULL")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute("UPDATE store SET state = 'complete'", [])?;
+    transaction.execute(&STORE.update(&[("state", "'complete'")], "one = 1"), [])?;
     let count = count_commit(&transaction)?;
     transaction.commit()?;
     // A file that was replaced in the meantime did not get the records.

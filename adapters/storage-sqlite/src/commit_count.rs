@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers, StoreId};
@@ -10,6 +11,7 @@ use rusqlite::Connection;
 
 use crate::database_file::sibling_path;
 use crate::error::QueryError;
+use crate::tables::STORE;
 
 /// The first schema whose databases have a side file and keep their log.
 pub(crate) const COUNTED_SCHEMA: usize = 4;
@@ -27,7 +29,9 @@ pub(crate) struct CommitCount {
 
 /// Returns the counter in the database.
 pub(crate) fn read_counter(connection: &Connection) -> Result<CommitCounter, QueryError> {
-    let mut select = connection.prepare_cached("SELECT commits FROM store")?;
+    static SELECT: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT commits, {} FROM store", STORE.verify("")));
+    let mut select = connection.prepare_cached(&SELECT)?;
     let value: Vec<u8> = select.query_one([], |row| row.get(0))?;
     if let Some((store, commits)) = value.split_first_chunk()
         && let Ok(commits) = commits.try_into()
@@ -57,8 +61,10 @@ fn write_counter(
     connection: &Connection,
     CommitCounter { store, commits }: CommitCounter,
 ) -> Result<CommitCount, QueryError> {
+    static UPDATE: LazyLock<String> =
+        LazyLock::new(|| STORE.update(&[("commits", "?1")], "one = 1"));
     let value = [&store.0[..], &commits.to_be_bytes()].concat();
-    connection.prepare_cached("UPDATE store SET commits = ?1")?.execute([value])?;
+    connection.prepare_cached(&UPDATE)?.execute([value])?;
     current_count(connection)
 }
 

@@ -12,6 +12,7 @@ use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
+use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
 use crate::read;
@@ -123,14 +124,15 @@ pub(crate) struct ReadPool {
     connector: Connector,
     /// The schema that this process opened.
     schema: usize,
+    damage: Arc<DamageState>,
     idle: Mutex<Vec<Connection>>,
     large_reads: Arc<Semaphore>,
 }
 
 impl ReadPool {
-    pub(crate) fn new(connector: Connector, schema: usize) -> Self {
+    pub(crate) fn new(connector: Connector, schema: usize, damage: Arc<DamageState>) -> Self {
         let large_reads = Arc::new(Semaphore::new(MAX_LARGE_READS));
-        Self { connector, schema, idle: Mutex::default(), large_reads }
+        Self { connector, schema, damage, idle: Mutex::default(), large_reads }
     }
 
     /// Reads `count` values with one statement each. Few values are read on the caller's thread.
@@ -196,14 +198,16 @@ impl ReadPool {
     ) -> StoreResult<T> {
         // Also for reads: a deleted file would be read as if nothing had happened.
         self.connector.file.check_identity()?;
-        let connection = self.take_connection(may_wait).map_err(call_error)?;
+        let connection = self.take_connection(may_wait);
+        let connection = connection.map_err(|error| self.damage.note(error.into()))?;
         let result = match read(&connection) {
             Ok(result) => result,
             // The connection is dropped after an error.
             Err(error) => {
                 // A migration explains the error better than SQLite's own message.
                 let is_migrated = read::is_current(&connection, self.schema) == Ok(false);
-                return Err(call_error(if is_migrated { migrated_elsewhere() } else { error }));
+                let error = if is_migrated { migrated_elsewhere() } else { error };
+                return Err(self.damage.note(error));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

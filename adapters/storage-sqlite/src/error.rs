@@ -20,6 +20,15 @@ pub(crate) fn io_error(place: &str, action: &str, source: io::Error) -> StoreErr
     StoreError::Unavailable { place: place.to_owned(), reason, source: Some(source) }
 }
 
+/// The object of an error that reports damage, for a list or for a sentence around it.
+pub(crate) fn damaged_object(error: &QueryError) -> String {
+    match error {
+        DatabaseError::Sql(error) => error.to_string(),
+        DatabaseError::Damaged(object) => object.clone(),
+        DatabaseError::Store(error) => error.to_string(),
+    }
+}
+
 /// Error of a call, without a path.
 pub(crate) fn call_error(error: impl Into<DatabaseError>) -> StoreError {
     error.into().into_store_error(DATABASE_NAME)

@@ -3,6 +3,8 @@
 //! The present version is stored with its document only. A change that replaces or deletes it moves
 //! it to `history` and its text to `history_texts`, in the same transaction.
 
+use std::sync::{Arc, LazyLock};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_domain::audit_log::AuditTarget;
@@ -22,7 +24,9 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 
 use crate::commit_count::count_commit;
 use crate::connection::{ConnectionUse, Connector, run_blocking};
+use crate::damage::CheckStage;
 use crate::error::{DATABASE_NAME, QueryError};
+use crate::tables::{DOCUMENTS, HISTORY};
 use crate::{SqliteStore, read};
 
 /// Maximum number of entries that one step of a pruning removes.
@@ -39,19 +43,24 @@ pub(crate) fn present_version(
     id: &DocumentId,
     ended: Timestamp,
 ) -> Result<Option<PastEntry>, QueryError> {
-    let mut select = connection.prepare_cached(
-        "SELECT d.number, d.modified, d.user, d.tool, d.reason, b.body \
-         FROM documents d JOIN bodies b ON b.document = d.id \
-         WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
-    )?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT d.kind, d.name, d.version, b.body, d.number, d.modified, d.user, d.tool, \
+             d.reason, {} FROM documents d LEFT JOIN bodies b ON b.document = d.id \
+             WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
+            DOCUMENTS.verify("d.")
+        )
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut rows = select.query((project, id.kind.name(), &id.name))?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(PastEntry {
-        number: row.get(0)?,
-        at: Timestamp(row.get(1)?),
+        // Verified, because the history gives the body a hash of its own.
+        content: PastContent::Text(read::decode_document(row)?.body),
+        number: row.get(4)?,
+        at: Timestamp(row.get(5)?),
         ended,
-        origin: decode_origin(row, 2)?,
-        content: PastContent::Text(Bytes::copy_from_slice(row.get_ref(5)?.as_blob()?)),
+        origin: decode_origin(row, 6)?,
     }))
 }
 
@@ -62,11 +71,16 @@ pub(crate) fn next_number(
     project: i64,
     id: &DocumentId,
 ) -> Result<u64, QueryError> {
-    let mut select = connection.prepare_cached(
-        "SELECT coalesce(max(number), 0) + 1 FROM history \
-         WHERE project = ?1 AND kind = ?2 AND name = ?3",
-    )?;
-    Ok(select.query_one((project, id.kind.name(), &id.name), |row| row.get(0))?)
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT number + 1, {} FROM history WHERE project = ?1 AND kind = ?2 AND name = ?3 \
+             ORDER BY number DESC LIMIT 1",
+            HISTORY.verify("")
+        )
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
+    let next = select.query_one((project, id.kind.name(), &id.name), |row| row.get(0));
+    Ok(next.optional()?.unwrap_or(1))
 }
 
 /// Inserts an entry and its text.
@@ -76,6 +90,7 @@ pub(crate) fn insert_entry(
     id: &DocumentId,
     entry: &PastEntry,
 ) -> Result<(), QueryError> {
+    static INSERT: LazyLock<String> = LazyLock::new(|| HISTORY.insert());
     let (kind, name) = (id.kind.name(), &id.name);
     let (hash, purged) = match &entry.content {
         PastContent::Deleted => (None, false),
@@ -90,16 +105,12 @@ pub(crate) fn insert_entry(
         )?;
         insert.execute((project, kind, name, hash.0, &body[..]))?;
     }
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO history \
-         (project, kind, name, number, hash, at, ended, user, tool, reason, purged) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    )?;
+    let mut insert = connection.prepare_cached(&INSERT)?;
     let PastEntry { number, at, ended, origin, .. } = entry;
     let ChangeOrigin { user, tool, reason } = origin;
     let hash = hash.map(|hash| hash.0);
     insert.execute(rusqlite::params![
-        project, kind, name, number, hash, at.0, ended.0, user, tool, reason, purged
+        name, kind, project, number, hash, at.0, ended.0, user, tool, reason, purged
     ])?;
     Ok(())
 }
@@ -121,24 +132,26 @@ fn page(
     limit: usize,
 ) -> Result<HistoryPage, QueryError> {
     let before = i64::try_from(before).unwrap_or(i64::MAX);
-    let (project, kind, name) = (project.as_str(), id.kind.name(), &id.name);
+    let project = read::project_id(connection, project)?;
+    let (kind, name) = (id.kind.name(), &id.name);
     let mut entries = Vec::new();
-    let mut present = connection.prepare_cached(
-        "SELECT number, modified, version, user, tool, reason FROM documents \
-         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3 \
-         AND number < ?4",
-    )?;
+    let mut present = connection.prepare_cached(&format!(
+        "SELECT number, modified, version, user, tool, reason, {} FROM documents \
+         WHERE project = ?1 AND kind = ?2 AND name = ?3 AND number < ?4",
+        DOCUMENTS.verify("")
+    ))?;
     let mut rows = present.query((project, kind, name, before))?;
     if let Some(row) = rows.next()? {
         let (at, origin) = (Timestamp(row.get(1)?), decode_origin(row, 3)?);
         let version = Some(read::decode_version(row, 2)?);
         entries.push((row.get(0)?, HistoryEntry { version, at, origin, is_purged: false }));
     }
-    let mut past = connection.prepare_cached(
-        "SELECT number, at, hash, user, tool, reason, purged FROM history \
-         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3 \
-         AND number < ?4 ORDER BY number DESC LIMIT ?5",
-    )?;
+    let mut past = connection.prepare_cached(&format!(
+        "SELECT number, at, hash, user, tool, reason, purged, {} FROM history \
+         WHERE project = ?1 AND kind = ?2 AND name = ?3 AND number < ?4 \
+         ORDER BY number DESC LIMIT ?5",
+        HISTORY.verify("")
+    ))?;
     // One entry beyond the limit shows whether there is another page.
     let mut rows = past.query((project, kind, name, before, read::sql_limit(limit, 1)))?;
     while let Some(row) = rows.next()? {
@@ -160,14 +173,17 @@ fn document_at(
         return Ok(present);
     }
     // The newest entry wins if two texts share the version.
-    let mut select = connection.prepare_cached(
-        "SELECT t.hash, t.body FROM history h JOIN history_texts t ON t.project = h.project \
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT h.hash, t.body, {} FROM history h \
+         LEFT JOIN history_texts t ON t.project = h.project \
          AND t.kind = h.kind AND t.name = h.name AND t.hash = h.hash \
-         WHERE h.project = (SELECT id FROM projects WHERE key = ?1) AND h.kind = ?2 \
-         AND h.name = ?3 AND lower(hex(substr(h.hash, 1, 8))) = ?4 \
+         WHERE h.project = ?1 AND h.kind = ?2 AND h.name = ?3 AND NOT h.purged \
+         AND lower(hex(substr(h.hash, 1, 8))) = ?4 \
          ORDER BY h.number DESC LIMIT 1",
-    )?;
-    let row = (project.as_str(), id.kind.name(), &id.name, version.to_string());
+        HISTORY.verify("h.")
+    ))?;
+    let project = read::project_id(connection, project)?;
+    let row = (project, id.kind.name(), &id.name, version.to_string());
     let mut rows = select.query(row)?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(Document::new(id.clone(), decode_text(id, row, 0)?)))
@@ -175,11 +191,30 @@ fn document_at(
 
 /// Reads a text and checks it against its hash in the column before it.
 fn decode_text(id: &DocumentId, row: &Row<'_>, first: usize) -> Result<Bytes, QueryError> {
-    let body = Bytes::copy_from_slice(row.get_ref(first + 1)?.as_blob()?);
-    if row.get::<_, [u8; 32]>(first)? != TextHash::of_bytes(&body).0 {
-        return Err(QueryError::damaged(&format!("an earlier version of {id}")));
+    let body = row.get_ref(first + 1)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
+    match body {
+        Some(body) if row.get::<_, [u8; 32]>(first)? == TextHash::of_bytes(&body).0 => Ok(body),
+        _ => Err(QueryError::damaged(&format!("an earlier version of {id}"))),
     }
-    Ok(body)
+}
+
+/// Names the documents with an earlier text that is missing or changed.
+pub(crate) fn damaged_texts(connection: &Connection) -> Result<Vec<String>, QueryError> {
+    let mut select = connection.prepare(
+        "SELECT h.kind, h.name, h.hash, t.body FROM history h LEFT JOIN history_texts t \
+         ON t.project = h.project AND t.kind = h.kind AND t.name = h.name AND t.hash = h.hash \
+         WHERE h.hash IS NOT NULL AND NOT h.purged",
+    )?;
+    let mut rows = select.query([])?;
+    let mut damage = Vec::new();
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(3)?.as_blob_or_null()?;
+        if body.map(|body| TextHash::of_bytes(body).0) != Some(row.get(2)?) {
+            let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+            damage.push(format!("an earlier version of {kind} {name} is damaged"));
+        }
+    }
+    Ok(damage)
 }
 
 /// The entries of a kind in the order of an archive, after this name and number.
@@ -189,14 +224,15 @@ pub(crate) fn archive_entries(
     kind: DocumentKind,
     after: &(String, u64),
 ) -> Result<Vec<HistoryRecord>, QueryError> {
-    let mut select = connection.prepare_cached(
+    let mut select = connection.prepare_cached(&format!(
         "SELECT h.number, h.at, h.ended, h.user, h.tool, h.reason, h.hash, t.body, h.purged, \
-         h.name \
+         h.name, {} \
          FROM history h LEFT JOIN history_texts t ON t.project = h.project AND t.kind = h.kind \
          AND t.name = h.name AND t.hash = h.hash AND NOT h.purged \
          WHERE h.project = ?1 AND h.kind = ?2 AND (h.name, h.number) > (?3, ?4) \
          ORDER BY h.name, h.number",
-    )?;
+        HISTORY.verify("h.")
+    ))?;
     let mut rows = select.query((project, kind.name(), &after.0, after.1))?;
     let (mut records, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
@@ -252,19 +288,18 @@ fn purge(
     let present = read::versions(&transaction, project, std::slice::from_ref(id))?.pop().flatten();
     check_purge(id, present, version)?;
     let mut count = 0;
+    let home = read::project_id(&transaction, project)?;
     // The present text stays readable, also where it is an earlier text.
-    for statement in ["DELETE FROM history_texts", "UPDATE history SET purged = 1"] {
-        let statement = format!(
-            "{statement} WHERE project = (SELECT id FROM projects WHERE key = ?1) \
-             AND kind = ?2 AND name = ?3 AND hash IS NOT NULL \
-             AND lower(hex(substr(hash, 1, 8))) IS NOT ?4 \
-             AND (?5 IS NULL OR lower(hex(substr(hash, 1, 8))) = ?5)"
-        );
+    let purged = "project = ?1 AND kind = ?2 AND name = ?3 AND hash IS NOT NULL \
+                  AND lower(hex(substr(hash, 1, 8))) IS NOT ?4 \
+                  AND (?5 IS NULL OR lower(hex(substr(hash, 1, 8))) = ?5)";
+    let delete_texts = format!("DELETE FROM history_texts WHERE {purged}");
+    for statement in [delete_texts, HISTORY.update(&[("purged", "1")], purged)] {
         let (present, version) = (
             present.map(|version| version.to_string()),
             version.map(|version| version.to_string()),
         );
-        let row = (project.as_str(), id.kind.name(), &id.name, present, version);
+        let row = (home, id.kind.name(), &id.name, present, version);
         // The last count is returned: several entries may share one text.
         count = transaction.execute(&statement, row)?;
     }
@@ -301,10 +336,11 @@ fn overwrite_free_space(connection: &Connection) -> Result<(), QueryError> {
 
 /// Removes the entries that ended first. Returns their number.
 fn prune(connection: &Connection, ended_before: Timestamp) -> Result<u64, QueryError> {
-    let mut select = connection.prepare_cached(
-        "SELECT project, kind, name, number, hash FROM history WHERE ended < ?1 \
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT project, kind, name, number, hash, {} FROM history WHERE ended < ?1 \
          ORDER BY ended LIMIT ?2",
-    )?;
+        HISTORY.verify("")
+    ))?;
     let mut delete = connection.prepare_cached(
         "DELETE FROM history WHERE project = ?1 AND kind = ?2 AND name = ?3 AND number = ?4",
     )?;
@@ -334,6 +370,7 @@ impl DocumentHistory for SqliteStore {
     ) -> StoreResult<HistoryPage> {
         let before = query.before_number()?;
         let (project, id, limit) = (project.clone(), id.clone(), query.limit);
+        self.damage.trust_absence(CheckStage::WholeFile).await?;
         self.pool
             .read_blocking(move |connection| page(connection, &project, &id, before, limit))
             .await
@@ -346,9 +383,14 @@ impl DocumentHistory for SqliteStore {
         version: Version,
     ) -> StoreResult<Option<Document>> {
         let (project, id) = (project.clone(), id.clone());
-        self.pool
+        let found = self
+            .pool
             .read_blocking(move |connection| document_at(connection, &project, &id, version))
-            .await
+            .await?;
+        if found.is_none() {
+            self.damage.trust_absence(CheckStage::WholeFile).await?;
+        }
+        Ok(found)
     }
 
     /// Runs on a connection of its own, because a rewrite of the file is no part of a group.
@@ -360,7 +402,12 @@ impl DocumentHistory for SqliteStore {
         context: WriteContext,
     ) -> StoreResult<u64> {
         let (connector, project, id) = (self.connector.clone(), project.clone(), id.clone());
-        run_blocking(move || purge(&connector, &project, &id, version, &context)).await
+        let damage = Arc::clone(&self.damage);
+        run_blocking(move || {
+            damage.permit_write()?;
+            purge(&connector, &project, &id, version, &context).map_err(|error| damage.note(error))
+        })
+        .await
     }
 
     async fn prune_history(&self, ended_before: Timestamp) -> StoreResult<u64> {

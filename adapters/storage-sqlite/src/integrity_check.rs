@@ -1,49 +1,90 @@
-//! Background integrity check of the whole database, once per start.
+//! The check that runs when a database is opened, and the complete one of `reqlore check`.
 //!
-//! The check reads every page. After a clean shutdown it is delayed, so that short sessions do not
-//! run it.
+//! SQLite compares each index with its table, which finds keys that a search would miss; the
+//! checksums of the rows find all other changes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use reqlore_sqlite_team::audit::AUDIT;
+use reqlore_sqlite_team::checksum::TableLayout;
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
-use reqlore_sqlite_team::error::RESTORE_HINT;
-use rusqlite::{ErrorCode, InterruptHandle};
+use reqlore_sqlite_team::error::is_busy;
+use reqlore_sqlite_team::idempotency::ANSWERS;
+use reqlore_sqlite_team::identity::{EPOCH, TOKENS, USERS};
+use rusqlite::{Connection, InterruptHandle};
 
+use crate::archive::begin_export;
 use crate::connection::{ConnectionUse, Connector};
+use crate::damage::{CheckStage, DamageState};
+use crate::error::{QueryError, damaged_object};
+use crate::tables::{DOCUMENTS, HISTORY, LINKS, MARKS, PROJECTS, REMOVED, STORE};
+use crate::{history, read};
 
-/// Delay after a clean shutdown.
-const CHECK_DELAY: Duration = Duration::from_secs(600);
+/// Maximum number of damaged objects in a report.
+const MAX_DAMAGE: usize = 100;
+
+/// The tables of each stage. Their indexes are checked with them.
+const STAGES: [(CheckStage, &[CheckedTable]); 4] = [
+    (
+        CheckStage::Projects,
+        &[
+            CheckedTable::Sealed(STORE),
+            CheckedTable::Sealed(PROJECTS),
+            CheckedTable::Sealed(MARKS),
+            CheckedTable::Sealed(EPOCH),
+            CheckedTable::Sealed(USERS),
+            CheckedTable::Sealed(TOKENS),
+        ],
+    ),
+    (CheckStage::Documents, &[CheckedTable::Sealed(DOCUMENTS), CheckedTable::Sealed(REMOVED)]),
+    (CheckStage::Links, &[CheckedTable::Sealed(LINKS)]),
+    (
+        CheckStage::WholeFile,
+        &[
+            CheckedTable::Sealed(HISTORY),
+            CheckedTable::Plain("bodies"),
+            CheckedTable::Plain("history_texts"),
+            CheckedTable::Sealed(AUDIT),
+            CheckedTable::Sealed(ANSWERS),
+        ],
+    ),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum CheckedTable {
+    /// Its rows have checksums.
+    Sealed(TableLayout),
+    /// Its rows are verified in another way.
+    Plain(&'static str),
+}
 
 /// A running check. Dropping it stops the check.
 pub(crate) struct IntegrityCheck {
-    stop: Option<Sender<()>>,
+    is_stopped: Arc<AtomicBool>,
     interrupt: Arc<OnceLock<InterruptHandle>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl IntegrityCheck {
-    pub(crate) fn start(
-        connector: Connector,
-        was_unclean: bool,
-        is_damaged: Arc<AtomicBool>,
-    ) -> std::io::Result<Self> {
-        let (stop, stopped) = channel();
+    pub(crate) fn start(connector: Connector, damage: Arc<DamageState>) -> std::io::Result<Self> {
+        let is_stopped = Arc::<AtomicBool>::default();
         let interrupt = Arc::new(OnceLock::new());
-        let handle = Arc::clone(&interrupt);
+        let (stopped, handle) = (Arc::clone(&is_stopped), Arc::clone(&interrupt));
         let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
         let thread = thread.spawn(move || {
-            // A crash may have damaged the file, so its check does not wait.
-            let delay = if was_unclean { Duration::ZERO } else { CHECK_DELAY };
-            if stopped.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
-                run_check(&connector, &handle, &stopped, &is_damaged);
+            let outcome = run_check(&connector, &handle, &stopped, &damage);
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(found)) => damage.report(&found, true),
+                Err(_) if stopped.load(Ordering::Relaxed) => {}
+                Err(error) => damage.report(&damaged_object(&error), true),
             }
+            damage.end();
         })?;
-        Ok(Self { stop: Some(stop), interrupt, thread: Some(thread) })
+        Ok(Self { is_stopped, interrupt, thread: Some(thread) })
     }
 }
 
@@ -55,10 +96,9 @@ impl fmt::Debug for IntegrityCheck {
 
 impl Drop for IntegrityCheck {
     fn drop(&mut self) {
-        // Dropping the sender ends a check that still waits.
-        self.stop = None;
+        self.is_stopped.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else { return };
-        // An interrupt before the start of the statement has no effect, so it is repeated.
+        // An interrupt between two statements has no effect, so it is repeated.
         while !thread.is_finished() {
             if let Some(interrupt) = self.interrupt.get() {
                 interrupt.interrupt();
@@ -68,41 +108,146 @@ impl Drop for IntegrityCheck {
     }
 }
 
+/// Returns the first damage. Each stage that passes is recorded at once.
 fn run_check(
     connector: &Connector,
     handle: &OnceLock<InterruptHandle>,
-    stopped: &Receiver<()>,
-    is_damaged: &AtomicBool,
-) {
-    let damage = match find_damage(connector, handle, stopped) {
-        Ok(None) => return,
-        Ok(Some(damage)) => damage,
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
-            error.to_string()
-        }
-        // Also an interrupted check.
-        Err(error) => {
-            tracing::debug!(%error, "the database was not checked");
-            return;
-        }
-    };
-    is_damaged.store(true, Ordering::Relaxed);
-    tracing::error!(damage, "the database is damaged, so writes are disabled; {RESTORE_HINT}");
-}
-
-/// Returns the first damage, or `None` if there is none or the check was stopped.
-fn find_damage(
-    connector: &Connector,
-    handle: &OnceLock<InterruptHandle>,
-    stopped: &Receiver<()>,
-) -> rusqlite::Result<Option<String>> {
+    is_stopped: &AtomicBool,
+    damage: &DamageState,
+) -> Result<Option<String>, QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
     let _ = handle.set(connection.get_interrupt_handle());
-    // A stop before the handle was set could not interrupt the statement.
-    if stopped.try_recv() == Err(TryRecvError::Disconnected) {
-        return Ok(None);
+    for (stage, tables) in STAGES {
+        for table in tables {
+            let found = loop {
+                match check_table(&connection, *table) {
+                    // Another process recovers the log, or holds the database alone.
+                    Err(QueryError::Sql(error))
+                        if is_busy(&error) && !is_stopped.load(Ordering::Relaxed) => {}
+                    found => break found?,
+                }
+            };
+            if found.is_some() || is_stopped.load(Ordering::Relaxed) {
+                return Ok(found);
+            }
+        }
+        // The pages that belong to no table are part of the last stage.
+        if stage == CheckStage::WholeFile
+            && let Some(found) = sqlite_findings(&connection, "quick_check(1)")?.pop()
+        {
+            return Ok(Some(found));
+        }
+        damage.pass(stage);
     }
-    // One damage is enough to disable writes, so the check ends at the first.
-    let result: String = connection.query_one("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    Ok(if result == "ok" { None } else { Some(result) })
+    Ok(None)
+}
+
+fn check_table(connection: &Connection, table: CheckedTable) -> Result<Option<String>, QueryError> {
+    let (name, layout) = match table {
+        CheckedTable::Sealed(layout) => (layout.name, Some(layout)),
+        CheckedTable::Plain(name) => (name, None),
+    };
+    let mut found = sqlite_findings(connection, &format!("integrity_check({name})"))?;
+    if found.is_empty()
+        && let Some(layout) = layout
+    {
+        found = layout.find_damage(connection, 1)?;
+    }
+    Ok(found.into_iter().next())
+}
+
+/// Refuses a database that SQLite finds damaged, before a change that writes most of it.
+pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
+    match sqlite_findings(connection, "integrity_check(1)")?.pop() {
+        None => Ok(()),
+        Some(found) => Err(QueryError::damaged(&format!("its structure ({found})"))),
+    }
+}
+
+/// Runs one of SQLite's own checks. Returns what it found.
+fn sqlite_findings(connection: &Connection, check: &str) -> Result<Vec<String>, QueryError> {
+    let mut pragma = connection.prepare(&format!("PRAGMA {check}"))?;
+    let mut rows = pragma.query([])?;
+    let mut findings = Vec::new();
+    while let Some(row) = rows.next()? {
+        let finding: String = row.get(0)?;
+        if finding != "ok" {
+            findings.push(finding);
+        }
+    }
+    Ok(findings)
+}
+
+type Search = fn(&Connection) -> Result<Vec<String>, QueryError>;
+
+/// Reads everything. Returns a text for each damaged object.
+pub(crate) fn find_all_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
+    let connection = connector.open(ConnectionUse::Read)?;
+    let mut damage = Vec::new();
+    let transaction = connection.unchecked_transaction()?;
+    let searches: [Search; 5] = [
+        |connection| sqlite_findings(connection, &format!("integrity_check({MAX_DAMAGE})")),
+        damaged_rows,
+        read::damaged_bodies,
+        history::damaged_texts,
+        orphans,
+    ];
+    for search in searches {
+        match search(&transaction) {
+            Ok(found) => damage.extend(found),
+            // The other searches may find more.
+            Err(error) if error.is_damage() => damage.push(damaged_object(&error)),
+            Err(error) => return Err(error),
+        }
+    }
+    drop(transaction);
+    drop(connection);
+    // A record that an export refuses is damage, too.
+    if damage.is_empty()
+        && let Err(error) = export_all(connector)
+    {
+        damage.push(damaged_object(&error));
+    }
+    damage.truncate(MAX_DAMAGE);
+    Ok(damage)
+}
+
+pub(crate) fn sealed_tables() -> Vec<TableLayout> {
+    let mut sealed = Vec::new();
+    for (_, tables) in STAGES {
+        for table in tables {
+            if let CheckedTable::Sealed(layout) = table {
+                sealed.push(*layout);
+            }
+        }
+    }
+    sealed
+}
+
+fn damaged_rows(connection: &Connection) -> Result<Vec<String>, QueryError> {
+    let mut damage = Vec::new();
+    for table in sealed_tables() {
+        damage.extend(table.find_damage(connection, MAX_DAMAGE)?);
+    }
+    Ok(damage)
+}
+
+/// Rows that refer to a missing row.
+fn orphans(connection: &Connection) -> Result<Vec<String>, QueryError> {
+    let mut check = connection.prepare(
+        "SELECT \"table\", \"parent\", count(*) FROM pragma_foreign_key_check GROUP BY 1, 2",
+    )?;
+    let mut rows = check.query([])?;
+    let mut damage = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (table, parent, count): (String, String, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        damage.push(format!("{count} rows of table {table} have no row in table {parent}"));
+    }
+    Ok(damage)
+}
+
+fn export_all(connector: &Connector) -> Result<(), QueryError> {
+    let mut snapshot = begin_export(connector)?;
+    while !snapshot.next_records()?.is_empty() {}
+    Ok(())
 }

@@ -6,6 +6,7 @@
 mod archive;
 mod commit_count;
 mod connection;
+mod damage;
 mod database_file;
 mod error;
 mod history;
@@ -13,6 +14,7 @@ mod integrity_check;
 mod loss;
 mod read;
 mod schema;
+mod tables;
 mod team;
 mod write;
 
@@ -33,8 +35,9 @@ use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
 
 use connection::{
-    ConnectionUse, Connector, INLINE_LIMIT, OpenMode, ReadPool, needs_immutable_mode,
+    ConnectionUse, Connector, INLINE_LIMIT, OpenMode, ReadPool, needs_immutable_mode, run_blocking,
 };
+use damage::{CheckStage, DamageState};
 use database_file::DatabaseFile;
 use error::{QueryError, io_error};
 use integrity_check::IntegrityCheck;
@@ -57,6 +60,7 @@ pub struct SqliteConfig {
 #[derive(Debug)]
 pub struct SqliteStore {
     _check: IntegrityCheck,
+    damage: Arc<DamageState>,
     pool: Arc<ReadPool>,
     writer: GroupWriter<SqliteEngine>,
     connector: Connector,
@@ -98,15 +102,14 @@ impl SqliteStore {
         }
         let mut connector = Connector { file, mode: OpenMode::Shared };
         let opened = open_for_writing(&mut connector, migrations);
-        let (connection, was_unclean) =
-            opened.map_err(|failed| failed.into_store_error(&shown_path))?;
+        let connection = opened.map_err(|failed| failed.into_store_error(&shown_path))?;
         if connector.mode == OpenMode::Immutable {
             tracing::warn!(
                 file = shown_path,
                 "the database is read-only; changes by other processes show after a restart"
             );
         }
-        Self::start(connector, connection, migrations.len(), was_unclean)
+        Self::start(connector, connection, migrations.len())
     }
 
     /// Opens an existing database for reading, without creating, migrating or recovering it.
@@ -129,33 +132,30 @@ impl SqliteStore {
         if !is_current {
             return Ok(ReadOnlyOpen::NeedsMigration { schema, newest });
         }
-        let store = Self::start(connector, connection, newest, false)?;
+        let store = Self::start(connector, connection, newest)?;
         Ok(ReadOnlyOpen::Open { store, schema })
     }
 
-    fn start(
-        connector: Connector,
-        connection: Connection,
-        schema: usize,
-        was_unclean: bool,
-    ) -> StoreResult<Self> {
+    fn start(connector: Connector, connection: Connection, schema: usize) -> StoreResult<Self> {
         let file = Arc::clone(&connector.file);
         file.record_identity();
-        let is_damaged = Arc::default();
+        let file_name = file.path.file_name().unwrap_or_default().display().to_string();
+        let damage = Arc::new(DamageState::new(file_name));
         let engine = SqliteEngine {
             connection,
             file: Arc::clone(&file),
-            is_damaged: Arc::clone(&is_damaged),
+            damage: Arc::clone(&damage),
             schema,
             group_error: None,
             changes: 0,
         };
         let writer = GroupWriter::start("sqlite-writer", engine);
         let writer = writer.map_err(|error| thread_error(&file, error))?;
-        let check = IntegrityCheck::start(connector.clone(), was_unclean, is_damaged);
+        let check = IntegrityCheck::start(connector.clone(), Arc::clone(&damage));
         Ok(Self {
             _check: check.map_err(|error| thread_error(&file, error))?,
-            pool: Arc::new(ReadPool::new(connector.clone(), schema)),
+            pool: Arc::new(ReadPool::new(connector.clone(), schema, Arc::clone(&damage))),
+            damage,
             writer,
             connector,
         })
@@ -166,11 +166,11 @@ fn thread_error(file: &DatabaseFile, error: std::io::Error) -> StoreError {
     io_error(&file.shown_path, "start a thread for it", error)
 }
 
-/// Returns the writer's connection, and true if the last process did not close the database.
+/// Returns the writer's connection.
 fn open_for_writing(
     connector: &mut Connector,
     migrations: &[&str],
-) -> Result<(Connection, bool), QueryError> {
+) -> Result<Connection, QueryError> {
     let file = Arc::clone(&connector.file);
     if !file.exists() {
         schema::create_database(&file, migrations)?;
@@ -178,8 +178,6 @@ fn open_for_writing(
     if loss::is_log_missing(&file)? {
         return Err(Loss::MissingLog.into_error(&file).into());
     }
-    // Checked before the first access, because that recovers the log.
-    let was_unclean = file.has_pending_log() && is_exclusive(connector);
     let mut connection = match open_and_access(connector, ConnectionUse::Write) {
         Err(error) if needs_immutable_mode(&error) && file.exists() && !file.has_pending_log() => {
             // File or folder are read-only. Without a log the file alone is complete.
@@ -189,7 +187,7 @@ fn open_for_writing(
         result => result?,
     };
     schema::prepare_database(connector, &mut connection, migrations)?;
-    Ok((connection, was_unclean))
+    Ok(connection)
 }
 
 /// Opens a database for reading. Returns its schema, and true if it needs no migration.
@@ -214,11 +212,6 @@ fn open_existing(
     Ok((connection, schema, is_current))
 }
 
-/// True if no other process has the database open. Then its log was left by a crash.
-fn is_exclusive(connector: &Connector) -> bool {
-    open_and_access(connector, ConnectionUse::Exclusive).is_ok()
-}
-
 /// Opens a connection and reads from the file: SQLite reports most errors only then.
 fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
     let connection = connector.open(purpose)?;
@@ -226,7 +219,17 @@ fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::R
     Ok(connection)
 }
 
-impl StorageHealth for SqliteStore {}
+#[async_trait]
+impl StorageHealth for SqliteStore {
+    fn known_damage(&self) -> Option<String> {
+        self.damage.known()
+    }
+
+    async fn find_damage(&self) -> StoreResult<Vec<String>> {
+        let connector = self.connector.clone();
+        run_blocking(move || integrity_check::find_all_damage(&connector)).await
+    }
+}
 
 #[async_trait]
 impl DocumentRepository for SqliteStore {
@@ -237,9 +240,10 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Document>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        self.pool
-            .read_by_count(count, move |connection| read::documents(connection, &project, &ids))
-            .await
+        let read = self
+            .pool
+            .read_by_count(count, move |connection| read::documents(connection, &project, &ids));
+        self.trust_missing(read.await?).await
     }
 
     async fn versions(
@@ -249,9 +253,10 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Version>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        self.pool
-            .read_by_count(count, move |connection| read::versions(connection, &project, &ids))
-            .await
+        let read = self
+            .pool
+            .read_by_count(count, move |connection| read::versions(connection, &project, &ids));
+        self.trust_missing(read.await?).await
     }
 
     async fn find(
@@ -260,6 +265,7 @@ impl DocumentRepository for SqliteStore {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         let (project, filter) = (project.clone(), filter.clone());
+        self.damage.trust_absence(CheckStage::Documents).await?;
         self.pool
             .read_blocking(move |connection| read::metadata_page(connection, &project, &filter))
             .await
@@ -273,6 +279,8 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
         let count = words.len();
+        // Even a hit says that no other document has the same reference.
+        self.damage.trust_absence(CheckStage::Documents).await?;
         self.pool
             .read_by_count(count, move |connection| {
                 read::lookup(connection, &project, kind, &words)
@@ -285,6 +293,7 @@ impl DocumentRepository for SqliteStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        self.damage.trust_absence(CheckStage::Links).await?;
         // Most targets have few backlinks: reading them is cheaper than a switch of threads.
         if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
@@ -320,9 +329,20 @@ impl DocumentRepository for SqliteStore {
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
         let project = project.clone();
+        self.damage.trust_absence(CheckStage::Documents).await?;
         self.pool
             .read_inline(move |connection| read::changes(connection, &project, kind, since))
             .await
+    }
+}
+
+impl SqliteStore {
+    /// Waits before an answer says that a document is missing.
+    async fn trust_missing<T>(&self, found: Vec<Option<T>>) -> StoreResult<Vec<Option<T>>> {
+        if found.iter().any(Option::is_none) {
+            self.damage.trust_absence(CheckStage::Documents).await?;
+        }
+        Ok(found)
     }
 }
 

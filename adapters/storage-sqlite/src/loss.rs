@@ -21,6 +21,7 @@ use crate::commit_count::{COUNTED_SCHEMA, read_counter, renew_identity};
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
+use crate::integrity_check::refuse_damage;
 use crate::schema::{MIGRATIONS, enable_wal, schema_version};
 use crate::{SqliteConfig, SqliteStore, open_and_access, read, write};
 
@@ -137,7 +138,8 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     let loss =
         if is_log_missing { Some(Loss::MissingLog) } else { find_loss(file, &connection, schema)? };
     let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
-    check_integrity(&connection)?;
+    // A file without its log may have been copied in the middle of a checkpoint.
+    refuse_damage(&connection)?;
     read::check_complete(&file.shown_path, &connection)?;
     keep_log_on_close(&connection, true)?;
     // `VACUUM INTO` makes a database without it.
@@ -161,12 +163,6 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     file.sync_folder()?;
     connection.query_one(write::CHECKPOINT, [], |_| Ok(()))?;
     Ok(accepted)
-}
-
-/// A file without its log may have been copied in the middle of a checkpoint.
-fn check_integrity(connection: &Connection) -> Result<(), QueryError> {
-    let result: String = connection.query_one("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if result == "ok" { Ok(()) } else { Err(QueryError::damaged(&format!("it ({result})"))) }
 }
 
 /// Collects the references in all records, in idempotency records and in the side file, which also

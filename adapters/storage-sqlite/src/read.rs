@@ -2,7 +2,7 @@
 //!
 //! Most functions run several statements. Callers hold a transaction to read one snapshot.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
@@ -15,6 +15,7 @@ use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::QueryError;
+use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, REMOVED, STORE};
 
 /// A batch of records ends when it reaches one of these sizes.
 pub(crate) const BATCH_RECORDS: usize = 1_000;
@@ -22,6 +23,13 @@ pub(crate) const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// Maximum number of changes in one answer, and of deletions kept in the history.
 pub(crate) const MAX_CHANGES: usize = 10_000;
+
+/// The columns of `documents` that a search by name determines, as parameters.
+pub(crate) const FOUND_BY_NAME: [(&str, &str); 3] =
+    [("project", "?1"), ("kind", "?2"), ("name", "?3")];
+
+const FOUND_BY_REFERENCE: [(&str, &str); 3] =
+    [("project", "?1"), ("kind", "?2"), ("reference", "?3")];
 
 #[derive(Debug, Default)]
 pub(crate) struct ProjectRow {
@@ -35,8 +43,11 @@ pub(crate) fn project_row(
     connection: &Connection,
     key: &ProjectKey,
 ) -> Result<Option<ProjectRow>, QueryError> {
-    let mut select =
-        connection.prepare_cached("SELECT id, revision, history FROM projects WHERE key = ?1")?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        let verify = PROJECTS.verify_with("", &[("key", "?1")]);
+        format!("SELECT id, revision, history, {verify} FROM projects WHERE key = ?1")
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
     let row = select.query_one([key.as_str()], |row| {
         Ok(ProjectRow {
             id: row.get(0)?,
@@ -47,11 +58,20 @@ pub(crate) fn project_row(
     Ok(row.optional()?)
 }
 
+/// The id of a project; 0, which no project has, if it has never been written to.
+pub(crate) fn project_id(connection: &Connection, key: &ProjectKey) -> Result<i64, QueryError> {
+    Ok(project_row(connection, key)?.unwrap_or_default().id)
+}
+
 /// Refuses a database whose import did not finish.
 pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), QueryError> {
-    let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
-    if state.query_one([], |row| row.get(0))? {
-        return Ok(());
+    static SELECT: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT state = 'complete', {} FROM store", STORE.verify("")));
+    let state = connection.prepare_cached(&SELECT)?.query_one([], |row| row.get(0)).optional()?;
+    match state {
+        Some(true) => return Ok(()),
+        Some(false) => {}
+        None => return Err(QueryError::damaged("its state")),
     }
     let reason =
         "is incomplete: a copy or restore into it did not finish; remove it and copy again";
@@ -71,18 +91,40 @@ pub(crate) fn documents(
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Document>>, QueryError> {
-    let mut select = connection.prepare_cached(
-        "SELECT d.kind, d.name, d.version, b.body \
-         FROM documents d JOIN bodies b ON b.document = d.id \
-         WHERE d.project = (SELECT id FROM projects WHERE key = ?1) \
-         AND d.kind = ?2 AND d.name = ?3",
-    )?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT d.kind, d.name, d.version, b.body, {} \
+             FROM documents d LEFT JOIN bodies b ON b.document = d.id \
+             WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
+            DOCUMENTS.verify_with("d.", &FOUND_BY_NAME)
+        )
+    });
+    let project = project_id(connection, project)?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut documents = Vec::with_capacity(ids.len());
     for id in ids {
-        let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
+        let mut rows = select.query((project, id.kind.name(), &id.name))?;
         documents.push(rows.next()?.map(decode_document).transpose()?);
     }
     Ok(documents)
+}
+
+/// Names the documents whose bodies are missing or changed.
+pub(crate) fn damaged_bodies(connection: &Connection) -> Result<Vec<String>, QueryError> {
+    let mut select = connection.prepare(
+        "SELECT d.kind, d.name, d.version, b.body \
+         FROM documents d LEFT JOIN bodies b ON b.document = d.id",
+    )?;
+    let mut rows = select.query([])?;
+    let mut damage = Vec::new();
+    while let Some(row) = rows.next()? {
+        match decode_document(row) {
+            Ok(_) => {}
+            Err(QueryError::Damaged(object)) => damage.push(format!("{object} is damaged")),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(damage)
 }
 
 pub(crate) fn versions(
@@ -90,13 +132,17 @@ pub(crate) fn versions(
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Version>>, QueryError> {
-    let mut select = connection.prepare_cached(
-        "SELECT version FROM documents \
-         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3",
-    )?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT version, {} FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3",
+            DOCUMENTS.verify_with("", &FOUND_BY_NAME)
+        )
+    });
+    let project = project_id(connection, project)?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut versions = Vec::with_capacity(ids.len());
     for id in ids {
-        let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
+        let mut rows = select.query((project, id.kind.name(), &id.name))?;
         versions.push(rows.next()?.map(|row| decode_version(row, 0)).transpose()?);
     }
     Ok(versions)
@@ -107,28 +153,34 @@ pub(crate) fn metadata_page(
     project: &ProjectKey,
     filter: &DocumentFilter,
 ) -> Result<MetadataPage, QueryError> {
-    let (project, kind) = (project.as_str(), filter.kind.name());
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT head, {} FROM documents WHERE project = ?1 AND kind = ?2 AND name >= ?3 \
+             ORDER BY name LIMIT ?4",
+            DOCUMENTS.verify("")
+        )
+    });
+    let (project, kind) = (project_id(connection, project)?, filter.kind.name());
     let limit = filter.limit.unwrap_or(usize::MAX);
     // An empty lower bound lets one statement serve the first page, too.
     let first = match &filter.after_name {
         Some(name) => next_name(name),
         None => String::new(),
     };
-    let mut select = connection.prepare_cached(
-        "SELECT head FROM documents \
-         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name >= ?3 \
-         ORDER BY name LIMIT ?4",
-    )?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     // One row beyond the limit shows whether there is another page.
     let mut metadata =
         decode_metadata(select.query((project, kind, first, sql_limit(limit, 1)))?)?;
+    // Swapped pages of the index would repeat or omit documents.
+    if !metadata.is_sorted_by(|a, b| a.id.name < b.id.name) {
+        return Err(QueryError::damaged("the order of documents"));
+    }
     let has_more = metadata.len() > limit;
     let total = if filter.after_name.is_none() && !has_more {
         metadata.len()
     } else {
         // Counting reads the whole index, so it is skipped for a complete list.
-        let count = "SELECT count(*) FROM documents \
-                     WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2";
+        let count = "SELECT count(*) FROM documents WHERE project = ?1 AND kind = ?2";
         connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
     };
     metadata.truncate(limit);
@@ -155,17 +207,20 @@ pub(crate) fn lookup(
     kind: DocumentKind,
     words: &[String],
 ) -> Result<Vec<Vec<Arc<DocumentMeta>>>, QueryError> {
-    let mut select = connection.prepare_cached(
-        "WITH home (id) AS (SELECT id FROM projects WHERE key = ?1) \
-         SELECT head FROM documents WHERE id IN ( \
-         SELECT id FROM documents \
-         WHERE project = (SELECT id FROM home) AND kind = ?2 AND name = ?3 UNION ALL \
-         SELECT id FROM documents \
-         WHERE project = (SELECT id FROM home) AND kind = ?2 AND reference = ?3)",
-    )?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT head, {} FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3 \
+             UNION ALL \
+             SELECT head, {} FROM documents WHERE project = ?1 AND kind = ?2 AND reference = ?3",
+            DOCUMENTS.verify_with("", &FOUND_BY_NAME),
+            DOCUMENTS.verify_with("", &FOUND_BY_REFERENCE)
+        )
+    });
+    let project = project_id(connection, project)?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut matches = Vec::with_capacity(words.len());
     for word in words {
-        let rows = select.query((project.as_str(), kind.name(), word))?;
+        let rows = select.query((project, kind.name(), word))?;
         matches.push(sort_by_id(decode_metadata(rows)?));
     }
     Ok(matches)
@@ -178,20 +233,26 @@ pub(crate) fn backlinks(
     links: &BacklinkQuery,
     max: usize,
 ) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, QueryError> {
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT d.head, {}, iif(d.id IS NULL, NULL, {}) \
+             FROM links l LEFT JOIN documents d ON d.id = l.document \
+             WHERE l.project = ?1 AND l.target = ?2 \
+             AND l.kind IN (SELECT value FROM json_each(?3)) LIMIT ?4",
+            LINKS.verify("l."),
+            DOCUMENTS.verify("d.")
+        )
+    });
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
     // The names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
     // The kinds as one JSON value, so that one prepared statement serves any number of them.
-    let mut select = connection.prepare_cached(
-        "SELECT head FROM documents WHERE id IN ( \
-         SELECT document FROM links \
-         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND target = ?2 \
-         AND kind IN (SELECT value FROM json_each(?3))) LIMIT ?4",
-    )?;
+    let project = project_id(connection, project)?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     let (mut backlinks, mut remaining) = (Vec::with_capacity(links.targets.len()), max);
     for target in &links.targets {
         // One row beyond the limit shows that there are more.
-        let row = (project.as_str(), target, &kinds, sql_limit(remaining, 1));
+        let row = (project, target, &kinds, sql_limit(remaining, 1));
         let sources = decode_metadata(select.query(row)?)?;
         let Some(left) = remaining.checked_sub(sources.len()) else { return Ok(None) };
         remaining = left;
@@ -200,8 +261,11 @@ pub(crate) fn backlinks(
     Ok(Some(backlinks))
 }
 
+/// Sorts and removes duplicates: a document may be found by two relations, or by its name that is
+/// also its reference.
 fn sort_by_id(mut metadata: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
     metadata.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    metadata.dedup_by(|a, b| a.id == b.id);
     metadata
 }
 
@@ -211,13 +275,15 @@ pub(crate) fn next_numbers(
     project: &ProjectKey,
     kinds: &[ItemKind],
 ) -> Result<Vec<u32>, QueryError> {
-    let mut select = connection.prepare_cached(
-        "SELECT number + 1 FROM marks \
-         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2",
-    )?;
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        let verify = MARKS.verify("");
+        format!("SELECT number + 1, {verify} FROM marks WHERE project = ?1 AND kind = ?2")
+    });
+    let project = project_id(connection, project)?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     let mut numbers = Vec::with_capacity(kinds.len());
     for kind in kinds {
-        let number = select.query_one((project.as_str(), kind.name()), |row| row.get(0));
+        let number = select.query_one((project, kind.name()), |row| row.get(0));
         numbers.push(number.optional()?.unwrap_or(1));
     }
     Ok(numbers)
@@ -229,6 +295,16 @@ pub(crate) fn changes(
     kind: DocumentKind,
     since: Revision,
 ) -> Result<ChangeSet, QueryError> {
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT name, {} FROM documents \
+             WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
+             SELECT name, {} FROM removed \
+             WHERE project = ?1 AND kind = ?2 AND revision > ?3 LIMIT ?4",
+            DOCUMENTS.verify(""),
+            REMOVED.verify("")
+        )
+    });
     // The default row of a missing project has the id 0, which no stored row has.
     let ProjectRow { id, revision, history_start } =
         project_row(connection, key)?.unwrap_or_default();
@@ -239,10 +315,7 @@ pub(crate) fn changes(
     if since == revision {
         return Ok(ChangeSet::Since { revision, ids: Vec::new() });
     }
-    let mut select = connection.prepare_cached(
-        "SELECT name FROM documents WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
-         SELECT name FROM removed WHERE project = ?1 AND kind = ?2 AND revision > ?3 LIMIT ?4",
-    )?;
+    let mut select = connection.prepare_cached(&SELECT)?;
     // One row beyond the limit shows that the list is incomplete.
     let mut rows = select.query((id, kind.name(), since.0, MAX_CHANGES + 1))?;
     let mut ids = Vec::new();
@@ -256,7 +329,8 @@ pub(crate) fn changes(
 fn decode_metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, QueryError> {
     let mut metadata = Vec::new();
     while let Some(row) = rows.next()? {
-        let Ok(meta) = postcard::from_bytes(row.get_ref(0)?.as_blob()?) else {
+        // NULL is a document that only its link leads to.
+        let Some(Ok(meta)) = row.get_ref(0)?.as_blob_or_null()?.map(postcard::from_bytes) else {
             return Err(QueryError::damaged("document metadata"));
         };
         metadata.push(Arc::new(meta));
@@ -270,8 +344,11 @@ pub(crate) fn decode_document(row: &Row<'_>) -> Result<Document, QueryError> {
     let Some(kind) = DocumentKind::from_name(row.get_ref(0)?.as_str()?) else {
         return Err(QueryError::damaged("a document's kind"));
     };
-    let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?);
-    let document = Document::new(DocumentId { kind, name: row.get(1)? }, body);
+    let id = DocumentId { kind, name: row.get(1)? };
+    let Some(body) = row.get_ref(3)?.as_blob_or_null()? else {
+        return Err(QueryError::damaged(&id.to_string()));
+    };
+    let document = Document::new(id, Bytes::copy_from_slice(body));
     if document.version != decode_version(row, 2)? {
         return Err(QueryError::damaged(&document.id.to_string()));
     }

@@ -20,6 +20,8 @@ use crate::commit_count::{COUNTED_SCHEMA, CommitCount, current_count};
 use crate::connection::{CACHE_KIB, ConnectionUse, Connector};
 use crate::database_file::{DatabaseFile, sibling_path};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
+use crate::integrity_check::refuse_damage;
+use crate::tables::STORE;
 use crate::{loss, read, write};
 
 /// Application id in the header of our files: `Rqlr`.
@@ -148,7 +150,12 @@ pub(crate) fn prepare_database(
     match read::is_current(connection, migrations.len())? {
         true => Ok(()),
         false if is_readonly => Err(needs_migration(file).into()),
-        false => rebuild_metadata(connection),
+        false => {
+            if version == migrations.len() {
+                refuse_damage(connection)?;
+            }
+            rebuild_metadata(connection, migrations.len())
+        }
     }
 }
 
@@ -227,6 +234,7 @@ fn migrate(
     let version = schema_version(&connector.file, &transaction, migrations.len())?;
     // Inside the transaction, so that no other process writes after the copy.
     if version < migrations.len() {
+        refuse_damage(&transaction)?;
         back_up(connector, version)?;
     }
     apply_migrations(&transaction, version, migrations)?;
@@ -260,10 +268,16 @@ fn apply_migrations(
 }
 
 /// Derives the metadata of all documents from their bodies, in the format of this version.
-fn rebuild_metadata(connection: &mut Connection) -> Result<(), QueryError> {
+fn rebuild_metadata(connection: &mut Connection, schema: usize) -> Result<(), QueryError> {
     tracing::info!("rebuilding the metadata of all documents");
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have finished meanwhile, and already writes.
+    if read::is_current(&transaction, schema)? {
+        return Ok(());
+    }
     // A process with the old format stops writing when it sees another format.
-    set_metadata_format(connection, 0)?;
+    set_metadata_format(&transaction, 0)?;
+    transaction.commit()?;
     let mut last_id = 0;
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -279,20 +293,29 @@ fn rebuild_metadata(connection: &mut Connection) -> Result<(), QueryError> {
 }
 
 fn set_metadata_format(connection: &Connection, format: u32) -> rusqlite::Result<()> {
-    connection.execute("UPDATE store SET heads = ?1", [format]).map(drop)
+    connection.execute(&STORE.update(&[("heads", "?1")], "one = 1"), [format]).map(drop)
 }
 
 /// Rebuilds the metadata of the first document after the row `last_id`. Returns its row.
 fn rebuild_next(connection: &Connection, last: i64) -> Result<Option<i64>, QueryError> {
     let mut select = connection.prepare_cached(
         "SELECT d.kind, d.name, d.version, b.body, d.id, d.project, d.modified \
-         FROM documents d JOIN bodies b ON b.document = d.id \
+         FROM documents d LEFT JOIN bodies b ON b.document = d.id \
          WHERE d.id > ?1 ORDER BY d.id LIMIT 1",
     )?;
     let mut rows = select.query([last])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let (id, project, modified) = (row.get(4)?, row.get(5)?, Timestamp(row.get(6)?));
-    let meta = DocumentMeta::from_document(&read::decode_document(row)?, modified);
-    write::update_metadata(connection, (id, project), &meta)?;
+    match read::decode_document(row) {
+        Ok(document) => {
+            let meta = DocumentMeta::from_document(&document, modified);
+            write::update_metadata(connection, (id, project), &meta)?;
+        }
+        // Reads refuse it; the others can be served.
+        Err(QueryError::Damaged(object)) => {
+            tracing::error!(object, "a document is damaged, so its metadata was not rebuilt");
+        }
+        Err(error) => return Err(error),
+    }
     Ok(Some(id))
 }

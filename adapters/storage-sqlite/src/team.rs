@@ -12,6 +12,7 @@ use reqlore_sqlite_team::{audit, idempotency, identity};
 use rusqlite::Connection;
 
 use crate::SqliteStore;
+use crate::damage::CheckStage;
 use crate::error::QueryError;
 
 impl SqliteStore {
@@ -26,18 +27,25 @@ impl SqliteStore {
 #[async_trait]
 impl IdentityRepository for SqliteStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
+        self.damage.trust_absence(CheckStage::Projects).await?;
         self.pool.read_blocking(identity::users).await
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
+        self.damage.trust_absence(CheckStage::Projects).await?;
         self.pool.read_blocking(identity::tokens).await
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
-        self.pool
+        let owner = self
+            .pool
             .read_inline_statement(move |connection| identity::token_owner(connection, &id))
-            .await
+            .await?;
+        if owner.is_none() {
+            self.damage.trust_absence(CheckStage::Projects).await?;
+        }
+        Ok(owner)
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
@@ -67,12 +75,14 @@ impl AuditLog for SqliteStore {
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
+        self.damage.trust_absence(CheckStage::WholeFile).await?;
         self.pool
             .read_blocking(move |connection| audit::rows(connection, from, limit, usize::MAX))
             .await
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
+        self.damage.trust_absence(CheckStage::WholeFile).await?;
         self.pool.read_inline_statement(audit::newest).await
     }
 
@@ -95,7 +105,14 @@ impl AuditLog for SqliteStore {
 impl IdempotencyStore for SqliteStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
-        self.pool.read_inline_statement(move |connection| idempotency::find(connection, &key)).await
+        let found = self
+            .pool
+            .read_inline_statement(move |connection| idempotency::find(connection, &key))
+            .await?;
+        if found.is_none() {
+            self.damage.trust_absence(CheckStage::WholeFile).await?;
+        }
+        Ok(found)
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {

@@ -15,10 +15,12 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_sqlite_team::checksum;
 use reqlore_sqlite_team::connection::keep_log_on_close;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::{SqliteConfig, SqliteStore};
 
 fn open_file(file: &Path) -> StoreResult<SqliteStore> {
@@ -69,11 +71,35 @@ async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
 fn connect(file: &Path) -> Connection {
     let connection = Connection::open(file).unwrap();
     keep_log_on_close(&connection, true).unwrap();
+    checksum::register(&connection).unwrap();
     connection
 }
 
 fn run_sql(file: &Path, statements: &str) {
     connect(file).execute_batch(statements).unwrap();
+}
+
+/// Creates an empty database of an older schema, as its version of Reqlore left it: without a log.
+fn create_older_schema(file: &Path, schema: usize) {
+    let connection = Connection::open(file).unwrap();
+    checksum::register(&connection).unwrap();
+    for migration in &MIGRATIONS[..schema] {
+        connection.execute_batch(migration).unwrap();
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    connection.pragma_update(None, "user_version", schema).unwrap();
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+}
+
+/// Like [`run_sql`], and computes all checksums again, as another version of Reqlore would.
+fn run_sealed_sql(file: &Path, statements: &str) {
+    let connection = connect(file);
+    connection.execute_batch(statements).unwrap();
+    for table in crate::integrity_check::sealed_tables() {
+        let (name, row) = (table.name, table.arguments_with("", &[]));
+        let seal = format!("UPDATE {name} SET checksum = row_checksum({row})");
+        connection.execute(&seal, []).unwrap();
+    }
 }
 
 #[track_caller]

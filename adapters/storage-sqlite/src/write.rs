@@ -3,8 +3,7 @@
 //! After some errors, such as a full disk, SQLite rolls back the whole transaction itself. Then all
 //! commits of the group fail with that error.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -18,15 +17,17 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
-use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
+use reqlore_sqlite_team::error::{refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::commit_count::{CommitCount, count_commit};
+use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
-use crate::error::{DATABASE_NAME, QueryError, call_error};
+use crate::error::{DATABASE_NAME, QueryError};
 use crate::history;
 use crate::read;
+use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, REMOVED};
 
 /// Moves the log into the database, if no other process reads it, and empties it.
 pub(crate) const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -35,8 +36,7 @@ pub(crate) const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 pub(crate) struct SqliteEngine {
     pub(crate) connection: Connection,
     pub(crate) file: Arc<DatabaseFile>,
-    /// Set by the integrity check.
-    pub(crate) is_damaged: Arc<AtomicBool>,
+    pub(crate) damage: Arc<DamageState>,
     pub(crate) schema: usize,
     /// The error after which SQLite rolled back the current group.
     pub(crate) group_error: Option<StoreError>,
@@ -46,16 +46,12 @@ pub(crate) struct SqliteEngine {
 
 impl reqlore_group_commit::GroupEngine for SqliteEngine {
     fn begin_group(&mut self) -> StoreResult<()> {
-        // The flag stands for itself and guards no other data, so it needs no stronger order.
-        if self.is_damaged.load(Ordering::Relaxed) {
-            let reason = format!("is damaged, so writes are disabled; {RESTORE_HINT}");
-            return Err(refused(DATABASE_NAME, reason));
-        }
+        self.damage.permit_write()?;
         self.file.check_all_identities()?;
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_error)?;
+        self.execute("BEGIN IMMEDIATE")?;
         self.changes = self.connection.total_changes();
-        let result = self.check_format().map_err(call_error);
+        let result = self.check_format().map_err(|error| self.damage.note(error));
         if result.is_err() {
             self.roll_back();
         }
@@ -122,7 +118,7 @@ impl SqliteEngine {
         if let Some(error) = &self.group_error {
             return Err(error.clone_for_group());
         }
-        let result = self.within_savepoint(work).map_err(call_error);
+        let result = self.within_savepoint(work).map_err(|error| self.damage.note(error));
         if !self.connection.is_autocommit() {
             return result;
         }
@@ -140,17 +136,22 @@ impl SqliteEngine {
         let has_changes = self.connection.total_changes() != self.changes;
         // Counting would make a commit without changes wait for a sync.
         let count = has_changes.then(|| count_commit(&self.connection)).transpose();
-        let count = count.map_err(call_error)?;
+        let count = count.map_err(|error| self.damage.note(error))?;
         self.file.check_all_identities()?;
-        self.connection.execute_batch("COMMIT").map_err(call_error)?;
+        self.execute("COMMIT")?;
         Ok(count)
+    }
+
+    fn execute(&self, statement: &str) -> StoreResult<()> {
+        let executed = self.connection.execute_batch(statement);
+        executed.map_err(|error| self.damage.note(error.into()))
     }
 
     /// Fails if another process started an import or migrated the database.
     fn check_format(&self) -> Result<(), QueryError> {
-        read::check_complete(DATABASE_NAME, &self.connection)?;
+        // First, because the row of another schema may have another checksum.
         if read::is_current(&self.connection, self.schema)? {
-            return Ok(());
+            return read::check_complete(DATABASE_NAME, &self.connection);
         }
         let reason = "was migrated by another version of Reqlore, so nothing was written; restart \
                       this server";
@@ -273,10 +274,11 @@ fn replace_document(
     let id = &document.id;
     let number = match old {
         Some(old) if old.content == PastContent::Text(document.body.clone()) => {
-            let mut touch = connection.prepare_cached(
-                "UPDATE documents SET revision = ?4 \
-                 WHERE project = ?1 AND kind = ?2 AND name = ?3",
-            )?;
+            static TOUCH: LazyLock<String> = LazyLock::new(|| {
+                let found = "project = ?1 AND kind = ?2 AND name = ?3";
+                DOCUMENTS.update(&[("revision", "?4")], found)
+            });
+            let mut touch = connection.prepare_cached(&TOUCH)?;
             touch.execute((project, id.kind.name(), &id.name, revision.0))?;
             return Ok(());
         }
@@ -313,12 +315,37 @@ pub(crate) fn next_revision(
     connection: &Connection,
     project: &ProjectKey,
 ) -> Result<(i64, Revision), QueryError> {
-    let mut increment = connection.prepare_cached(
-        "INSERT INTO projects (key, revision) VALUES (?1, 1) \
-         ON CONFLICT (key) DO UPDATE SET revision = revision + 1 RETURNING id, revision",
-    )?;
-    Ok(increment.query_one([project.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))?)
+    static INCREMENT: LazyLock<String> = LazyLock::new(|| {
+        let increment = PROJECTS.update(&[("revision", "revision + 1")], "key = ?1");
+        format!("{increment} RETURNING id, revision")
+    });
+    let mut increment = connection.prepare_cached(&INCREMENT)?;
+    let incremented = increment
+        .query_one([project.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))
+        .optional()?;
+    if let Some(row) = incremented {
+        return Ok(row);
+    }
+    // The checksum covers the id, so it must be known before the row is inserted.
+    let id = "SELECT coalesce(max(id), 0) + 1 FROM projects";
+    let id: i64 = connection.query_one(id, [], |row| row.get(0))?;
+    connection.prepare_cached(&PROJECTS.insert())?.execute((project.as_str(), id, 1, 0, 0))?;
+    Ok((id, Revision(1)))
 }
+
+static UPSERT_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+    // All columns but the place are replaced.
+    let replaced = DOCUMENTS.arguments_with("excluded.", &[("place", "documents.place")]);
+    let verify = DOCUMENTS.verify("documents.");
+    format!(
+        "{} ON CONFLICT (project, kind, name) DO UPDATE SET \
+         version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
+         reference = excluded.reference, head = excluded.head, number = excluded.number, \
+         user = excluded.user, tool = excluded.tool, reason = excluded.reason, \
+         checksum = iif({verify}, row_checksum({replaced}), NULL) RETURNING id",
+        DOCUMENTS.insert()
+    )
+});
 
 /// Inserts or replaces a document. A replaced document keeps its place.
 pub(crate) fn put_document(
@@ -332,23 +359,14 @@ pub(crate) fn put_document(
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let meta = DocumentMeta::from_document(document, modified);
-    let mut upsert = connection.prepare_cached(
-        "INSERT INTO documents \
-         (project, kind, name, version, revision, modified, place, reference, head, \
-         number, user, tool, reason) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-         ON CONFLICT (project, kind, name) DO UPDATE SET \
-         version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
-         reference = excluded.reference, head = excluded.head, number = excluded.number, \
-         user = excluded.user, tool = excluded.tool, reason = excluded.reason RETURNING id",
-    )?;
     let (kind, reference, bytes) = (kind.name(), meta.reference(), encode_metadata(&meta)?);
     let PresentEntry { number, origin } = entry;
     let ChangeOrigin { user, tool, reason } = origin;
     let row = rusqlite::params![
-        project, kind, name, version, revision.0, modified.0, place, reference, bytes, number,
+        name, kind, project, version, revision.0, modified.0, place, reference, bytes, number,
         user, tool, reason
     ];
+    let mut upsert = connection.prepare_cached(&UPSERT_DOCUMENT)?;
     let id: i64 = upsert.query_one(row, |row| row.get(0))?;
     let mut body = connection.prepare_cached(
         "INSERT INTO bodies (document, body) VALUES (?1, ?2) \
@@ -366,9 +384,9 @@ pub(crate) fn update_metadata(
     (id, project): (i64, i64),
     meta: &DocumentMeta,
 ) -> Result<(), QueryError> {
-    connection
-        .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
-        .execute((id, meta.reference(), encode_metadata(meta)?))?;
+    static UPDATE: LazyLock<String> =
+        LazyLock::new(|| DOCUMENTS.update(&[("reference", "?2"), ("head", "?3")], "id = ?1"));
+    connection.prepare_cached(&UPDATE)?.execute((id, meta.reference(), encode_metadata(meta)?))?;
     replace_links(connection, (id, project), meta)
 }
 
@@ -382,13 +400,12 @@ fn replace_links(
     (id, project): (i64, i64),
     meta: &DocumentMeta,
 ) -> Result<(), QueryError> {
+    static INSERT: LazyLock<String> =
+        LazyLock::new(|| format!("{} ON CONFLICT DO NOTHING", LINKS.insert()));
     connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
-    let mut insert = connection.prepare_cached(
-        "INSERT OR IGNORE INTO links (document, relation, target, project, kind) \
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
+    let mut insert = connection.prepare_cached(&INSERT)?;
     for (relation, target) in meta.links() {
-        insert.execute((id, relation, target, project, meta.id.kind.name()))?;
+        insert.execute((target, id, relation, project, meta.id.kind.name()))?;
     }
     Ok(())
 }
@@ -409,12 +426,16 @@ pub(crate) fn raise_high_water_mark(
     kind: ItemKind,
     number: u32,
 ) -> Result<(), QueryError> {
-    let mut raise = connection.prepare_cached(
-        "INSERT INTO marks (project, kind, number) VALUES (?1, ?2, ?3) \
-         ON CONFLICT (project, kind) DO UPDATE SET number = excluded.number \
-         WHERE excluded.number > number",
-    )?;
-    raise.execute((project, kind.name(), number))?;
+    static RAISE: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "{} ON CONFLICT (project, kind) DO UPDATE \
+             SET number = excluded.number, checksum = iif({}, excluded.checksum, NULL) \
+             WHERE excluded.number > marks.number",
+            MARKS.insert(),
+            MARKS.verify("marks.")
+        )
+    });
+    connection.prepare_cached(&RAISE)?.execute((kind.name(), project, number))?;
     Ok(())
 }
 
@@ -424,6 +445,11 @@ fn delete_document(
     revision: Revision,
     id: &DocumentId,
 ) -> Result<(), QueryError> {
+    static INSERT: LazyLock<String> = LazyLock::new(|| REMOVED.insert());
+    static COUNT: LazyLock<String> = LazyLock::new(|| {
+        let count = PROJECTS.update(&[("removed", "removed + 1")], "id = ?1");
+        format!("{count} RETURNING removed")
+    });
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     // Foreign keys delete the body and the links. Deleting a missing document is a change too, and
@@ -431,14 +457,9 @@ fn delete_document(
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
         forget_deletion(connection, project, id)?;
     }
-    connection
-        .prepare_cached(
-            "INSERT INTO removed (project, kind, name, revision) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((project, id.kind.name(), &id.name, revision.0))?;
-    let mut count = connection.prepare_cached(
-        "UPDATE projects SET removed = removed + 1 WHERE id = ?1 RETURNING removed",
-    )?;
+    let row = (&id.name, id.kind.name(), project, revision.0);
+    connection.prepare_cached(&INSERT)?.execute(row)?;
+    let mut count = connection.prepare_cached(&COUNT)?;
     let removed: usize = count.query_one([project], |row| row.get(0))?;
     // A caller that missed more changes than this loads everything anyway.
     if removed > read::MAX_CHANGES {
@@ -452,27 +473,28 @@ fn forget_deletion(
     project: i64,
     id: &DocumentId,
 ) -> Result<(), QueryError> {
+    static COUNT: LazyLock<String> =
+        LazyLock::new(|| PROJECTS.update(&[("removed", "removed - 1")], "id = ?1"));
     let mut delete = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     if delete.execute((project, id.kind.name(), &id.name))? > 0 {
-        connection
-            .prepare_cached("UPDATE projects SET removed = removed - 1 WHERE id = ?1")?
-            .execute([project])?;
+        connection.prepare_cached(&COUNT)?.execute([project])?;
     }
     Ok(())
 }
 
 /// Removes the oldest deletions and records the revision from which the history is complete.
 fn prune_history(connection: &Connection, project: i64) -> Result<(), QueryError> {
-    let oldest = "SELECT revision FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1";
-    let mut oldest = connection.prepare_cached(oldest)?;
+    let verify = REMOVED.verify("");
+    let mut oldest = connection.prepare_cached(&format!(
+        "SELECT revision, {verify} FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1"
+    ))?;
     let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;
     // The whole revision, because the history can only begin between two revisions.
     let count = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND revision = ?2")?
         .execute((project, oldest))?;
-    connection
-        .prepare_cached("UPDATE projects SET removed = removed - ?2, history = ?3 WHERE id = ?1")?
-        .execute((project, count, oldest))?;
+    let update = PROJECTS.update(&[("removed", "removed - ?2"), ("history", "?3")], "id = ?1");
+    connection.prepare_cached(&update)?.execute((project, count, oldest))?;
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use reqlore_contract::run;
 use reqlore_domain::document::DocumentId;
@@ -180,25 +179,20 @@ fn killed_database(damage: bool) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn unclean_shutdown_is_checked_immediately() {
+fn damage_is_found_before_the_first_write() {
     for damage in [false, true] {
         let (_folder, file) = killed_database(damage);
         run(async {
             let s = storage(&file);
             assert!(s.read_body(&DocumentId::section("last")).await.is_some());
-            let mut refused = None;
-            for _ in 0..if damage { 500 } else { 20 } {
-                refused = try_put(&s, "next").await.err();
-                if refused.is_some() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            let refused = try_put(&s, "next").await.err();
             assert_eq!(refused.is_some(), damage, "{refused:?}");
             if let Some(refused) = refused {
                 let message = refused.to_string();
-                assert!(message.contains("writes are disabled"), "{message}");
+                assert!(message.contains("so writes and answers"), "{message}");
                 assert!(message.contains("reqlore restore"), "{message}");
+                assert!(message.contains("the database reqlore.db"), "{message}");
+                assert_eq!(s.store.known_damage().as_deref(), Some(&*message));
             }
             assert!(s.read_body(&DocumentId::section("last")).await.is_some(), "reads continue");
         });

@@ -13,11 +13,10 @@ use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Store
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
-use super::{connect, database_path, error_text, open_file, run_sql, storage};
+use super::{connect, create_older_schema, database_path, error_text, open_file, run_sql, storage};
 use crate::commit_count::read_counter;
 use crate::connection::ConnectionUse;
 use crate::database_file::sibling_path;
-use crate::schema::MIGRATIONS;
 use crate::{ReadOnlyOpen, SqliteConfig, SqliteStore, read};
 
 const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-commits"];
@@ -229,11 +228,7 @@ fn loss_of_a_damaged_database_is_not_accepted() {
 #[test]
 fn database_of_an_older_schema_needs_no_log() {
     let (_folder, file) = database_path();
-    let config = SqliteConfig { file: file.clone() };
-    drop(SqliteStore::open_with(&config, &MIGRATIONS[..3]).unwrap());
-    for suffix in ["-wal", "-shm"] {
-        let _ = fs::remove_file(sibling_path(&file, suffix));
-    }
+    create_older_schema(&file, 3);
     assert!(fs::metadata(sibling_path(&file, "-commits")).is_err());
     run(async { put_epics(&storage(&file), 1..=EPICS).await });
     assert!(!is_refused(&file, "migrated"));
@@ -245,11 +240,7 @@ fn database_of_an_older_schema_needs_no_log() {
 fn concurrent_processes_migrate_one_database() {
     for _ in 0..5 {
         let (_folder, file) = database_path();
-        let config = SqliteConfig { file: file.clone() };
-        drop(SqliteStore::open_with(&config, &MIGRATIONS[..3]).unwrap());
-        for suffix in ["-wal", "-shm"] {
-            let _ = fs::remove_file(sibling_path(&file, suffix));
-        }
+        create_older_schema(&file, 3);
         let openers = [0, 1, 2, 3].map(|at: u32| {
             let file = file.clone();
             std::thread::spawn(move || {

@@ -16,7 +16,10 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::StatementStatus;
 
-use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
+use super::{
+    closed_database, create_older_schema, database_path, error_text, open_file, run_sealed_sql,
+    run_sql, storage, try_put,
+};
 use crate::connection::ConnectionUse;
 use crate::database_file::sibling_path;
 use crate::schema::MIGRATIONS;
@@ -137,9 +140,8 @@ fn older_schema_is_backed_up_and_migrated() {
 #[test]
 fn first_schema_is_migrated_with_its_documents() {
     let (folder, file) = database_path();
-    let config = SqliteConfig { file: file.clone() };
     let id = DocumentId::section("kept");
-    drop(SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap());
+    create_older_schema(&file, 1);
     let version = Version::of_bytes(b"kept");
     run_sql(
         &file,
@@ -147,8 +149,7 @@ fn first_schema_is_migrated_with_its_documents() {
             "INSERT INTO projects (id, key, revision) VALUES (1, 'default', 7); \
              INSERT INTO documents (id, project, kind, name, version, revision, modified, head) \
              VALUES (1, 1, 'section', 'kept', '{version}', 7, 9000000000, x''); \
-             INSERT INTO bodies (document, body) VALUES (1, CAST('kept' AS BLOB)); \
-             UPDATE store SET heads = 0"
+             INSERT INTO bodies (document, body) VALUES (1, CAST('kept' AS BLOB))"
         ),
     );
     run(async {
@@ -188,7 +189,7 @@ fn metadata_of_another_format_is_rebuilt() {
         let story = DocumentId { kind, name: "US-001".to_owned() };
         s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
     });
-    run_sql(
+    run_sealed_sql(
         &file,
         "UPDATE store SET heads = 0; DELETE FROM links; \
          UPDATE documents SET head = x'', reference = NULL, modified = 7000000000",

@@ -20,6 +20,7 @@ use reqlore_group_commit::GroupEngine as _;
 use super::{database_path, error_text, run_sql, storage};
 use crate::SqliteEngine;
 use crate::connection::{Connector, OpenMode};
+use crate::damage::{CheckStage, DamageState};
 use crate::database_file::DatabaseFile;
 use crate::schema::MIGRATIONS;
 
@@ -51,16 +52,11 @@ async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
 fn engine(file: &std::path::Path) -> SqliteEngine {
     let place = DatabaseFile::prepare(file).unwrap().into();
     let mut connector = Connector { file: place, mode: OpenMode::Shared };
-    let (connection, _) = crate::open_for_writing(&mut connector, MIGRATIONS).unwrap();
-    let (place, damaged, schema) = (connector.file, std::sync::Arc::default(), MIGRATIONS.len());
-    SqliteEngine {
-        connection,
-        file: place,
-        is_damaged: damaged,
-        schema,
-        group_error: None,
-        changes: 0,
-    }
+    let connection = crate::open_for_writing(&mut connector, MIGRATIONS).unwrap();
+    let (place, schema) = (connector.file, MIGRATIONS.len());
+    let damage = std::sync::Arc::new(DamageState::new(String::new()));
+    damage.pass(CheckStage::WholeFile);
+    SqliteEngine { connection, file: place, damage, schema, group_error: None, changes: 0 }
 }
 
 #[test]
