@@ -221,7 +221,7 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
     };
     let storage = &config.storage;
     let accepted = match storage {
-        StorageSpec::Fs(_) => Err(nothing_to_accept("the team data")),
+        StorageSpec::Fs(place) => FsStore::accept_loss(&files_config(config, place), context),
         StorageSpec::Sqlite(file) => {
             let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
             SqliteStore::accept_loss(&config, context)

@@ -12,9 +12,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use cap_std::fs::Dir;
+use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, StoreId};
-use reqlore_sqlite_team::error::{DatabaseError, LOSS_HINT};
+use reqlore_sqlite_team::error::{DatabaseError, LOSS_HINT, RESTORE_HINT};
+use reqlore_sqlite_team::lossy_database::LossyDatabase;
 use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase};
 
 use crate::error::not_written;
@@ -242,6 +245,40 @@ impl TeamFiles {
         }
     }
 
+    /// Returns the log or the index that is missing. An empty one without the right identity, which
+    /// a killed acceptance left, has no content either.
+    fn missing_sidecars(&self) -> StoreResult<Vec<&'static str>> {
+        let mut missing = Vec::new();
+        for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).skip(1) {
+            let file = PrivateFile::new(&self.local, name);
+            let metadata =
+                stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
+            match metadata {
+                Some(metadata) if file_identity(&metadata) == *identity => file.check(&metadata)?,
+                Some(metadata) if metadata.len() > 0 => return Err(file.foreign_identity()),
+                _ => missing.push(*name),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Creates the missing files, and writes the identities of all of them.
+    fn renew_identities(&self) -> StoreResult<()> {
+        let mut identities = vec![self.identities[0].clone()];
+        for name in &DATABASE_FILES[1..] {
+            let file = PrivateFile::new(&self.local, name);
+            let metadata =
+                stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
+            let metadata = match metadata {
+                Some(metadata) => metadata,
+                None => file.create(|_| Ok(Vec::new()))?,
+            };
+            file.check(&metadata)?;
+            identities.push(file_identity(&metadata));
+        }
+        write_identities(&self.local, &identities)
+    }
+
     /// Finishes a migration that was killed. A failure is logged: the old files are not read again.
     fn finish_migration(&self, lock_timeout: Duration) {
         if !migrate_0_1::is_unfinished(&self.local) {
@@ -267,7 +304,6 @@ pub(crate) fn write_database(
 ) -> StoreResult<()> {
     let database = PrivateFile::new(local, DATABASE_FILES[0]);
     let temp_database = PrivateFile::new(local, TEMP_DATABASE);
-    let temp_identity_file = PrivateFile::new(local, TEMP_IDENTITY_FILE);
     // Without `team.id` it came from elsewhere.
     if local.symlink_metadata(database.name).is_ok() {
         return Err(database.foreign_identity());
@@ -277,7 +313,6 @@ pub(crate) fn write_database(
         PrivateFile::new(local, name).remove()?;
     }
     temp_database.remove()?;
-    temp_identity_file.remove()?;
     // SQLite would create the file readable by all users.
     let metadata = temp_database.create(|_| Ok(Vec::new()))?;
     TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH, fill)?;
@@ -289,9 +324,12 @@ pub(crate) fn write_database(
     // SQLite reuses existing files, so the identities stay valid.
     for name in &DATABASE_FILES[1..] {
         let sidecar = PrivateFile::new(local, name);
-        // A killed process may have left an empty file.
+        // A killed process may have left an empty file. A log with content had a database.
         if local.symlink_metadata(name).is_ok_and(|stat| stat.is_file() && stat.len() == 0) {
             sidecar.remove()?;
+        }
+        if local.symlink_metadata(name).is_ok() {
+            return Err(sidecar.refused(&format!("has no team.db and team.id; {MOVE_HINT}")));
         }
         identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
@@ -299,31 +337,80 @@ pub(crate) fn write_database(
     // From here on 0.1.0 can neither append rows nor change users that were already copied.
     block_old_version()?;
     options.pass_checkpoint(CreationStep::OldVersionBlocked)?;
-    temp_identity_file.create(|own| {
-        Ok(format!("{FORMAT}\n{}\n{}\n", file_identity(own), identities.join("\n")).into())
-    })?;
     // The commit point: readers use the database from here on.
-    temp_identity_file.rename(IDENTITY_FILE)?;
+    write_identities(local, &identities)?;
     options.pass_checkpoint(CreationStep::IdentitiesWritten)?;
     temp_database.rename(database.name)?;
     options.pass_checkpoint(CreationStep::DatabaseNamed)
+}
+
+/// Writes `team.id` with the identities of the other files.
+fn write_identities(local: &Dir, identities: &[String]) -> StoreResult<()> {
+    let temp = PrivateFile::new(local, TEMP_IDENTITY_FILE);
+    temp.remove()?;
+    temp.create(|own| {
+        Ok(format!("{FORMAT}\n{}\n{}\n", file_identity(own), identities.join("\n")).into())
+    })?;
+    temp.rename(IDENTITY_FILE)
+}
+
+/// Accepts that the database lost commits: revokes all tokens, because a revocation may be lost,
+/// and makes the remaining files the valid ones. No process may have it open.
+pub fn accept_loss(
+    root: &Dir,
+    base: &Path,
+    lock_timeout: Duration,
+    context: WriteContext,
+) -> StoreResult<AcceptedLoss> {
+    let nothing = || nothing_to_accept(DISPLAY_PATH);
+    let local = local_folder(root)?.ok_or_else(nothing)?;
+    let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", lock_timeout)?;
+    let identities = read_identities(&local)?.ok_or_else(nothing)?;
+    let folder = base.join(LOCAL_STATE_DIR);
+    let files = TeamFiles { folder, local, identities, counter: OnceLock::new() };
+    files.check(false)?;
+    let missing = files.missing_sidecars()?;
+    let recorded = match files.recorded_commits() {
+        Err(StoreError::Refused { .. }) => None,
+        recorded => Some(recorded?),
+    };
+    let database = LossyDatabase::open(&files.folder.join(DATABASE_FILES[0]), DISPLAY_PATH)?;
+    let mut losses = Vec::new();
+    for name in missing {
+        losses.push(format!("{name} was missing"));
+    }
+    match recorded {
+        None => losses.push(format!("{COMMITS_FILE} was missing or damaged")),
+        Some(recorded) if database.commits < recorded => {
+            losses.push(format!("team.db has {} of {recorded} commits", database.commits));
+        }
+        Some(_) if losses.is_empty() => return Err(nothing()),
+        Some(_) => {}
+    }
+    losses.push("all tokens were revoked, because a revocation may be lost".to_owned());
+    let accepted = AcceptedLoss { loss: losses.join("; "), raised: Vec::new() };
+    let (now, event) = (context.at, accepted.audit_event(context));
+    // Until the last step there is no counter, so a killed process leaves a refused database.
+    PrivateFile::new(&files.local, COMMITS_FILE).remove()?;
+    files.renew_identities()?;
+    let commits = database.accept(recorded.unwrap_or_default(), event, now)?;
+    create_counter(&files.local, &files.folder, commits)?;
+    Ok(accepted)
 }
 
 /// Reads the identities in `team.id`; `None` without that file.
 fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
     let file = PrivateFile::new(local, IDENTITY_FILE);
     let Some((opened, metadata)) = file.open()? else { return Ok(None) };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // Our file is shorter, and a foreign one must not fill the memory.
-    let read = opened.take(1024).read_to_string(&mut text);
+    let read = opened.take(1024).read_to_end(&mut bytes);
     read.map_err(|error| file.failed("read it", error))?;
+    let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.lines().map(str::to_owned);
     if lines.next().as_deref() != Some(FORMAT) {
-        let reason = "can't be read by this version; update Reqlore, or restore a backup";
-        return Err(StoreError::Unreadable {
-            place: file.display_path(),
-            reason: reason.to_owned(),
-        });
+        let reason = format!("can't be read by this version; update Reqlore, or {RESTORE_HINT}");
+        return Err(StoreError::Unreadable { place: file.display_path(), reason });
     }
     match [lines.next(), lines.next(), lines.next(), lines.next()] {
         [Some(own), Some(database), Some(log), Some(index)] if own == file_identity(&metadata) => {

@@ -76,6 +76,10 @@ pub fn rows(
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(row) = selected.next()? {
         let row = audit_row(row)?;
+        // Pruning removes only the oldest rows, so a gap or another order is damage.
+        if rows.last().is_some_and(|last: &AuditRow| row.number != last.number + 1) {
+            return Err(DatabaseError::damaged("the order of the audit log"));
+        }
         bytes += row.text.len();
         rows.push(row);
         if bytes > max_bytes {

@@ -91,6 +91,8 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
         || error.sqlite_error().is_some_and(|error| CONTENT.contains(&error.extended_code))
         || row_damage(error).is_some()
+        // Only tables that always have a row are read in this way.
+        || matches!(error, rusqlite::Error::QueryReturnedNoRows)
 }
 
 /// The message of a row that does not match its checksum. SQLite passes only the text on.

@@ -128,7 +128,7 @@ fn put_user(connection: &Connection, user: &User) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError> {
+pub(crate) fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError> {
     // The last use is only in its column: a later use does not rewrite the text.
     let text = json::to_text(&Token { last_used_at: None, ..token.clone() })?;
     let used = token.last_used_at.map(|at| at.0);
@@ -151,7 +151,7 @@ pub fn record_uses(
 }
 
 /// Invalidates the caches of all connections and processes.
-fn raise_epoch(connection: &Connection) -> Result<(), DatabaseError> {
+pub(crate) fn raise_epoch(connection: &Connection) -> Result<(), DatabaseError> {
     let update = EPOCH.update(&[("epoch", "epoch + 1")], "one = 1");
     if connection.prepare_cached(&update)?.execute([])? == 1 {
         return Ok(());

@@ -10,6 +10,7 @@ pub mod error;
 pub mod idempotency;
 pub mod identity;
 mod json;
+pub mod lossy_database;
 pub mod pending;
 pub mod team_database;
-pub mod team_schema;
+mod team_schema;

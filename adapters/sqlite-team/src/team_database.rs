@@ -20,7 +20,6 @@ use crate::team_schema;
 /// A connection, for callers without a dependency on SQLite.
 pub type TeamConnection = Connection;
 
-const CACHE_KIB: i64 = 4 * 1024;
 /// Number of read connections: about the number of threads that serve requests.
 const READ_CONNECTIONS: usize = 4;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -126,6 +125,23 @@ impl TeamDatabase {
         }
     }
 
+    /// Reads one snapshot of rows that must be complete. The first call checks all pages: a
+    /// damaged page may hide rows, while each row that is read is verified.
+    pub fn read_checked<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> StoreResult<T> {
+        self.read(|connection| {
+            self.check_once(connection)?;
+            read(connection)
+        })
+    }
+
+    /// Returns the damaged pages, indexes and rows, at most 100.
+    pub fn find_damage(&self) -> StoreResult<Vec<String>> {
+        self.read(team_schema::find_damage)
+    }
+
     /// Reads one snapshot.
     pub fn read<T>(
         &self,
@@ -198,7 +214,7 @@ impl TeamDatabase {
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
         let (result, number) = self
-            .check_content(connection)
+            .check_before_write(connection)
             .and_then(|()| self.write_transaction(connection, write))
             .map_err(|error| self.note_error(error))?;
         // A commit that was not synced may be lost, and its number must not lead. The next synced
@@ -229,11 +245,15 @@ impl TeamDatabase {
     }
 
     /// Checks pages and rows before the first write, and refuses each write after damage.
-    fn check_content(&self, connection: &Connection) -> Result<(), DatabaseError> {
+    fn check_before_write(&self, connection: &Connection) -> Result<(), DatabaseError> {
         if let Some(damage) = self.damage() {
             let reason = format!("{damage}, so writes are refused until a restart");
             return Err(StoreError::Unreadable { place: self.place.to_owned(), reason }.into());
         }
+        self.check_once(connection)
+    }
+
+    fn check_once(&self, connection: &Connection) -> Result<(), DatabaseError> {
         if !self.is_checked.load(Ordering::Relaxed) {
             team_schema::fail_if_damaged(&team_schema::find_damage(connection)?)?;
             self.is_checked.store(true, Ordering::Relaxed);
@@ -350,7 +370,10 @@ fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {
     wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
     // The guard knows the log by its identity, so closing must not remove it.
     keep_log_on_close(&connection, true)?;
-    configure(&connection, CACHE_KIB)?;
+    configure(&connection, team_schema::CACHE_KIB)?;
+    // A free page must not hold an old row with a valid checksum, such as a token before its
+    // revocation.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     connection.pragma_update(None, "query_only", read_only)?;
     Ok(connection)
 }

@@ -20,6 +20,8 @@ const MIGRATION: &str = concat!(include_str!("add_checksums.sql"), include_str!(
 /// Maximum number of damages that one report names.
 const MAX_REPORTED: usize = 100;
 
+pub(crate) const CACHE_KIB: i64 = 4 * 1024;
+
 const COMMITS: TableLayout = TableLayout { name: "commits", columns: &["one", "number"] };
 const TABLES: [TableLayout; 7] = [
     COMMITS,
@@ -112,14 +114,19 @@ pub(crate) fn commits(connection: &Connection) -> Result<u64, DatabaseError> {
 
 /// Counts the running write transaction. Returns its number.
 pub(crate) fn count_commit(connection: &Connection) -> Result<u64, DatabaseError> {
+    continue_count(connection, 0)
+}
+
+/// Like [`count_commit`], with a number higher than `recorded`, too.
+pub(crate) fn continue_count(connection: &Connection, recorded: u64) -> Result<u64, DatabaseError> {
     static UPDATE: LazyLock<String> =
-        LazyLock::new(|| COMMITS.update(&[("number", "number + 1")], "one = 1"));
-    connection.prepare_cached(&UPDATE)?.execute([])?;
+        LazyLock::new(|| COMMITS.update(&[("number", "max(number, ?1) + 1")], "one = 1"));
+    connection.prepare_cached(&UPDATE)?.execute([recorded])?;
     commits(connection)
 }
 
 /// Returns the damaged pages, indexes and rows, at most 100.
-pub fn find_damage(connection: &Connection) -> Result<Vec<String>, DatabaseError> {
+pub(crate) fn find_damage(connection: &Connection) -> Result<Vec<String>, DatabaseError> {
     let mut damage = find_damaged_pages(connection)?;
     // Rows on a damaged page may not be readable.
     if damage.is_empty() {

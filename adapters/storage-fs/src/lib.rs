@@ -40,7 +40,6 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
-use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
 use reqlore_local_state::{self as local, error};
@@ -180,8 +179,6 @@ pub fn create_local_state_dir(root: &Path) -> StoreResult<PathBuf> {
 pub fn check_writable(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
-
-impl StorageHealth for FsStore {}
 
 #[async_trait]
 impl DocumentRepository for FsStore {

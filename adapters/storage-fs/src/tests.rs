@@ -12,6 +12,7 @@ mod migration;
 mod pending_audit;
 mod projects;
 mod team;
+mod team_damage;
 mod untrusted_state;
 mod watch_limits;
 

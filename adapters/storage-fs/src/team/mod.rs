@@ -10,26 +10,28 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
+use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::team_file::{self, CreationOptions};
+use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_sqlite_team::error::DatabaseError;
 use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
 use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 
-use crate::FsStore;
 use crate::error::refused;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
+use crate::{Config, FsStore};
 
 /// Longer responses are not stored.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
@@ -95,8 +97,19 @@ impl StoreInner {
         if team_file::exists(self.folders.default_path()) { self.team_to_read() } else { Ok(None) }
     }
 
-    /// Reads from the team data; without any, returns the default value.
+    /// Reads from the team data, which is checked before; without any, returns the default value.
     fn read_team<T: Default>(
+        &self,
+        read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
+    ) -> StoreResult<T> {
+        match self.team_to_read()? {
+            Some(team) => team.read_checked(read),
+            None => Ok(T::default()),
+        }
+    }
+
+    /// Like [`Self::read_team`], for single rows, which need no check of all pages.
+    fn read_team_row<T: Default>(
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
@@ -241,11 +254,43 @@ impl FsStore {
         Ok(())
     }
 
+    /// Accepts that the team data lost commits. No process may have it open.
+    pub fn accept_loss(config: &Config, context: WriteContext) -> StoreResult<AcceptedLoss> {
+        let store = Self::new(config);
+        let base = store.inner.folders.default_path();
+        let root = ProjectRoot::open(base)?;
+        team_file::accept_loss(&root.dir, base, LOCK_TIMEOUT, context)
+    }
+
     async fn read_team<T: Default + Send + 'static>(
         &self,
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError> + Send + 'static,
     ) -> StoreResult<T> {
         self.run_blocking(move |store| store.read_team(read)).await
+    }
+}
+
+#[async_trait]
+impl StorageHealth for FsStore {
+    fn known_damage(&self) -> Option<String> {
+        let open = self.inner.team.open.read().unwrap_or_else(PoisonError::into_inner);
+        let damage = open.as_ref()?.damage()?;
+        Some(format!("{DISPLAY_PATH}: {damage}"))
+    }
+
+    /// Documents are plain files, and each read of a private file verifies it. So only the team
+    /// data is searched.
+    async fn find_damage(&self) -> StoreResult<Vec<String>> {
+        let mut damage = self
+            .run_blocking(|store| match store.team_to_read()? {
+                Some(team) => team.find_damage(),
+                None => Ok(Vec::new()),
+            })
+            .await?;
+        for object in &mut damage {
+            *object = format!("{DISPLAY_PATH}: {object}");
+        }
+        Ok(damage)
     }
 }
 
@@ -266,13 +311,16 @@ impl IdentityRepository for FsStore {
             return owner;
         }
         let id = id.clone();
-        self.read_team(move |connection| identity::token_owner(connection, &id)).await
+        self.run_blocking(move |store| {
+            store.read_team_row(|connection| identity::token_owner(connection, &id))
+        })
+        .await
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
         match self.inner.try_read_team(identity::epoch) {
             Some(epoch) => epoch,
-            None => self.read_team(identity::epoch).await,
+            None => self.run_blocking(|store| store.read_team_row(identity::epoch)).await,
         }
     }
 
