@@ -226,7 +226,10 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
             let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
             SqliteStore::accept_loss(&config, context)
         }
-        StorageSpec::Sled(folder) => Err(nothing_to_accept(&folder.display().to_string())),
+        StorageSpec::Sled(folder) => {
+            let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
+            SledStore::accept_loss(&config, context)
+        }
     };
     accepted.map_err(|error| storage_error(storage, &error))
 }

@@ -21,7 +21,7 @@ use clap::Parser;
 use commands::{Cli, Command, ConfiguredCommand};
 use composition::block_on;
 use config::AppConfig;
-use exit::{CommandError, EXIT_OK, EXIT_USAGE};
+use exit::{CommandError, EXIT_FAILED, EXIT_OK, EXIT_USAGE};
 use settings::SettingFlags;
 
 fn main() -> ExitCode {
@@ -35,10 +35,13 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    ExitCode::from(run_command(&cli).unwrap_or_else(|failure| {
+    let code = run_command(&cli).unwrap_or_else(|failure| {
         eprintln!("reqlore: {}", failure.message);
         failure.code
-    }))
+    });
+    // The error is in the log.
+    let is_closed = !reqlore_storage_sled::has_failed_close();
+    ExitCode::from(if is_closed { code } else { code.max(EXIT_FAILED) })
 }
 
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {

@@ -8,15 +8,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::client::{BINARY, call, project, set};
+use crate::client::{BINARY, Server, call, project, set};
 
 /// The system calls of a server that handles these requests, in order: `sync NAME`, `rename`,
 /// `mkdir NAME` and `answer`. `None` if strace is missing.
 fn trace_system_calls(root: &Path, storage: &str, requests: &[String]) -> Option<Vec<String>> {
-    let version = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
-    if !version.is_ok_and(|status| status.success()) {
-        assert!(!is_required(), "strace is missing");
-        println!("strace is missing; nothing was tested");
+    if !has_strace() {
         return None;
     }
     let (input, log) = (root.join("input"), root.join("trace"));
@@ -34,6 +31,16 @@ fn trace_system_calls(root: &Path, storage: &str, requests: &[String]) -> Option
     assert!(status.unwrap().success());
     let log = std::fs::read_to_string(log).unwrap();
     Some(log.lines().filter_map(parse_event).collect())
+}
+
+fn has_strace() -> bool {
+    let version = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
+    let is_found = version.is_ok_and(|status| status.success());
+    if !is_found {
+        assert!(!is_required(), "strace is missing");
+        println!("strace is missing; nothing was tested");
+    }
+    is_found
 }
 
 #[expect(clippy::disallowed_methods, reason = "CI requires strace")]
@@ -121,5 +128,39 @@ fn databases_new_file_is_synced_before_first_answer() {
         for sync in wanted {
             assert!(events[..first].iter().any(|event| event == sync), "{sync} in {events:?}");
         }
+    }
+}
+
+#[test]
+fn sled_failed_last_sync_is_logged_with_exit_code() {
+    if !has_strace() {
+        return;
+    }
+    let project = project();
+    let mut server = Server::start_with(project.path(), &["--storage", "sled"]);
+    server.call("reqlix_set_requirements", set(1, "kept"));
+    assert!(server.end().1.success());
+    let (input, log) = (project.path().join("input"), project.path().join("trace"));
+    let read = call(1, "reqlix_get_requirements", project.path(), json!({ "section": "general" }));
+    std::fs::write(&input, format!("{read}\n")).unwrap();
+    // strace counts the calls of each thread. The first sync of `db` in the main thread is that of
+    // the storage; the second one is sled's own, which panics.
+    for (file, first) in [("acknowledged", 1), ("db", 2)] {
+        let output = Command::new("strace")
+            .args(["-f", "-e", "trace=fsync", "-o"])
+            .arg(&log)
+            .args(["-e", &format!("inject=fsync:error=EIO:when={first}+"), "-P"])
+            .arg(project.path().join(".reqlore/local/sled").join(file))
+            .arg(BINARY)
+            .args(["--storage", "sled", "--root"])
+            .arg(project.path())
+            .stdin(std::fs::File::open(&input).unwrap())
+            .output()
+            .unwrap();
+        let (answers, errors) = (output.stdout, String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&answers).contains("kept"), "{errors}");
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("the database was not closed"), "{errors}");
+        assert_eq!(errors.contains("ERROR panic"), file == "db", "{errors}");
     }
 }

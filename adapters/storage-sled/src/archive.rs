@@ -125,7 +125,7 @@ impl RecordReader for SledReader {
 
 impl SledDatabase {
     /// Iterates over all records in the order of an archive.
-    fn archive_records(
+    pub(crate) fn archive_records(
         self: &Arc<Self>,
     ) -> StoreResult<impl Iterator<Item = StoreResult<ArchiveRecord>> + use<>> {
         let mut marks = Vec::new();

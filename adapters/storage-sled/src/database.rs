@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, IssuedNumbers, StoreId};
 use serde::de::DeserializeOwned;
 use sled::transaction::{
     ConflictableTransactionError, TransactionError, Transactional, TransactionalTree,
@@ -23,7 +25,7 @@ use crate::error::{
     from_sled,
 };
 use crate::files::DatabaseFile;
-use crate::records::{decode, encode};
+use crate::records::{ProjectRow, decode, encode};
 use crate::row_totals::RowTotals;
 
 /// Indexes of the trees in [`SledDatabase::trees`].
@@ -91,6 +93,8 @@ pub(crate) struct SledDatabase {
     pub(crate) write_stop: OnceLock<WriteStop>,
     /// The value of [`TOTALS_KEY`].
     pub(crate) totals: Mutex<RowTotals>,
+    /// The highest high-water marks of all projects, in the order of [`ItemKind::ALL`].
+    pub(crate) issued_numbers: Mutex<IssuedNumbers>,
     /// The value of [`COMMITS_KEY`].
     pub(crate) commits: AtomicU64,
     /// The value of [`EPOCH_KEY`], cached because every request reads it.
@@ -225,7 +229,7 @@ impl SledDatabase {
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
         // In the same transaction, so that the count shows which transactions a file contains.
         batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
-        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = lock(&self.totals);
         let result = catch_sled_panic(|| {
             let written = self.trees[..].transaction(|trees| batch.apply(trees, *totals));
             written.map_err(|error| match error {
@@ -236,23 +240,45 @@ impl SledDatabase {
             })
         });
         *totals = result.map_err(|error| self.disable_writes(error))?;
+        for ((_, key), value) in
+            batch.0.range((PROJECTS, IVec::default())..(PROJECTS + 1, IVec::default()))
+        {
+            if let Some(project) = value.as_ref().and_then(|value| decode(key, value)) {
+                self.raise_issued_numbers(&project);
+            }
+        }
         Ok(())
+    }
+
+    pub(crate) fn raise_issued_numbers(&self, project: &ProjectRow) {
+        let mut issued = lock(&self.issued_numbers);
+        for (number, kind) in issued.iter_mut().zip(ItemKind::ALL) {
+            *number = project.high_water_mark(kind).unwrap_or_default().max(*number);
+        }
     }
 
     /// Makes all written batches durable, then records their number as acknowledged. After an
     /// error it is unknown which batches are durable.
     pub(crate) fn sync(&self) -> StoreResult<()> {
+        self.make_durable()?;
+        // The count comes after the sync, so it is never ahead of the durable data.
+        let commits = self.commits.load(Ordering::Relaxed);
+        let counter = CommitCounter { store: self.store_id, commits };
+        self.write_count(counter).map_err(|error| self.sync_failed(error))
+    }
+
+    pub(crate) fn make_durable(&self) -> StoreResult<()> {
         self.check_writes_enabled()?;
         self.flush().map_err(|error| self.disable_writes(error))?;
         self.file.sync().map_err(|error| self.sync_failed(error))?;
         // A sync of a file that lost its name is worthless.
-        if !self.file.is_in_place() {
-            return Err(self.disable_writes(file_replaced()));
-        }
-        // The count comes after the sync, so it is never ahead of the durable data.
-        let commits = self.commits.load(Ordering::Relaxed);
-        let counter = CommitCounter { store: self.store_id, commits };
-        self.file.acknowledged.write(counter).map_err(|error| self.sync_failed(error))
+        if self.file.is_in_place() { Ok(()) } else { Err(self.disable_writes(file_replaced())) }
+    }
+
+    /// Writes the file of acknowledged commits, without a sync.
+    pub(crate) fn write_count(&self, counter: CommitCounter) -> io::Result<()> {
+        let issued = *lock(&self.issued_numbers);
+        self.file.acknowledged.write_with_numbers(counter, issued)
     }
 
     /// Passes sled's dirty pages to the operating system, which is not a sync.
@@ -272,6 +298,45 @@ impl SledDatabase {
     fn disable_writes(&self, error: StoreError) -> StoreError {
         self.stop_writes(WriteStop::NotDurable, &error);
         error
+    }
+}
+
+/// Locks a value that is valid even after a panic of another thread.
+pub(crate) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Set when the last sync of a database failed.
+static HAS_FAILED_CLOSE: AtomicBool = AtomicBool::new(false);
+
+/// True if a database of this process could not be closed, for its exit code: a drop returns no
+/// error.
+pub fn has_failed_close() -> bool {
+    HAS_FAILED_CLOSE.load(Ordering::Relaxed)
+}
+
+impl Drop for SledDatabase {
+    fn drop(&mut self) {
+        let trees = std::mem::take(&mut self.trees);
+        let flushed = catch_sled_panic(|| trees[META].flush().map_err(from_sled));
+        let synced = flushed.and_then(|_| {
+            let synced = self.file.sync().and_then(|()| self.file.acknowledged.sync());
+            synced.map_err(|error| database_unavailable("its last sync failed", Some(error)))
+        });
+        let closed = match synced {
+            Ok(()) => catch_unwind(AssertUnwindSafe(|| drop(trees)))
+                .map_err(|_| database_unavailable("sled panicked", None)),
+            Err(error) => {
+                // sled would sync again, and panics if that fails. The operating system releases
+                // the files at the end of the process.
+                std::mem::forget(trees);
+                Err(error)
+            }
+        };
+        if let Err(error) = closed {
+            HAS_FAILED_CLOSE.store(true, Ordering::Relaxed);
+            tracing::error!(%error, "the database was not closed; check the disk");
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers, StoreId};
 
 use crate::error::{PUT_BACK_HINT, folder_error, folder_refused};
 
@@ -60,7 +60,7 @@ pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
     }
     // Released at once, because an inspection must not keep a server from starting.
     drop(folder_file);
-    let state = check_files(folder, &list_names(folder)?)?;
+    let state = check_files(folder, &list_names(folder)?, false)?;
     Ok(if state.is_unfinished { DatabaseState::Unfinished } else { DatabaseState::Closed })
 }
 
@@ -73,10 +73,11 @@ pub(crate) struct FolderState {
     pub(crate) is_unfinished: bool,
 }
 
-/// Prepares a folder for sled. Changes nothing in a folder that is not ours.
-pub(crate) fn prepare_folder(folder: &Path) -> StoreResult<FolderState> {
+/// Prepares a folder for sled. Changes nothing in a folder that is not ours. With `accepts_loss`,
+/// the count of acknowledged commits may be missing.
+pub(crate) fn prepare_folder(folder: &Path, accepts_loss: bool) -> StoreResult<FolderState> {
     let names = list_names(folder)?;
-    let state = check_files(folder, &names)?;
+    let state = check_files(folder, &names, accepts_loss)?;
     if state.is_unfinished {
         begin_creation(folder).map_err(|error| folder_error(folder, "write to it", error))?;
     }
@@ -122,7 +123,7 @@ fn read_entries(folder: &Path) -> io::Result<Vec<(String, bool)>> {
 }
 
 /// Refuses files of other programs, and a database that lost its `db`.
-fn check_files(folder: &Path, names: &[String]) -> StoreResult<FolderState> {
+fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResult<FolderState> {
     let is_marked = names.iter().any(|name| name == CREATION_MARKER);
     let db_length = match std::fs::metadata(folder.join(DB)) {
         Ok(db) => db.len(),
@@ -142,10 +143,10 @@ fn check_files(folder: &Path, names: &[String]) -> StoreResult<FolderState> {
                           missing files of its database back";
             return Err(folder_refused(folder, reason));
         }
-    } else if acknowledged.is_none() && !is_marked {
+    } else if acknowledged.is_none() && !is_marked && !accepts_loss {
         let reason = format!(
-            "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); put \
-             that file back, name another folder, or restore a backup with `reqlore restore`"
+            "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); name \
+             another folder, {PUT_BACK_HINT}, or accept the loss with `reqlore check --accept-loss`"
         );
         return Err(folder_refused(folder, &reason));
     } else if !is_marked && file_length(folder, CONF) == 0 {
@@ -169,12 +170,15 @@ pub(crate) struct AcknowledgedCount {
     pub(crate) commits: u64,
     /// `None` before schema 3.
     pub(crate) store_id: Option<StoreId>,
+    /// The highest numbers of items, in the order of `ItemKind::ALL`.
+    pub(crate) numbers: IssuedNumbers,
 }
 
 fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
     let path = folder.join(ACKNOWLEDGED);
-    if let Some(CommitCounter { store, commits }) = CommitCounter::read(&path)? {
-        return Ok(Some(AcknowledgedCount { commits, store_id: Some(store) }));
+    if let Some((counter, numbers)) = CommitCounter::read_with_numbers(&path)? {
+        let CommitCounter { store, commits } = counter;
+        return Ok(Some(AcknowledgedCount { commits, store_id: Some(store), numbers }));
     }
     let file = match open_options().open(path) {
         Ok(file) => file,
@@ -189,7 +193,8 @@ fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
     let Some((count, checksum)) = bytes.split_first_chunk() else { return Ok(None) };
     let is_intact = crc32fast::hash(count).to_be_bytes() == *checksum;
     let commits = u64::from_be_bytes(*count);
-    Ok(is_intact.then_some(AcknowledgedCount { commits, store_id: None }))
+    let numbers = IssuedNumbers::default();
+    Ok(is_intact.then_some(AcknowledgedCount { commits, store_id: None, numbers }))
 }
 
 /// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`

@@ -9,6 +9,7 @@ mod database;
 mod error;
 mod files;
 mod history;
+mod loss;
 mod open;
 mod read;
 mod records;
@@ -23,15 +24,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
 use reqlore_domain::ports::storage_health::StorageHealth;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
 
 use crate::database::SledDatabase;
+pub use crate::database::has_failed_close;
 use crate::error::{catch_sled_panic, database_unavailable, folder_error};
 pub use crate::files::DatabaseState;
 use crate::records::ProjectRow;
@@ -89,6 +93,15 @@ impl SledStore {
     /// it opens. Fails where [`SledStore::open`] would, except for damage that only sled detects.
     pub fn inspect(config: &SledConfig) -> StoreResult<DatabaseState> {
         files::inspect_folder(&config.folder)
+    }
+
+    /// Accepts that the database lost commits: raises its sequences, appends an audit row with the
+    /// loss, and gives it a new identity. Refuses if no commit is missing.
+    pub fn accept_loss(config: &SledConfig, context: WriteContext) -> StoreResult<AcceptedLoss> {
+        let accepted = catch_sled_panic(|| loss::accept_loss(config, context));
+        // The next process, or the check of this one, opens it again.
+        let closed = open::wait_until_closed(&config.folder);
+        accepted.and_then(|accepted| closed.map(|()| accepted))
     }
 
     /// Closes the database after the running calls, so that it can be opened again.
@@ -156,7 +169,27 @@ async fn run_blocking<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }
 
-impl StorageHealth for SledStore {}
+#[async_trait]
+impl StorageHealth for SledStore {
+    fn known_damage(&self) -> Option<String> {
+        let database = Arc::clone(&self.open_store().ok()?.database);
+        match database.check_writes_enabled() {
+            Err(error @ StoreError::Unreadable { .. }) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Blocks commits while it reads all rows again.
+    async fn find_damage(&self) -> StoreResult<Vec<String>> {
+        let database = Arc::clone(&self.open_store()?.database);
+        let guard = Arc::clone(&database.copy_lock).read_owned().await;
+        run_blocking(move || {
+            let _guard = guard;
+            database.find_damage()
+        })
+        .await
+    }
+}
 
 #[async_trait]
 impl DocumentRepository for SledStore {

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
@@ -19,13 +19,14 @@ use sled::Tree;
 
 use crate::database::{
     COMMITS_KEY, DELETIONS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY, LINKS, META, REFERENCES,
-    SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, VERSION_ENDS,
+    SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, VERSION_ENDS, WriteStop, lock,
 };
 use crate::error::{
-    INCOMPLETE, PUT_BACK_HINT, RESTORE_HINT, catch_sled_panic, damaged_database,
-    database_unavailable, folder_error, folder_refused, from_sled,
+    INCOMPLETE, RESTORE_HINT, catch_sled_panic, damaged_database, database_unavailable,
+    folder_error, folder_refused, from_sled,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
+use crate::loss::DatabaseLoss;
 use crate::records::{DocumentRow, SCHEMA_VERSION, damaged_row, decode, encode, unseal_value};
 use crate::row_totals::RowTotals;
 use crate::write;
@@ -36,6 +37,8 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// How long sled may take to recover its log, and to read [`PROGRESS_ROWS`].
 const OPEN_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 60 });
 const PROGRESS_ROWS: u64 = 4096;
+/// Maximum number of damages that a search returns.
+const MAX_DAMAGES: usize = 100;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The tree that sled creates by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
@@ -58,6 +61,32 @@ const ALREADY_OPEN: &str =
 pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
     let created =
         create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
+    let OpenedDatabase { database, schema, state, loss } = open_unchecked(folder, sync, false)?;
+    if let Some(loss) = loss {
+        return Err(loss.into_error(folder));
+    }
+    catch_sled_panic(|| database.initialize(folder, schema, state, &created))
+        .map_err(|error| name_folder(folder, error))?;
+    // sled creates files at every start, readable by all users.
+    files::make_private(folder)?;
+    Ok(database)
+}
+
+/// A database whose rows are as they were written, and which may lack commits.
+pub(crate) struct OpenedDatabase {
+    pub(crate) database: SledDatabase,
+    schema: Option<u8>,
+    pub(crate) state: FolderState,
+    pub(crate) loss: Option<DatabaseLoss>,
+}
+
+/// Opens the files in a folder and checks all rows. With `accepts_loss`, the file of acknowledged
+/// commits may be missing.
+pub(crate) fn open_unchecked(
+    folder: &Path,
+    sync: SyncFn,
+    accepts_loss: bool,
+) -> StoreResult<OpenedDatabase> {
     // Before the folder is inspected, so that two processes can't both prepare it.
     let lock = durable_fs::try_lock_dir(folder);
     let Some(lock) = lock.map_err(|error| folder_error(folder, "lock the folder", error))? else {
@@ -68,7 +97,7 @@ pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledData
                       folder on a local disk";
         return Err(folder_refused(folder, reason));
     }
-    let state = files::prepare_folder(folder)?;
+    let state = files::prepare_folder(folder, accepts_loss)?;
     let OpenedTrees { trees, totals } = open_trees(folder)?;
     let store_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
     let file = DatabaseFile::open(folder, sync);
@@ -81,15 +110,14 @@ pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledData
         is_incomplete: AtomicBool::new(false),
         write_stop: OnceLock::new(),
         totals: Mutex::new(totals),
+        issued_numbers: Mutex::default(),
         commits: AtomicU64::new(0),
         epoch: AtomicU64::new(0),
         _lock: lock,
     };
-    catch_sled_panic(|| database.initialize(folder, state, &created))
-        .map_err(|error| name_folder(folder, error))?;
-    // sled creates files at every start, readable by all users.
-    files::make_private(folder)?;
-    Ok(database)
+    let checked = catch_sled_panic(|| database.check(folder, state));
+    let (schema, loss) = checked.map_err(|error| name_folder(folder, error))?;
+    Ok(OpenedDatabase { database, schema, state, loss })
 }
 
 /// Creates the folder. Returns the folders that must be synced before it survives a power cut.
@@ -185,6 +213,12 @@ fn open_sled(
     for name in TREE_NAMES {
         trees.push(db.open_tree(name)?);
     }
+    let totals = read_totals(&trees, || drop(progress.send(None)))?;
+    Ok(OpenedTrees { trees, totals })
+}
+
+/// Reads all rows. Calls `progress` from time to time.
+fn read_totals(trees: &[Tree], progress: impl Fn()) -> Result<RowTotals, OpenFailure> {
     let (mut totals, mut count) = (RowTotals::default(), 0_u64);
     for (number, tree) in trees.iter().enumerate() {
         let mut last = None;
@@ -198,11 +232,11 @@ fn open_sled(
             last = Some(key);
             count += 1;
             if count.is_multiple_of(PROGRESS_ROWS) {
-                drop(progress.send(None));
+                progress();
             }
         }
     }
-    Ok(OpenedTrees { trees, totals })
+    Ok(totals)
 }
 
 /// Returns the identity of a database. One without gets that of its counter or a new one.
@@ -226,7 +260,7 @@ fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
 }
 
 /// Names the folder in an error, because the operator sees it and no client does.
-fn name_folder(folder: &Path, error: StoreError) -> StoreError {
+pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
     let place = folder.display().to_string();
     match error {
         StoreError::Unavailable { reason, source, .. } => {
@@ -238,13 +272,12 @@ fn name_folder(folder: &Path, error: StoreError) -> StoreError {
 }
 
 impl SledDatabase {
-    /// Creates the contents of a new database. Checks those of an existing one and upgrades them.
-    fn initialize(
+    /// Checks the contents. Returns the schema, `None` for a new database.
+    fn check(
         &self,
         folder: &Path,
         state: FolderState,
-        created: &[PathBuf],
-    ) -> StoreResult<()> {
+    ) -> StoreResult<(Option<u8>, Option<DatabaseLoss>)> {
         let schema = self.get(META, SCHEMA_KEY)?;
         let schema = match schema.as_deref() {
             None => None,
@@ -255,32 +288,33 @@ impl SledDatabase {
                 return Err(folder_refused(folder, reason));
             }
         };
-        let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
         self.check_contents(schema)?;
-        if let Some(counter) = state.acknowledged {
-            let is_other_store = match counter.store_id {
-                Some(id) => id != self.store_id,
-                None => schema == Some(SCHEMA_VERSION),
-            };
-            if is_other_store {
-                let reason = format!("its files belong to different databases; {PUT_BACK_HINT}");
-                return Err(folder_refused(folder, &reason));
-            }
-            if commits < counter.commits {
-                let reason = format!("lacks changes that were acknowledged; {PUT_BACK_HINT}");
-                return Err(folder_refused(folder, &reason));
-            }
-        }
-        if schema.is_none() && !state.is_unfinished {
-            return Err(damaged_folder(folder, "it has no schema"));
-        }
+        let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
         self.commits.store(commits, Ordering::Relaxed);
         self.epoch.store(self.meta_value(EPOCH_KEY)?.unwrap_or_default(), Ordering::Relaxed);
+        for (_, project) in self.list_projects()? {
+            self.raise_issued_numbers(&project);
+        }
+        let loss = self.find_loss(schema, state);
+        if schema.is_none() && loss.is_none() && !state.is_unfinished {
+            return Err(damaged_database("it has no schema"));
+        }
         if self.get(META, IMPORT_KEY)?.is_some() {
             return Err(folder_refused(folder, INCOMPLETE));
         }
+        Ok((schema, loss))
+    }
+
+    /// Creates the contents of a new database. Upgrades those of an existing one.
+    fn initialize(
+        &self,
+        folder: &Path,
+        schema: Option<u8>,
+        state: FolderState,
+        created: &[PathBuf],
+    ) -> StoreResult<()> {
         if schema != Some(SCHEMA_VERSION) {
-            self.upgrade(schema).map_err(|error| name_folder(folder, error))?;
+            self.upgrade(schema)?;
         }
         if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
             self.rebuild_metadata()?;
@@ -300,7 +334,7 @@ impl SledDatabase {
             return Ok(());
         }
         if schema == Some(SCHEMA_VERSION) {
-            let found = *self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = *lock(&self.totals);
             let is_equal = self.meta_value::<RowTotals>(TOTALS_KEY)? == Some(found);
             let problem = "rows are missing or changed";
             return if is_equal { Ok(()) } else { Err(damaged_database(problem)) };
@@ -325,13 +359,40 @@ impl SledDatabase {
         Ok(())
     }
 
+    /// Reads everything again. Returns at most [`MAX_DAMAGES`] texts.
+    pub(crate) fn find_damage(self: &Arc<Self>) -> StoreResult<Vec<String>> {
+        let mut damages = Vec::new();
+        for record in self.archive_records()? {
+            if let Err(error) = self.watch_damage(record) {
+                damages.push(error.to_string());
+            }
+            if damages.len() == MAX_DAMAGES {
+                return Ok(damages);
+            }
+        }
+        let read = read_totals(&self.trees, || {}).map_err(|failure| match failure {
+            OpenFailure::Sled(error) => from_sled(error),
+            _ => damaged_database("its keys are not in order"),
+        });
+        match self.watch_damage(read) {
+            Err(error) if damages.is_empty() => damages.push(error.to_string()),
+            Ok(totals) if damages.is_empty() && totals != *lock(&self.totals) => {
+                let error = damaged_database("rows are missing or changed");
+                self.stop_writes(WriteStop::Damaged, &error);
+                damages.push(error.to_string());
+            }
+            _ => {}
+        }
+        Ok(damages)
+    }
+
     /// Writes the parts of the newest schema. Rows of older schemas are read as they are.
     fn upgrade(&self, schema: Option<u8>) -> StoreResult<()> {
         if schema.is_some() {
             // First, so that an interrupted upgrade finds the identity again.
             let commits = self.commits.load(Ordering::Relaxed);
             let counter = CommitCounter { store: self.store_id, commits };
-            let written = self.file.acknowledged.write(counter);
+            let written = self.write_count(counter);
             let synced = written.and_then(|()| self.file.acknowledged.sync());
             synced.map_err(|error| database_unavailable("the disk failed", Some(error)))?;
         }

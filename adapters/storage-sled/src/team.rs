@@ -163,6 +163,18 @@ impl SledDatabase {
         })
     }
 
+    /// Adds an event to the batch of a database without pending rows.
+    pub(crate) fn append_event(
+        &self,
+        batch: &mut TreeBatch,
+        event: Option<AuditEvent>,
+    ) -> StoreResult<()> {
+        if let Some(event) = event {
+            put_row(batch, &AuditRow::seal_after(self.newest_row()?, event));
+        }
+        Ok(())
+    }
+
     fn newest_row(&self) -> StoreResult<ChainHead> {
         match self.tree(AUDIT).last().map_err(from_sled)? {
             Some((key, row)) => Ok(self.audit_row(&key, &row)?.head()),

@@ -46,7 +46,7 @@ fn rows(store: &SledStore) -> Rows {
 }
 
 /// Commits an item with the next number, and returns the number.
-async fn add_item(store: &SledStore, text: &str) -> u32 {
+pub(super) async fn add_item(store: &SledStore, text: &str) -> u32 {
     let (sender, number) = tokio::sync::oneshot::channel();
     let context = keyed(&format!("key {text}"), audited());
     let (mut sender, text) = (Some(sender), text.to_owned());

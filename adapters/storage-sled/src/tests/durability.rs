@@ -20,6 +20,7 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
+use super::files::copy_files;
 use super::team::{change, event, keyed, user};
 use super::{
     PausingStore, audited, config, database, failing_sync, get, open, open_with, put,
@@ -206,4 +207,18 @@ fn copy_blocks_commits_and_allows_reads() {
         outcome.unwrap();
         assert_eq!(document.unwrap().unwrap().body, "one");
     });
+}
+
+#[test]
+fn failed_last_sync_is_reported_without_a_panic() {
+    let folder = tempdir().unwrap();
+    let (fails, sync) = failing_sync();
+    let store = open_with(&folder, sync);
+    run(put(&store, &DocumentId::section("a"), "kept")).unwrap();
+    fails.store(true, Ordering::Relaxed);
+    drop(store);
+    assert!(crate::has_failed_close());
+    let copy = tempdir().unwrap();
+    copy_files(&folder.path().join("sled"), &copy.path().join("sled"));
+    assert!(run(get(&open(&copy), &DocumentId::section("a"))).unwrap().is_some());
 }

@@ -86,10 +86,11 @@ fn database_of_an_older_schema_is_upgraded() {
                 meta.remove(TOTALS_KEY).unwrap();
                 drop(meta);
                 store.close().unwrap();
-                let count = fs::read(&count_file).unwrap();
+                let commits = CommitCounter::read(&count_file).unwrap().unwrap().commits;
                 if !is_interrupted {
-                    let checksum = crc32fast::hash(&count[16..24]).to_be_bytes();
-                    fs::write(&count_file, [&count[16..24], &checksum].concat()).unwrap();
+                    let commits = commits.to_be_bytes();
+                    let checksum = crc32fast::hash(&commits).to_be_bytes();
+                    fs::write(&count_file, [&commits[..], &checksum].concat()).unwrap();
                 }
                 for _ in 0..2 {
                     let store = open(&folder);

@@ -1,9 +1,10 @@
 //! Folders that are refused, kept unchanged, recovered or made private.
 
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
@@ -12,7 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::commit_counter::CommitCounter;
 use tempfile::tempdir;
 
-use super::{config, database, failing_sync, get, open, open_error, put};
+use super::{config, database, get, open, open_error, put};
 use crate::database::{DOCUMENTS, LINKS, META, REFERENCES, TreeBatch};
 use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
 use crate::open::{META_FORMAT_KEY, SCHEMA_KEY, wait_until_closed};
@@ -148,9 +149,16 @@ fn interrupted_creation_is_completed() {
     }
     let folder = tempdir().unwrap();
     let sled = folder.path().join("sled");
-    let (fails, sync) = failing_sync();
-    fails.store(true, Ordering::Relaxed);
-    SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT).unwrap_err();
+    let fails = AtomicBool::new(true);
+    let sync = move |file: &fs::File| {
+        // Only once: otherwise the database stays open.
+        if fails.swap(false, Ordering::Relaxed) {
+            Err(ErrorKind::Other.into())
+        } else {
+            file.sync_all()
+        }
+    };
+    SledStore::open_with(&config(folder.path()), Box::new(sync), COPY_TIMEOUT).unwrap_err();
     wait_until_closed(&sled).unwrap();
     assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
     assert_eq!(fs::read(sled.join(ACKNOWLEDGED)).unwrap(), b"");
@@ -309,44 +317,14 @@ fn truncated_database_is_refused_unchanged() {
 }
 
 #[test]
-fn files_of_different_databases_are_refused() {
-    let (one, two) = (tempdir().unwrap(), tempdir().unwrap());
-    run(async {
-        fill(one.path(), 3).await;
-        fill(two.path(), 2).await;
-    });
-    let (one_sled, two_sled) = (one.path().join("sled"), two.path().join("sled"));
-    // The database has more commits than this count of another one.
-    let own = fs::read(one_sled.join(ACKNOWLEDGED)).unwrap();
-    fs::copy(two_sled.join(ACKNOWLEDGED), one_sled.join(ACKNOWLEDGED)).unwrap();
-    let text = open_error(one.path());
-    assert!(text.contains("belong to different databases; put all files"), "{text}");
-    // The count of 0.1.0 has no identity.
-    let commits = &own[16..24];
-    let checksum = crc32fast::hash(commits).to_be_bytes();
-    fs::write(one_sled.join(ACKNOWLEDGED), [commits, &checksum].concat()).unwrap();
-    assert!(open_error(one.path()).contains("belong to different databases"));
-    fs::write(one_sled.join(ACKNOWLEDGED), own).unwrap();
-    create(one.path());
-}
-
-#[test]
-fn older_database_file_is_refused_as_lost_commits() {
+fn count_without_identity_is_refused_since_schema_3() {
     let folder = tempdir().unwrap();
-    let (sled, older) = (folder.path().join("sled"), tempdir().unwrap());
-    run(fill(folder.path(), 2));
-    copy_files(&sled, older.path());
-    run(async {
-        let store = open(&folder);
-        put(&store, &DocumentId::section("new"), "new").await.unwrap();
-        store.close().unwrap();
-    });
-    let count = fs::read(sled.join(ACKNOWLEDGED)).unwrap();
-    fs::remove_dir_all(&sled).unwrap();
-    copy_files(older.path(), &sled);
-    fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
-    let text = open_error(folder.path());
-    assert!(text.contains("lacks changes that were acknowledged; put all files"), "{text}");
+    run(fill(folder.path(), 3));
+    let count = folder.path().join("sled").join(ACKNOWLEDGED);
+    let commits = CommitCounter::read(&count).unwrap().unwrap().commits.to_be_bytes();
+    let checksum = crc32fast::hash(&commits).to_be_bytes();
+    fs::write(count, [&commits[..], &checksum].concat()).unwrap();
+    assert!(open_error(folder.path()).contains("belongs to another database"));
 }
 
 #[test]
