@@ -30,6 +30,9 @@ use crate::stage_and_swap::{
 
 const FILE_NAME: &str = "journal";
 const DISPLAY_PATH: &str = ".reqlore/local/journal";
+/// A journal that was not applied. It is kept, because it has texts of a commit that may be half
+/// done.
+const SET_ASIDE: &str = "journal.damaged";
 /// The first bytes. The journal's own identity and the checksum of the body follow.
 const MAGIC: &[u8] = b"reqlore journal 2\n";
 const MAX_BYTES: usize = 256 * 1024 * 1024;
@@ -164,16 +167,40 @@ pub(crate) fn recover(layout: &RequirementsLayout, lock: &ProjectLock) -> StoreR
         return Ok(());
     }
     if is_copied(&bytes, &identity) {
-        tracing::warn!("{DISPLAY_PATH}: came with a clone or a copy; removing it unapplied");
+        set_aside(root, "came with a clone or a copy, or is damaged");
+        return Ok(());
     } else if let Some(entries) = parse_entries(&bytes) {
         tracing::warn!(documents = entries.len(), "finishing an interrupted commit");
         roll_forward_all(layout, root, &entries).map_err(recovery_failed)?;
+    } else if bytes.len() > MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH {
+        set_aside(root, "is incomplete or damaged");
+        return Ok(());
     } else {
         tracing::warn!("{DISPLAY_PATH}: incomplete, so its commit had not begun; removing it");
     }
     // Last: a process killed before this only repeats the recovery, which changes nothing more.
     remove(root);
     Ok(())
+}
+
+/// Keeps a journal under another name and does not apply it.
+fn set_aside(root: &ProjectRoot, problem: &str) {
+    tracing::error!(
+        "{DISPLAY_PATH} {problem}, so it is not applied and its commit may be half done; compare \
+         the documents that changed last with {LOCAL_STATE_DIR}/{SET_ASIDE} or a backup"
+    );
+    let renamed = local::open_existing(&root.dir).and_then(|local| match local {
+        Some(local) => {
+            local.rename(FILE_NAME, &local, SET_ASIDE)?;
+            sync_file(FailPoint::JournalRemoved, &as_file(&local)?)
+        }
+        None => Ok(()),
+    });
+    // A repository may have a folder of that name. The journal must not block all writes.
+    if let Err(error) = renamed {
+        tracing::warn!(%error, "{DISPLAY_PATH} could not be renamed; removing it");
+        remove(root);
+    }
 }
 
 /// Reads the journal's bytes and its identity; `None` if it is missing or not a regular file.

@@ -451,3 +451,55 @@ async fn items_recovered_from_a_journal_raise_the_sequence() {
     assert_eq!(next_number(&project.store()).await, 4);
     assert_eq!(operation.on_disk(&project), operation.after());
 }
+
+/// Calls `check` with each damage of a file, and removes the file at last.
+async fn with_damage(file: &Path, check: impl AsyncFn(&str)) {
+    let bytes = fs::read(file).unwrap();
+    for at in 0..bytes.len() {
+        fs::write(file, &bytes[..at]).unwrap();
+        check(&format!("{at} bytes")).await;
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        fs::write(file, flipped).unwrap();
+        check(&format!("byte {at} flipped")).await;
+    }
+    fs::write(file, vec![0; bytes.len()]).unwrap();
+    check("zeroed").await;
+    fs::remove_file(file).unwrap();
+    check("removed").await;
+}
+
+#[tokio::test]
+async fn damaged_marks_never_reuse_a_number() {
+    let project = Project::new();
+    for _ in 0..12 {
+        create(&project.store()).await;
+    }
+    let newest = Reference { kind: ItemKind::Requirement, number: 12 }.document_id("", "aaaaaa");
+    // The tombstone of a deleted item keeps its number.
+    fs::remove_file(project.file(&newest)).unwrap();
+    write(&project, "deleted/REQ-012-aaaaaa.md", TEXT);
+    with_damage(&project.path(MARKS), async |damage| {
+        let next = next_number(&project.store()).await;
+        assert!((13..=100).contains(&next), "{damage}: {next}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn damaged_metadata_cache_is_rebuilt() {
+    let project = Project::new();
+    let cache = project.outside.path().join("cache");
+    let config = Config { cache: Some(cache.clone()), ..config(&project.root) };
+    write(&project, "requirements/REQ-001.md", TEXT);
+    // Older than the grain of the clock, so that its stamp is reliable.
+    let file = fs::File::open(path(&project, "requirements/REQ-001.md")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let expected = all_metadata(&FsStore::new(&config), REQ).await;
+    assert_eq!(expected.len(), 1);
+    let folder = fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+    with_damage(&folder.join("items.bin"), async |damage| {
+        assert_eq!(all_metadata(&FsStore::new(&config), REQ).await, expected, "{damage}");
+    })
+    .await;
+}

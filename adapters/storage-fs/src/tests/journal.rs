@@ -23,6 +23,7 @@ use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::stage_and_swap::LoadedDocument;
 
 const JOURNAL: &str = ".reqlore/local/journal";
+const SET_ASIDE: &str = ".reqlore/local/journal.damaged";
 const STORIES: &str = ".reqlore/backlog/stories";
 
 /// Deletes two requirements and replaces a story.
@@ -100,7 +101,7 @@ fn recovery_skips_documents_edited_since() {
 }
 
 #[test]
-fn damaged_journal_is_removed_unapplied() {
+fn damaged_journal_is_kept_unapplied() {
     let operation = operation();
     let project = operation.prepare();
     let journal = project.path(JOURNAL);
@@ -122,6 +123,9 @@ fn damaged_journal_is_removed_unapplied() {
     for at in (0..complete).step_by(3) {
         write_damaged(&|bytes| bytes[at] ^= 0x20);
         assert_eq!(operation.read_by_new_process(&project), operation.before(), "byte {at}");
+        // The damage of the first line makes it another program's file, which stays.
+        assert!(has_journal(&project) || project.has(SET_ASIDE), "byte {at}");
+        let _ = fs::remove_file(project.path(SET_ASIDE));
     }
     write_damaged(&|_| ());
     assert_eq!(operation.read_by_new_process(&project), operation.after());
@@ -309,4 +313,27 @@ fn failed_rollback_keeps_journal() {
         assert_eq!(fs::read_to_string(&two).unwrap(), "edited", "{step:?}");
         assert!(!has_journal(&project), "{step:?}");
     }
+}
+
+#[test]
+fn damaged_journal_of_half_done_commit_keeps_its_texts() {
+    let operation = crash::operation("create three, replace one");
+    let project = operation.prepare();
+    assert!(!crash::run_and_die(&operation, &project, FailPoint::Exchanged, 1));
+    let mut bytes = fs::read(project.path(JOURNAL)).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(project.path(JOURNAL), &bytes).unwrap();
+    let half_done = operation.on_disk(&project);
+    // A folder with the name must not block writes.
+    fs::create_dir(project.path(SET_ASIDE)).unwrap();
+    for is_blocked in [true, false] {
+        assert_eq!(operation.read_by_new_process(&project), half_done);
+        assert!(!has_journal(&project));
+        if is_blocked {
+            fs::remove_dir(project.path(SET_ASIDE)).unwrap();
+            fs::write(project.path(JOURNAL), &bytes).unwrap();
+        }
+    }
+    assert_eq!(fs::read(project.path(SET_ASIDE)).unwrap(), bytes);
 }
