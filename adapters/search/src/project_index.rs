@@ -351,12 +351,16 @@ impl ProjectIndex {
         self.semantic.store_batch(batch, result);
     }
 
-    /// Saves changes. After a failure the next process builds the index again.
+    /// Saves changes and frees what they left. After a failure the next process builds the index again.
     pub(crate) fn save(&mut self) {
         if !self.has_unsaved {
             return;
         }
-        let Some(cache_dir) = &mut self.cache_dir else { return };
+        self.semantic.drop_unused();
+        let Some(cache_dir) = &mut self.cache_dir else {
+            self.has_unsaved = false;
+            return;
+        };
         if cache_dir.take_over() {
             self.semantic.take_over();
         }
@@ -380,9 +384,7 @@ impl ProjectIndex {
     fn reset_after(&mut self, error: &tantivy::TantivyError) -> Result<()> {
         self.generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, "search index: it is damaged and is rebuilt");
-        for (_, item) in self.table.iter() {
-            self.semantic.remove_item(&item.chunks);
-        }
+        self.semantic.clear_items();
         self.table = ItemTable::default();
         self.lexical = LexicalIndex::create(&self.analyzers.document).map_err(build_error)?;
         self.clear_cache_dir();

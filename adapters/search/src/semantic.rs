@@ -43,6 +43,8 @@ pub(crate) struct SemanticIndex {
     models: Vec<ModelIndex>,
     /// Number of items with each chunk.
     chunk_counts: HashMap<ChunkHash, u32, BuildHasherDefault<HashPrefix>>,
+    /// Number of chunks that lost their last item since unused vectors were last dropped.
+    removed_chunks: usize,
 }
 
 struct ModelIndex {
@@ -108,7 +110,7 @@ impl SemanticIndex {
         for embedder in embedders {
             models.push(ModelIndex::new(Arc::clone(embedder), cache_dir));
         }
-        Self { models, chunk_counts: HashMap::default() }
+        Self { models, chunk_counts: HashMap::default(), removed_chunks: 0 }
     }
 
     /// Adds an item with these chunks.
@@ -126,9 +128,16 @@ impl SemanticIndex {
                 *count -= 1;
                 if *count == 0 {
                     self.chunk_counts.remove(hash);
+                    self.removed_chunks += 1;
                 }
             }
         }
+    }
+
+    /// Removes all items. The vectors are kept, because the items will be added again.
+    pub(crate) fn clear_items(&mut self) {
+        self.chunk_counts.clear();
+        self.removed_chunks = 0;
     }
 
     /// Embeds at most `budget` chunks with instant models, and queues the rest.
@@ -283,13 +292,15 @@ impl SemanticIndex {
         }
     }
 
-    /// Saves new vectors, and drops the unused ones once they are the majority.
-    pub(crate) fn save(&mut self) {
+    /// Drops the unused vectors once they are the majority.
+    pub(crate) fn drop_unused(&mut self) {
         for model in &mut self.models {
             let hashes = self.chunk_counts.keys();
             let used = hashes.filter(|hash| model.vectors.row(hash).is_some()).count();
-            // Without used vectors the index was emptied, and its texts will be added again.
-            if used > 0 && model.vectors.len() > 2 * used + MAX_UNUSED_VECTORS {
+            // Without used vectors a new process has not indexed its documents yet, or all items
+            // were deleted.
+            let has_history = used > 0 || self.removed_chunks > MAX_UNUSED_VECTORS;
+            if has_history && model.vectors.len() > 2 * used + MAX_UNUSED_VECTORS {
                 model.vectors.retain(|hash| self.chunk_counts.contains_key(hash));
                 // The remaining vectors have new row numbers.
                 model.chunk_rows.source = None;
@@ -297,6 +308,15 @@ impl SemanticIndex {
                     file.rewrite_on_save();
                 }
             }
+        }
+        if self.removed_chunks > MAX_UNUSED_VECTORS {
+            self.removed_chunks = 0;
+        }
+    }
+
+    /// Saves new vectors.
+    pub(crate) fn save(&mut self) {
+        for model in &mut self.models {
             if let Some(file) = &mut model.file
                 && let Err(error) = file.save(&model.vectors)
             {

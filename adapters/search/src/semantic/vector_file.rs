@@ -107,7 +107,8 @@ impl VectorFile {
     }
 
     pub(crate) fn save(&mut self, vectors: &VectorSet) -> io::Result<()> {
-        let must_rewrite = self.must_rewrite && vectors.len() > 0;
+        // Without vectors, only an existing file has to change.
+        let must_rewrite = self.must_rewrite && (vectors.len() > 0 || self.path.exists());
         if !self.is_writer || (self.unsaved.is_empty() && !must_rewrite) {
             return Ok(());
         }
@@ -124,7 +125,8 @@ impl VectorFile {
             File::options().append(true).open(&self.path)?.write_all(&self.unsaved)?;
             self.must_rewrite = false;
         }
-        self.unsaved.clear();
+        // Frees the memory, unlike `clear`.
+        self.unsaved = Vec::new();
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Lexical and semantic search together.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
@@ -7,7 +8,7 @@ use reqlore_domain::search::{SearchQuery, SemanticMode};
 
 use crate::support::{
     PanickingModel, TestIndex, ToyModel, certain_references, document_with_items,
-    document_with_text, item, query,
+    document_with_text, item, query, removed_document,
 };
 
 fn fill(index: &TestIndex) {
@@ -179,4 +180,40 @@ fn background_thread_survives_panicking_model() {
     let hits = answers.find(|hits| hits.pending == 0).unwrap();
     assert_eq!(hits.signals, ["words", "meaning:toy-slow"]);
     assert!(slow.passage_count() > 0);
+}
+
+// The memory is not visible here, but the file has the same vectors.
+#[test]
+fn vectors_of_deleted_documents_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = TestIndex::new(Some(folder.path()), vec![ToyModel::instant()]);
+    let name = |number: usize| format!("d{number}");
+    let added = (0..3_000).map(|i| document_with_text(&name(i), "", &format!("car {i}")));
+    index.apply(added.collect());
+    index.apply((0..3_000).map(|i| removed_document(&name(i))).collect());
+    // Saves the index.
+    drop(index);
+    let mut vector_bytes = None;
+    for entry in walk(folder.path()) {
+        if entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vectors-")) {
+            vector_bytes = Some(std::fs::metadata(entry).unwrap().len());
+        }
+    }
+    assert!(vector_bytes.is_none_or(|length| length < 1_000), "{vector_bytes:?} bytes");
+    let index = TestIndex::new(Some(folder.path()), vec![ToyModel::instant()]);
+    fill(&index);
+    assert_eq!(certain_references(&index.search(&query("car"))), ["car-1", "auto-1"]);
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(walk(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files
 }
