@@ -4,7 +4,9 @@
 //! follow from its id and its history, so a new file has neither `type` nor `updated_at`.
 
 use super::link_edits::LinkEdits;
-use super::{Entity, EntityKind, EntityLink, METADATA_KEYS, tag_edits, unique_tags};
+use super::{
+    Entity, EntityKind, EntityLink, MAX_LINKS, METADATA_KEYS, parse_links, tag_edits, unique_tags,
+};
 use crate::backlog::{Deletion, Reference};
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
@@ -118,6 +120,10 @@ pub fn edit_entity(
         if tags != entity.tags {
             edits.extend(tag_edits(&entries, tags));
         }
+    }
+    // Only the first links are known, and setting the targets of a relation would remove the others.
+    if !edit.links.is_empty() && parse_links(&entries).len() > MAX_LINKS {
+        return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));
     }
     let mut links = LinkEdits::new(&entries);
     for RelationTargets { relation, targets } in &edit.links {

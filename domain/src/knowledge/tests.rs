@@ -203,4 +203,8 @@ fn links_and_tags_of_generated_file_are_limited() {
     let (entity, diagnostic) = Entity::parse("a", &text);
     assert_eq!((entity.links.len(), entity.tags.len()), (MAX_LINKS, MAX_TAGS));
     assert!(diagnostic.unwrap().message.contains("2000 links"));
+    // An edit must not remove the links that are ignored.
+    let unlink = unlink_edit(&entity, &["dec-000001".to_owned()]);
+    let error = edit_entity(&entity, &text, &unlink, Timestamp::default()).unwrap_err();
+    assert!(error.contains("by hand"), "{error}");
 }
