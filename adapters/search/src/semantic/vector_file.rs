@@ -108,7 +108,8 @@ impl VectorFile {
 
     pub(crate) fn save(&mut self, vectors: &VectorSet) -> io::Result<()> {
         // Without vectors, only an existing file has to change.
-        let must_rewrite = self.must_rewrite && (vectors.len() > 0 || self.path.exists());
+        let must_rewrite =
+            self.must_rewrite && (vectors.len() > 0 || self.path.symlink_metadata().is_ok());
         if !self.is_writer || (self.unsaved.is_empty() && !must_rewrite) {
             return Ok(());
         }
