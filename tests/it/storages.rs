@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::backlog::create_epic;
 use crate::client::{Server, call, project, reqlore, set, text};
+use crate::copy_and_backup::{run, run_ok};
 
 fn database_files() -> [(&'static str, &'static str); 2] {
     [("sqlite", "reqlore.db"), ("sled", "sled/db")]
@@ -105,6 +107,47 @@ fn database_truncated_is_refused_and_names_the_fix() {
         let has_same_length = fs::metadata(&path).unwrap().len() >= before.len() as u64;
         assert!(has_same_length, "{storage}: the file was truncated");
     }
+}
+
+#[test]
+fn sqlite_copy_of_a_running_server_needs_accept_loss() {
+    let project = project();
+    let root = project.path();
+    let mut server = Server::start_with(root, &["--storage", "sqlite"]);
+    assert_eq!(create_epic(&mut server, "One"), "EP-001");
+    let file = root.join(".reqlore/local/reqlore.db");
+    fs::copy(&file, root.join("copy.db")).unwrap();
+    let (code, refused) = run(root, "check --storage sqlite:copy.db");
+    assert_eq!(code, 1, "{refused}");
+    let words = ["copy.db: its -wal file is missing", "restore a backup", "check --accept-loss"];
+    assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+    let (code, open) = run(root, "check --storage sqlite --accept-loss");
+    assert!(code == 1 && open.contains("stop the server and try again"), "{open}");
+    // The side file of the same database has the number that the copy lacks.
+    fs::copy(file.with_extension("db-commits"), root.join("copy.db-commits")).unwrap();
+    let (code, accepted) = run(root, "check --storage sqlite:copy.db --accept-loss");
+    let expected = "Accepted: its -wal file is missing, and commits with it.\nNew items get numbers \
+                    after EP-001.\nNothing to fix.\n";
+    assert_eq!((code, &*accepted), (0, expected));
+    let (code, again) = run(root, "check --storage sqlite:copy.db --accept-loss");
+    assert!(code == 1 && again.contains("no loss to accept"), "{again}");
+    let audit = run_ok(root, "audit list --storage sqlite:copy.db");
+    assert!(audit.contains("check --accept-loss") && audit.contains("EP-001"), "{audit}");
+    let copy = format!("sqlite:{}", root.join("copy.db").display());
+    let mut copy = Server::start_with(root, &["--storage", &copy]);
+    assert_eq!(create_epic(&mut copy, "Two"), "EP-002", "its number is not issued again");
+}
+
+#[test]
+fn database_of_0_bytes_is_refused() {
+    let project = project();
+    fs::write(project.path().join("empty.db"), "").unwrap();
+    for command in ["check", "check --accept-loss", "user list", "backup dump"] {
+        let (code, refused) = run(project.path(), &format!("{command} --storage sqlite:empty.db"));
+        assert_eq!(code, 1, "{command}: {refused}");
+        assert!(refused.contains("is empty") || refused.contains("is an empty file"), "{refused}");
+    }
+    assert_eq!(fs::read(project.path().join("empty.db")).unwrap(), b"");
 }
 
 #[test]

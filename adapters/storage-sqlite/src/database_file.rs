@@ -26,7 +26,7 @@ pub(crate) struct DatabaseFile {
     /// The path as the user wrote it, for messages while opening.
     pub(crate) shown_path: String,
     pub(crate) path: PathBuf,
-    wal_path: PathBuf,
+    pub(crate) wal_path: PathBuf,
     shm_path: PathBuf,
     commits_path: PathBuf,
     /// Identities of the files when they were opened.
@@ -130,7 +130,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Refuses to create a database where one was lost. Call it with [`Self::lock_folder`].
+    /// Refuses to create a database where one was lost.
     pub(crate) fn check_never_used(&self) -> StoreResult<()> {
         let recorded = self.read_commits()?;
         let is_recorded = fs::symlink_metadata(&self.commits_path).is_ok();
@@ -151,29 +151,27 @@ impl DatabaseFile {
         Err(refused(&self.shown_path, reason))
     }
 
-    /// Locks the folder until the result is dropped, so that one process creates the database.
-    pub(crate) fn lock_folder(&self) -> StoreResult<fs::File> {
+    /// Creates the empty log, which every database has from its creation on, and locks it until the
+    /// result is dropped, so that one process creates the database. SQLite itself locks only the
+    /// other files.
+    pub(crate) fn lock_creation(&self) -> StoreResult<fs::File> {
         let start = Instant::now();
-        loop {
-            let lock = durable_fs::try_lock_dir(self.folder())
-                .map_err(|error| io_error(&self.shown_path, "lock its folder", error))?;
-            if let Some(lock) = lock {
-                return Ok(lock);
-            }
+        let mut options = durable_fs::private_open_options();
+        let log = options.write(true).create(true).open(&self.wal_path);
+        let log = log.map_err(|error| io_error(&self.shown_path, "create it", error))?;
+        while !durable_fs::try_lock(&log)
+            .map_err(|error| io_error(&self.shown_path, "lock its -wal file", error))?
+        {
             if start.elapsed() > BUSY_TIMEOUT {
                 let reason = format!(
-                    "Another process kept the folder of {} locked. Nothing was written; try again.",
+                    "Another process kept creating {}. Nothing was written; try again.",
                     self.shown_path
                 );
                 return Err(StoreError::Busy { reason });
             }
             std::thread::sleep(BUSY_PAUSE);
         }
-    }
-
-    /// Creates the empty log, which every database has from its creation on.
-    pub(crate) fn create_log(&self) -> io::Result<()> {
-        durable_fs::private_open_options().write(true).create(true).open(&self.wal_path).map(drop)
+        Ok(log)
     }
 
     /// Reads the side file; `None` if it is missing or damaged.

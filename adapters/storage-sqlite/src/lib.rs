@@ -11,6 +11,7 @@ mod database_file;
 mod error;
 mod history;
 mod integrity_check;
+mod log_gap;
 mod loss;
 mod read;
 mod schema;
@@ -177,6 +178,9 @@ fn open_for_writing(
     }
     if loss::is_log_missing(&file)? {
         return Err(Loss::MissingLog.into_error(&file).into());
+    }
+    if file.has_pending_log() {
+        log_gap::check_log(&file)?;
     }
     let mut connection = match open_and_access(connector, ConnectionUse::Write) {
         Err(error) if needs_immutable_mode(&error) && file.exists() && !file.has_pending_log() => {

@@ -23,7 +23,7 @@ use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
 use crate::integrity_check::refuse_damage;
 use crate::schema::{MIGRATIONS, enable_wal, schema_version};
-use crate::{SqliteConfig, SqliteStore, open_and_access, read, write};
+use crate::{SqliteConfig, SqliteStore, log_gap, open_and_access, read, write};
 
 /// Why a database may lack commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,10 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     let schema = schema_version(file, &connection, MIGRATIONS.len())?;
     let loss =
         if is_log_missing { Some(Loss::MissingLog) } else { find_loss(file, &connection, schema)? };
+    // Such a copy is a mixture of two states, which no acceptance makes valid.
+    if file.has_pending_log() {
+        log_gap::check_log(file)?;
+    }
     let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
     // A file without its log may have been copied in the middle of a checkpoint.
     refuse_damage(&connection)?;

@@ -66,8 +66,14 @@ pub(crate) fn schema_version(
 /// Creates a missing database. It gets its name when it is complete, so that a crash leaves none
 /// that looks empty.
 pub(crate) fn create_database(file: &DatabaseFile, migrations: &[&str]) -> Result<(), QueryError> {
-    // Of several processes that create it, the others wait here.
-    let _lock = file.lock_folder()?;
+    let checked = file.check_never_used();
+    // Another process may have created it after the caller found none.
+    if file.exists() {
+        return Ok(());
+    }
+    checked?;
+    let _lock = file.lock_creation()?;
+    // Again, because other processes held the lock until now.
     if file.exists() {
         return Ok(());
     }
@@ -85,9 +91,8 @@ pub(crate) fn create_database(file: &DatabaseFile, migrations: &[&str]) -> Resul
     let count = fill_database(file, &unfinished, migrations)?;
     fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
     if let Some(count) = count {
-        // Before the database, which is refused without them.
+        // Before the database, which is refused without it.
         file.replace_commits(count)?;
-        file.create_log().map_err(io_failed)?;
     }
     fs::rename(&unfinished, &file.path).map_err(io_failed)?;
     Ok(file.sync_folder()?)

@@ -170,6 +170,32 @@ fn empty_or_older_file_is_refused_or_harmless() {
 }
 
 #[test]
+fn files_copied_around_a_checkpoint_are_refused() {
+    for has_checkpoint in [false, true] {
+        let (_away, original) = database_path();
+        let (_folder, file) = database_path();
+        run(async {
+            let s = storage(&original);
+            put_epics(&s, 1..=10).await;
+            copy_files(&original, &file, &[""]);
+            put_epics(&s, 11..=20).await;
+            if has_checkpoint {
+                run_sql(&original, "PRAGMA wal_checkpoint(TRUNCATE)");
+            }
+            put_epics(&s, 21..=EPICS).await;
+            copy_files(&original, &file, &["-wal", "-commits"]);
+        });
+        assert_eq!(is_refused(&file, "copied one after the other"), has_checkpoint);
+        if has_checkpoint {
+            let (_, message) = error_text(open_file(&file));
+            assert!(message.contains("copy all files again"), "{message}");
+            let accepted = SqliteStore::accept_loss(&SqliteConfig { file }, audited_context());
+            assert!(error_text(accepted).1.contains("copy all files again"));
+        }
+    }
+}
+
+#[test]
 fn accepted_loss_raises_numbers_and_is_audited() {
     // The content of the log is lost, which the side file shows.
     let (_folder, file) = copied_database(DatabaseState::Killed, &SUFFIXES);
@@ -262,7 +288,7 @@ fn interrupted_creation_is_repeated() {
         let (_other, complete) = database_path();
         drop(open_file(&complete).unwrap());
         fs::write(sibling_path(&file, ".unfinished"), "partial").unwrap();
-        copy_files(&complete, &file, &["-commits", "-wal"][..left]);
+        copy_files(&complete, &file, &["-wal", "-commits"][..left]);
         run(async { put_epics(&storage(&file), 1..=EPICS).await });
         assert!(!is_refused(&file, "created"), "{left}");
     }
