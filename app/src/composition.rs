@@ -7,7 +7,7 @@ use reqlore_application::identity::user_admin::UserAdmin;
 use reqlore_application::{ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, Caller, CallerName};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
+use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;

@@ -98,10 +98,10 @@ impl SledStore {
     /// Accepts that the database lost commits: raises its sequences, appends an audit row with the
     /// loss, and gives it a new identity. Refuses if no commit is missing.
     pub fn accept_loss(config: &SledConfig, context: WriteContext) -> StoreResult<AcceptedLoss> {
-        let accepted = catch_sled_panic(|| loss::accept_loss(config, context));
-        // The next process, or the check of this one, opens it again.
-        let closed = open::wait_until_closed(&config.folder);
-        accepted.and_then(|accepted| closed.map(|()| accepted))
+        let accepted = catch_sled_panic(|| loss::accept_loss(config, context))?;
+        // The caller may open it again at once.
+        open::wait_until_closed(&config.folder)?;
+        Ok(accepted)
     }
 
     /// Closes the database after the running calls, so that it can be opened again.

@@ -60,6 +60,7 @@ fn accepted_loss_never_issues_a_lost_number_again() {
     assert_eq!(accepted.raised[0].number, 5, "only the count knows of the items 4 and 5");
     let refused = accept(folder.path()).unwrap_err().to_string();
     assert!(refused.contains("has all its commits"), "{refused}");
+    crate::open::wait_until_closed(&folder.path().join("sled")).unwrap();
     run(async {
         let store = open(&folder);
         assert_eq!(add_item(&store, "new").await, 6);
@@ -115,6 +116,7 @@ fn damaged_or_complete_database_has_no_loss_to_accept() {
         store.close().unwrap();
         let complete = accept(folder.path()).unwrap_err().to_string();
         assert!(complete.contains("has all its commits"), "{complete}");
+        crate::open::wait_until_closed(&sled).unwrap();
         assert!(get(&open(&folder), &DocumentId::section("a")).await.unwrap().is_some());
         crate::open::wait_until_closed(&sled).unwrap();
         let store = open(&folder);
