@@ -16,6 +16,8 @@ use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 #[cfg(feature = "semantic")]
+use reqlore_domain::untrusted_text::encode_line;
+#[cfg(feature = "semantic")]
 use reqlore_embed_minilm::LazyModel;
 use reqlore_embed_static::StaticEmbedder;
 #[cfg(feature = "semantic")]
@@ -346,7 +348,7 @@ pub(crate) fn open_model(config: &AppConfig) -> Result<Option<Arc<dyn Embedder>>
 #[cfg(feature = "semantic")]
 fn not_installed(name: &str) -> CommandError {
     let names = CATALOG.each_ref().map(|model| model.name).join(", ");
-    let name = name.escape_debug();
+    let name = encode_line(name);
     CommandError::usage_error(format!(
         "search.model: \"{name}\" is not installed; run `reqlore model install {name}` if it is \
          one of {names}, or use best, static or off"

@@ -7,6 +7,7 @@ mod client_environment;
 mod commands;
 mod composition;
 mod config;
+mod console;
 mod exit;
 mod git;
 mod settings;
@@ -17,10 +18,13 @@ mod telemetry;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ContextValue;
+use reqlore_domain::untrusted_text::encode_line;
 
 use commands::{Cli, Command, ConfiguredCommand};
 use composition::block_on;
 use config::AppConfig;
+use console::{encode_console, eprint_line};
 use exit::{CommandError, EXIT_FAILED, EXIT_OK, EXIT_USAGE};
 use settings::SettingFlags;
 
@@ -31,17 +35,32 @@ fn main() -> ExitCode {
             // `--help` and `--version` come as errors, too.
             let code = if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
             // If printing fails, there is nowhere to report it.
-            let _ = error.print();
+            let _ = encode_arguments(error).print();
             return ExitCode::from(code);
         }
     };
     let code = run_command(&cli).unwrap_or_else(|failure| {
-        eprintln!("reqlore: {}", failure.message);
+        eprint_line(&format!("reqlore: {}", failure.message));
         failure.code
     });
     // The error is in the log.
     let is_closed = !reqlore_storage_sled::has_failed_close();
     ExitCode::from(if is_closed { code } else { code.max(EXIT_FAILED) })
+}
+
+/// Encodes the arguments in a message, because a script may pass the name of any file.
+fn encode_arguments(mut error: clap::Error) -> clap::Error {
+    let mut encoded = Vec::new();
+    for (kind, value) in error.context() {
+        if let ContextValue::String(text) = value {
+            let text = encode_console(&encode_line(text));
+            encoded.push((kind, ContextValue::String(text)));
+        }
+    }
+    for (kind, value) in encoded {
+        error.insert(kind, value);
+    }
+    error
 }
 
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {
@@ -76,10 +95,10 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
         && let Some(other) = config.unselected_database()
     {
         let name = other.name();
-        eprintln!(
+        eprint_line(&format!(
             "warning: using the project's files, but a database exists; pass --storage {name} \
              or set REQLORE_STORAGE={name} to use it"
-        );
+        ));
     }
     match command {
         ConfiguredCommand::Serve => commands::serve::run(config),

@@ -14,6 +14,7 @@ use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 
 use reqlore_domain::identity::redact_secrets;
+use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -27,6 +28,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFi
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::console::{encode_console, encode_console_json};
 use crate::exit::CommandError;
 
 /// Target and level of rmcp, which logs every message, unless the setting names the target.
@@ -168,20 +170,16 @@ fn needs_quotes(text: &str) -> bool {
     text.is_empty() || text.contains(|c: char| c.is_whitespace() || "\"\\=".contains(c))
 }
 
-/// Escapes line ends, terminal control characters, and the characters of `also_escaped`.
+/// A field on one line, with a backslash before the characters of `also_escaped`.
 fn escape_line(text: &str, also_escaped: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
-            line.extend(c.escape_default());
-            continue;
-        }
         if also_escaped.contains(c) {
             line.push('\\');
         }
         line.push(c);
     }
-    line
+    encode_console(&encode_line(&line))
 }
 
 struct JsonEvent;
@@ -227,7 +225,7 @@ where
         if !fields.is_empty() {
             line["fields"] = Value::Object(fields);
         }
-        writeln!(writer, "{line}")
+        writeln!(writer, "{}", encode_console_json(line.to_string()))
     }
 }
 

@@ -5,6 +5,7 @@ use reqlore_domain::document::{Document, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::front_matter;
 use reqlore_domain::sections::Section;
+use reqlore_domain::untrusted_text::encode_line;
 
 use crate::ToolContext;
 use crate::address::{Address, AddressTarget, SECTION_PREFIX};
@@ -144,13 +145,16 @@ fn document_text(document: &Document) -> Result<&str> {
 
 fn docset_text(docset: &Docset) -> String {
     let mut lines = Vec::new();
-    lines.extend(docset.title.clone());
-    lines.extend(docset.description.clone());
+    for text in [&docset.title, &docset.description].into_iter().flatten() {
+        // On one line each, so that no line of them looks like another field.
+        let words: Vec<&str> = text.split_whitespace().collect();
+        lines.push(encode_line(&words.join(" ")).into_owned());
+    }
     lines.extend(docset.version.as_ref().map(|version| format!("Version: {version}")));
     if !docset.aliases.is_empty() {
         lines.push(format!("Aliases: {}", docset.aliases.join(", ")));
     }
-    lines.push(format!("Folder: {}", docset.local_path));
+    lines.push(format!("Folder: {}", encode_line(&docset.local_path)));
     lines.push("search_docs returns how to search it.".to_owned());
     lines.join("\n")
 }

@@ -17,6 +17,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -506,7 +507,8 @@ impl Subject {
     }
 
     fn planned_line(&self, action: Action, is_issued: bool) -> String {
-        let Self { noun, id, title } = self;
+        let noun = encode_line(&self.noun);
+        let (id, title) = (encode_id(&self.id), encode_line(&self.title));
         match action {
             action if !is_issued => format!("Would {} {noun}: {title}", action_name(action)),
             Action::Keep => format!("No change in {noun} {id}: {title}"),

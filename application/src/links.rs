@@ -13,6 +13,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -90,7 +91,7 @@ impl LinkList {
     pub(crate) fn text_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for link in &self.outgoing {
-            lines.push(format!("- {} {}", link.relation, link.target_text()));
+            lines.push(format!("- {} {}", encode_line(&link.relation), link.target_text()));
         }
         for link in &self.incoming {
             lines.push(link.incoming_text());
@@ -105,11 +106,12 @@ impl LinkList {
 
 impl LinkEntry {
     fn target_text(&self) -> String {
-        format!("{}: {}", self.id, self.title.as_deref().unwrap_or("(missing)"))
+        let title = self.title.as_deref().unwrap_or("(missing)");
+        format!("{}: {}", encode_id(&self.id), encode_line(title))
     }
 
     fn incoming_text(&self) -> String {
-        format!("- {} {}", inverse_relation(&self.relation), self.target_text())
+        format!("- {} {}", encode_line(&inverse_relation(&self.relation)), self.target_text())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `Tool` trait, the list of all tools, and the decoding and schemas of their arguments.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,6 +9,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_json, encode_line, encode_lines};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
@@ -133,11 +135,16 @@ fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// A reply with one text block and structured data.
+/// A reply with one text block and structured data. Hidden characters in the text are encoded.
+///
+/// The caller encodes names that may contain line ends, with `encode_line`.
 pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolReply> {
-    let data = serde_json::to_value(data).map_err(|error| {
-        Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
-    })?;
+    reply_with_body(encode_text(text), data)
+}
+
+/// A reply whose text contains text of documents, unchanged. The caller encodes everything else.
+pub(crate) fn reply_with_body(text: String, data: &impl Serialize) -> Result<ToolReply> {
+    let data = serde_json::to_value(data).map_err(serialization_error)?;
     Ok(ToolReply { text: vec![text], data: Arc::new(data) })
 }
 
@@ -267,7 +274,8 @@ pub(crate) fn correct_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Vec<Str
         let is_known = property(spec, name).is_some();
         if !is_known {
             let problem = unknown_argument(name, spec);
-            notes.push(format!("{}: {problem}. It was ignored.", truncate_echo(name)));
+            let name = encode_line(truncate_echo(name));
+            notes.push(format!("{name}: {problem}. It was ignored."));
         }
         is_known
     });
@@ -290,18 +298,35 @@ pub(crate) fn add_notes(reply: &mut ToolReply, notes: Vec<String>) {
     if notes.is_empty() {
         return;
     }
-    let is_json_text =
-        reply.text.first() == serde_json::to_string_pretty(&reply.data).ok().as_ref();
+    let is_json_text = reply.text.first() == pretty_json(&reply.data).ok().as_ref();
     if let Value::Object(data) = Arc::make_mut(&mut reply.data) {
         let listed = data.entry("notes").or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(listed) = listed {
             listed.extend(notes.iter().map(|note| Value::from(note.as_str())));
         }
     }
-    match serde_json::to_string_pretty(&reply.data) {
+    match pretty_json(&reply.data) {
         Ok(json) if is_json_text => reply.text[0] = json,
-        _ => reply.text.extend(notes),
+        _ => reply.text.extend(notes.into_iter().map(encode_text)),
     }
+}
+
+/// A text block without hidden characters.
+pub(crate) fn encode_text(text: String) -> String {
+    match encode_lines(&text) {
+        Cow::Owned(encoded) => encoded,
+        Cow::Borrowed(_) => text,
+    }
+}
+
+/// JSON for readers, with hidden characters escaped.
+pub(crate) fn pretty_json(value: &impl Serialize) -> Result<String> {
+    let json = serde_json::to_string_pretty(value).map_err(serialization_error)?;
+    Ok(encode_json(json))
+}
+
+pub(crate) fn serialization_error(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
 }
 
 fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
@@ -340,7 +365,8 @@ fn schema_violations(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)
     let Some(arguments) = arguments.as_object() else { return violations };
     for name in arguments.keys() {
         if property(spec, name).is_none() {
-            violations.push((truncate_echo(name).to_owned(), unknown_argument(name, spec)));
+            let shown = encode_line(truncate_echo(name)).into_owned();
+            violations.push((shown, unknown_argument(name, spec)));
         }
     }
     for name in required_names(spec) {

@@ -24,4 +24,5 @@ pub mod sections;
 pub mod test_support;
 pub mod timestamp;
 pub mod tombstone;
+pub mod untrusted_text;
 pub mod yaml;

@@ -122,7 +122,7 @@ fn history_command_errors_name_the_fix() {
     assert_eq!(history(root, &[]).0, 2);
     assert_eq!(history(root, &["EP-001", "--limit", "0"]).0, 2);
     let listed: Value = serde_json::from_str(&history_ok(root, &["EP-001", "--json"])).unwrap();
-    // Controls of the terminal are not printed.
+    // Controls of the terminal are encoded.
     let text = history_ok(root, &["EP-001", "--version", &versions(&listed)[0]]);
-    assert!(text.ends_with("\n[2Jtext\n"), "{text:?}");
+    assert!(text.ends_with("\n\\u{1b}[2Jtext\\u{202e}\n"), "{text:?}");
 }

@@ -232,6 +232,16 @@ fn programs_are_started_in_two_files() {
 }
 
 #[test]
+fn messages_are_printed_by_the_console_module() {
+    for (path, text) in rust_sources() {
+        // A line end alone needs no encoding.
+        let text = text.replace("println!()", "");
+        let is_printing = path.contains("app/src/") && text.contains("println!(");
+        assert!(!is_printing || path.ends_with("/console.rs"), "{path}: call eprint_line or print");
+    }
+}
+
+#[test]
 fn test_files_are_all_compiled() {
     let main = read_file("tests/it/main.rs");
     for entry in std::fs::read_dir(repository().join("tests/it")).unwrap() {

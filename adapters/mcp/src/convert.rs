@@ -9,6 +9,7 @@ use reqlore_domain::ports::service::{
     CompletionValues, PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo,
     TemplateSpec, ToolReply, ToolSpec,
 };
+use reqlore_domain::untrusted_text::encode_lines;
 use rmcp::model::{
     CallToolResult, CompleteResult, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
     GetPromptResult, MetaObject, PromptArgument, PromptMessage, ResourceContents, ResourceTemplate,
@@ -130,7 +131,7 @@ pub(crate) fn tool_error(
             // rmcp turns -32601 into a 404 here, which clients take for a missing server.
             let code = if over_http && era == ProtocolEra::Modern { -32602 } else { code };
             let tool = error.reference.map(|name| json!({ "tool": redact_secrets(&name) }));
-            Err(ErrorData::new(ErrorCode(code), redact_secrets(&error.message).into_owned(), tool))
+            Err(ErrorData::new(ErrorCode(code), clean_if(true, &error.message), tool))
         }
         ErrorKind::Internal => Err(internal_error(&error, &context.request_id)),
         // A status of 403 needs a JSON-RPC error.
@@ -230,7 +231,7 @@ fn describe_error(error: Error, correlation_id: &str) -> (String, Map<String, Va
     let (name, code) = (error.kind.name(), error_code(error.kind));
     // Taken first, because the parts of the error move below.
     let source = std::error::Error::source(&error).map(ToString::to_string);
-    let message = redact_if(is_redacted, error.message);
+    let message = clean_if(is_redacted, &error.message);
     if let Some(source) = source {
         tracing::debug!(id = correlation_id, kind = name, source, "cause of the failure");
     }
@@ -239,21 +240,26 @@ fn describe_error(error: Error, correlation_id: &str) -> (String, Map<String, Va
         ("code".to_owned(), json!(code)),
         ("message".to_owned(), json!(message)),
     ]);
-    let optional =
-        [("field", error.field), ("reference_id", error.reference), ("hint", error.hint)];
-    for (key, value) in optional {
+    // Structured values stay true; a reader sees only the message and the hint.
+    for (key, value) in [("field", error.field), ("reference_id", error.reference)] {
         if let Some(value) = value {
-            detail.insert(key.to_owned(), json!(redact_if(is_redacted, value)));
+            detail.insert(key.to_owned(), json!(redact_if(is_redacted, &value)));
         }
+    }
+    if let Some(hint) = error.hint {
+        detail.insert("hint".to_owned(), json!(clean_if(is_redacted, &hint)));
     }
     (message, detail)
 }
 
-fn redact_if(is_redacted: bool, text: String) -> String {
-    match redact_secrets(&text) {
-        Cow::Owned(clean) if is_redacted => clean,
-        _ => text,
-    }
+fn redact_if(is_redacted: bool, text: &str) -> Cow<'_, str> {
+    if is_redacted { redact_secrets(text) } else { Cow::Borrowed(text) }
+}
+
+/// Without secrets and hidden characters, which names and echoed input may contain.
+fn clean_if(is_cleaned: bool, text: &str) -> String {
+    let text = redact_if(is_cleaned, text);
+    if is_cleaned { encode_lines(&text).into_owned() } else { text.into_owned() }
 }
 
 /// The JSON-RPC code of each kind of error.

@@ -7,6 +7,7 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive::HighWaterMark;
+use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 
 use super::{print, print_json};
@@ -102,16 +103,18 @@ fn acceptance_json(accepted: &AcceptedLoss) -> Value {
 fn report_text(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool) -> String {
     let mut text = String::new();
     for RepairedLink { document, from, to } in &repairs.relinked {
+        let document = encode_line(document);
         text += &format!("{document}: the link to {from} now points to {to}\n");
     }
     for RenumberedItem { document, from, to, relinked } in &repairs.renumbered {
-        text += &format!("{document}: {from} is now {to}");
+        text += &format!("{}: {from} is now {to}", encode_line(document));
         if !relinked.is_empty() {
-            text += &format!("; links updated in {}", relinked.join(", "));
+            text += &format!("; links updated in {}", encode_line(&relinked.join(", ")));
         }
         text += "\n";
     }
     for CheckFinding { document, line, message, .. } in repairs.refused.iter().chain(findings) {
+        let (document, message) = (encode_line(document), encode_line(message));
         match line {
             Some(line) => text += &format!("{document}:{line}: {message}\n"),
             None => text += &format!("{document}: {message}\n"),

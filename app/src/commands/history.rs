@@ -8,7 +8,6 @@ use reqlore_application::history::read_history;
 use reqlore_domain::document::VersionPrefix;
 use serde_json::{Map, json};
 
-use super::untrusted_text::is_terminal_control;
 use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
@@ -86,7 +85,11 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
     }
     let read = composition::block_on(read_history(ports, caller, arguments))?;
     let reply = read.map_err(CommandError::failure)?;
-    if *json { print_json(&*reply.data) } else { print(&printable(&reply.text.join("\n"))) }
+    if *json {
+        print_json(&*reply.data)
+    } else {
+        print(&format!("{}\n", reply.text.join("\n").trim_end()))
+    }
 }
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.
@@ -112,11 +115,4 @@ fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandEr
                  database to a new folder and remove this one.\n";
     }
     print(&text)
-}
-
-/// Documents and the subjects of commits may contain controls of the terminal.
-fn printable(text: &str) -> String {
-    let is_safe = |c: char| matches!(c, '\n' | '\t') || !is_terminal_control(c);
-    let text: String = text.chars().filter(|c| is_safe(*c)).collect();
-    format!("{}\n", text.trim_end())
 }

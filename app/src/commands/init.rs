@@ -20,6 +20,7 @@ use super::demo::SNIPPET;
 use super::{print, print_json};
 use crate::client_environment::client_environment;
 use crate::config::state_folder;
+use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 use crate::settings::SettingFlags;
 use plan::{ChangeOutcome, ChangePlan, FileChange, Scaffold};
@@ -211,7 +212,7 @@ impl InitRun<'_> {
         }
         let is_unanswered = has_pending && needs_answers && !can_ask;
         if is_unanswered {
-            eprintln!("reqlore: nothing was written; pass --yes to write these changes");
+            eprint_line("reqlore: nothing was written; pass --yes to write these changes");
         }
         // Changes that the user declined do not fail the command.
         let is_stale = check && has_pending;
@@ -220,7 +221,7 @@ impl InitRun<'_> {
 
     fn print_warnings(&self) {
         for warning in &self.plan.warnings {
-            eprintln!("warning: {warning}");
+            eprint_line(&format!("warning: {warning}"));
         }
     }
 

@@ -20,8 +20,10 @@ use std::io::{self, Write};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 
+use crate::console::{encode_console, encode_console_json};
 use crate::exit::{CommandError, EXIT_OK};
 use crate::settings::SettingFlags;
 
@@ -112,8 +114,13 @@ impl ConfiguredCommand {
     }
 }
 
-/// Prints a command's result. A reader that closed the pipe is not an error.
+/// Prints a command's result, encoded for terminals and CI logs. A reader that closed the pipe is
+/// not an error.
 pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
+    print_encoded(&encode_console(text))
+}
+
+fn print_encoded(text: &str) -> Result<u8, CommandError> {
     // `print!` would panic after the reader closed the pipe.
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -125,7 +132,7 @@ pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
 
 fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
     match serde_json::to_string_pretty(value) {
-        Ok(json) => print(&(json + "\n")),
+        Ok(json) => print_encoded(&encode_console_json(json + "\n")),
         Err(error) => Err(CommandError::failure(error)),
     }
 }
@@ -133,11 +140,10 @@ fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
 pub(crate) fn print_completions(shell: Shell) -> Result<u8, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "reqlore", &mut script);
-    print(&String::from_utf8_lossy(&script))
+    print_encoded(&String::from_utf8_lossy(&script))
 }
 
-/// Rows below their headings, each on one line. Control characters become spaces, because cells
-/// contain text of clients.
+/// Rows below their headings, each on one line, because cells contain text of clients.
 fn format_table<const COLUMNS: usize>(
     headings: [&str; COLUMNS],
     rows: Vec<[String; COLUMNS]>,
@@ -147,7 +153,7 @@ fn format_table<const COLUMNS: usize>(
     let mut widths = [0; COLUMNS];
     for row in &mut lines {
         for (cell, width) in row.iter_mut().zip(&mut widths) {
-            *cell = cell.replace(char::is_control, " ");
+            *cell = encode_line(cell).into_owned();
             *width = cell.chars().count().max(*width);
         }
     }
@@ -171,6 +177,6 @@ mod tests {
     fn table_keeps_each_row_on_one_line() {
         let rows = [["a", "x\n\x1b[2J"], ["bcd", ""]].map(|row| row.map(str::to_owned));
         let shown = format_table(["N", "REASON"], rows.to_vec());
-        assert_eq!(shown, "N    REASON\na    x  [2J\nbcd\n");
+        assert_eq!(shown, "N    REASON\na    x\\n\\u{1b}[2J\nbcd\n");
     }
 }

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::background::BackgroundTasks;
 use crate::composition;
 use crate::config::{self, AppConfig};
+use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_OK};
 use crate::system::SystemClock;
 use crate::telemetry::LogFormat;
@@ -129,14 +130,14 @@ fn bind_http(
 
 /// Tells a user at a terminal that this command is meant for MCP clients.
 fn print_terminal_hint(config: &AppConfig) {
-    eprintln!(
+    eprint_line(&format!(
         "reqlore serves {} and waits for an MCP client on standard input (end with Ctrl-D).\n\
          AI assistants start it, with this configuration:\n\
          {}\n\
          For a short demonstration: reqlore demo",
         config.root.display(),
         super::demo::SNIPPET,
-    );
+    ));
 }
 
 /// Prints the address, limits and next step for the operator; with JSON logs as one event.
@@ -162,16 +163,16 @@ async fn print_startup_report(
         tracing::info!(users, tokens, read_only, audit = is_audited, limits, next, "{serves}");
         return Ok(());
     }
-    eprintln!(
+    eprint_line(&format!(
         "{serves}\n{users} user(s), {tokens} token(s); {}audit {}. Limits (http.limits.*):",
         if read_only { "read-only; " } else { "" },
         if is_audited { "on" } else { "off" },
-    );
+    ));
     for limits in http.limit_texts.chunks(LIMITS_PER_LINE) {
-        eprintln!("  {}", limits.join(" "));
+        eprint_line(&format!("  {}", limits.join(" ")));
     }
     if let Some(next) = next {
-        eprintln!("{next}");
+        eprint_line(next);
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
+use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_OK};
 
 #[derive(Debug, clap::Subcommand)]
@@ -93,7 +94,7 @@ pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8
                     .await?;
             print_token(&issued, *json)?;
             // On standard error, so that a script reads only the token.
-            eprintln!("{}", token_summary(&issued));
+            eprint_line(&token_summary(&issued));
             Ok(EXIT_OK)
         }
         TokenCommand::List { json } => {
@@ -119,7 +120,7 @@ pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8
             } else {
                 format!("stays valid for at most {overlap}")
             };
-            eprintln!("{}\nThe old token, {id}, {old}.", token_summary(&issued));
+            eprint_line(&format!("{}\nThe old token, {id}, {old}.", token_summary(&issued)));
             Ok(EXIT_OK)
         }
     }

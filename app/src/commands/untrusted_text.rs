@@ -1,6 +1,4 @@
-//! Reads and prints text from files that may come from a cloned repository.
-//!
-//! Such text may contain terminal controls, and secrets of other servers.
+//! Reads text from files that may come from a cloned repository, and masks secrets in it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -51,27 +49,6 @@ pub(crate) fn agents_md_ignored_by_claude(project: &Path) -> Option<[&'static st
         "Claude Code reads CLAUDE.md instead of AGENTS.md",
         "add a line `@AGENTS.md` to CLAUDE.md",
     ])
-}
-
-/// True for characters that a terminal interprets: control characters and changes of direction.
-pub(crate) fn is_terminal_control(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Text with its lines, without terminal controls and byte order marks.
-pub(crate) fn printable(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    // A lone CR would let text overwrite the start of its line.
-    for c in text.replace("\r\n", "\n").chars() {
-        match c {
-            '\u{feff}' => {}
-            '\n' | '\t' => clean.push(c),
-            _ if is_terminal_control(c) => clean.push('\u{fffd}'),
-            _ => clean.push(c),
-        }
-    }
-    clean
 }
 
 /// A word quoted for a POSIX shell.
@@ -140,13 +117,5 @@ mod tests {
         assert_eq!(mask_secrets(&foreign, |_| false), foreign);
         let ours = "+ \"Authorization\": \"Bearer ${REQLORE_TOKEN}\"\n";
         assert_eq!(mask_secrets(ours, |_| true), ours);
-    }
-
-    #[test]
-    fn printable_removes_terminal_controls() {
-        assert_eq!(
-            printable("\u{feff}a\r\n\tb\x1b[2J\rc\u{9b}1m\n"),
-            "a\n\tb\u{fffd}[2J\u{fffd}c\u{fffd}1m\n"
-        );
     }
 }

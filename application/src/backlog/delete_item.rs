@@ -18,6 +18,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,15 +64,16 @@ pub(crate) struct DeletedItem {
 impl DeletedItem {
     pub(crate) fn render_text(&self, noun: &str) -> String {
         let Self { reference_id, title, version, deleted, unlinked, .. } = self;
-        let mut text =
-            format!("Deleted {noun} {reference_id}: {title} (version {})", &version[..8]);
+        let (id, title) = (encode_id(reference_id), encode_line(title));
+        let mut text = format!("Deleted {noun} {id}: {title} (version {})", &version[..8]);
         // The first one is the item itself.
         let descendants = deleted.get(1..).unwrap_or_default();
         for (label, references) in
             [("Also deleted", descendants), ("Relationships removed from", unlinked.as_slice())]
         {
             if !references.is_empty() {
-                text = format!("{text}\n{label}: {}", references.join(", "));
+                let ids: Vec<_> = references.iter().map(|id| encode_id(id)).collect();
+                text = format!("{text}\n{label}: {}", ids.join(", "));
             }
         }
         text
@@ -115,7 +117,7 @@ struct ItemRemoval {
 #[async_trait]
 impl Change for ItemRemoval {
     fn reason(&self) -> String {
-        format!("delete {}", truncate_echo(&self.reference).escape_debug())
+        format!("delete {}", encode_line(truncate_echo(&self.reference)))
     }
 
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {

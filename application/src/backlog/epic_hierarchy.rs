@@ -7,6 +7,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,8 +58,8 @@ fn render_text(hierarchy: &HierarchyView) -> String {
     let HierarchyView { epic, user_stories, counts, left_out } = hierarchy;
     let mut text = format!(
         "{}: {} ({}, {}, acceptance criteria: {})",
-        epic.reference_id,
-        epic.title,
+        encode_id(&epic.reference_id),
+        encode_line(&epic.title),
         count_noun(counts.user_stories, "user story", "user stories"),
         count_noun(counts.requirements, "requirement", "requirements"),
         counts.acceptance_criteria
@@ -89,7 +90,7 @@ fn push_item_line(
     status: Option<&str>,
 ) {
     // Writing to a string does not fail.
-    let _ = write!(text, "\n{indent}- {reference}: {title}");
+    let _ = write!(text, "\n{indent}- {}: {}", encode_id(reference), encode_line(title));
     if let Some(status) = status {
         let _ = write!(text, " ({status})");
     }

@@ -5,6 +5,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,7 +18,7 @@ use crate::ToolContext;
 use crate::address::{Address, AddressSpace, AddressTarget};
 use crate::addressed_text::AddressedText;
 use crate::links::{LinkList, inverse_relation};
-use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool, reply_with_body};
 
 pub(crate) struct GetItem;
 
@@ -99,7 +100,7 @@ impl Tool for GetItem {
             }
             _ => ItemDetails::of_other(context, &address).await?,
         };
-        reply(details.render_text(), &details)
+        reply_with_body(details.render_text(), &details)
     }
 }
 
@@ -144,7 +145,8 @@ impl ItemDetails {
             ItemView::Other(item) => item.text_parts(),
         };
         for child in self.children.iter().flatten() {
-            parts.push(format!("- {}: {}", child.reference_id, child.title));
+            let (id, title) = (encode_id(&child.reference_id), encode_line(&child.title));
+            parts.push(format!("- {id}: {title}"));
         }
         if let Some(relationships) = &self.relationships {
             for target in &relationships.outgoing {
@@ -162,7 +164,8 @@ impl ItemDetails {
         parts.extend(self.links.text_lines());
         parts.extend(self.fault.iter().map(|fault| diagnostic_text(fault)));
         if !self.also.is_empty() {
-            parts.push(format!("The same ID also names {}", self.also.join(", ")));
+            let others: Vec<_> = self.also.iter().map(|id| encode_id(id)).collect();
+            parts.push(format!("The same ID also names {}", others.join(", ")));
         }
         // The line of fields and the description may be empty.
         parts.retain(|part| !part.is_empty());
@@ -177,11 +180,11 @@ fn record_parts(item: &ItemRecord) -> Vec<String> {
         item.type_name.map(|name| format!("Type: {name}")),
         item.epic.as_ref().map(|epic| format!("Epic: {epic}")),
         item.user_story.as_ref().map(|story| format!("User story: {story}")),
-        item.assignee_username.as_ref().map(|name| format!("Assignee: {name}")),
+        item.assignee_username.as_ref().map(|name| format!("Assignee: {}", encode_line(name))),
     ];
     let fields: Vec<String> = fields.into_iter().flatten().collect();
     vec![
-        format!("{}: {} (version {})", item.reference_id, item.title, &item.version[..8]),
+        heading_line(&item.reference_id, &item.title, &item.version),
         fields.join(", "),
         item.description.clone(),
     ]
@@ -190,23 +193,25 @@ fn record_parts(item: &ItemRecord) -> Vec<String> {
 impl OtherItem {
     fn text_parts(&self) -> Vec<String> {
         let Self { kind, id, title, text, version, status, tags } = self;
-        let mut fields = vec![format!("Kind: {}", kind.replace('_', " "))];
-        fields.extend(status.as_ref().map(|status| format!("Status: {status}")));
+        let mut fields = vec![format!("Kind: {}", encode_line(kind).replace('_', " "))];
+        fields.extend(status.as_ref().map(|status| format!("Status: {}", encode_line(status))));
         if !tags.is_empty() {
+            let tags: Vec<_> = tags.iter().map(|tag| encode_line(tag)).collect();
             fields.push(format!("Tags: {}", tags.join(", ")));
         }
-        vec![
-            format!("{id}: {title} (version {})", &version[..8]),
-            fields.join(", "),
-            text.trim_end().to_owned(),
-        ]
+        vec![heading_line(id, title, version), fields.join(", "), text.trim_end().to_owned()]
     }
 }
 
+fn heading_line(id: &str, title: &str, version: &str) -> String {
+    format!("{}: {} (version {})", encode_id(id), encode_line(title), &version[..8])
+}
+
 pub(super) fn diagnostic_text(fault: &str) -> String {
-    format!("Problem in the file: {fault}")
+    format!("Problem in the file: {}", encode_line(fault))
 }
 
 fn related_item_text(related: &RelatedItem) -> String {
-    format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("(missing)"))
+    let title = related.title.as_deref().unwrap_or("(missing)");
+    format!("{}: {}", encode_id(&related.reference_id), encode_line(title))
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply_with_body};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -84,8 +85,10 @@ impl Tool for GetUserStoryRequirements {
             }
         }
         let text = render_text(story, &requirements);
-        let mut reply =
-            reply(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
+        let mut reply = reply_with_body(
+            text,
+            &StoryRequirements { user_story: story.to_string(), requirements },
+        )?;
         reply.text.extend(diagnostics.iter().map(|text| diagnostic_text(text)));
         warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
         add_notes(&mut reply, warnings.into_list());
@@ -105,7 +108,7 @@ fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
     text.push(':');
     for requirement in requirements {
         let assignee = match &requirement.assignee_username {
-            Some(name) => format!(", Assignee: {name}"),
+            Some(name) => format!(", Assignee: {}", encode_line(name)),
             None => String::new(),
         };
         // Writing to a string does not fail.
@@ -113,12 +116,12 @@ fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
             text,
             "\n\n{}: {} (Priority: {}, Status: {}, Type: {}, Creator: {}{assignee})\n{}\n\
              Created: {}",
-            requirement.reference_id,
-            requirement.title,
+            encode_id(&requirement.reference_id),
+            encode_line(&requirement.title),
             requirement.priority.unwrap_or_default(),
             requirement.status.unwrap_or_default(),
             requirement.type_name.unwrap_or_default(),
-            requirement.creator_username,
+            encode_line(&requirement.creator_username),
             requirement.description,
             requirement.created_at,
         );

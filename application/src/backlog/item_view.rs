@@ -9,6 +9,7 @@ use reqlore_domain::document::{Document, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -155,7 +156,8 @@ pub(crate) async fn read_record(
 pub(crate) fn outcome_line(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
     let ItemRecord { reference_id, title, version, .. } = record;
     let noun = kind.noun().to_lowercase();
-    format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
+    let (id, title) = (encode_id(reference_id), encode_line(title));
+    format!("{done} {noun} {id}: {title} (version {})", &version[..8])
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -7,6 +7,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +94,8 @@ fn render_text(page: &EpicPage) -> String {
         let _ = write!(
             text,
             "\n- {}: {} (Priority: {priority}, Status: {status})",
-            epic.reference_id, epic.title
+            encode_id(&epic.reference_id),
+            encode_line(&epic.title)
         );
     }
     if let Some(cursor) = next_cursor {

@@ -4,6 +4,7 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -164,9 +165,11 @@ impl SearchResult {
         let kind = self.kind.as_deref().unwrap_or(self.entity_type);
         // A rule has no title of its own; its section's name is in the reference.
         let label = if self.entity_type == SECTION { &self.snippet } else { &self.title };
+        let (id, kind, label) =
+            (encode_id(&self.reference_id), encode_line(kind), encode_line(label));
         match &self.status {
-            Some(status) => format!("{} ({kind}, {status}): {label}", self.reference_id),
-            None => format!("{} ({kind}): {label}", self.reference_id),
+            Some(status) => format!("{id} ({kind}, {}): {label}", encode_line(status)),
+            None => format!("{id} ({kind}): {label}"),
         }
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::docsets::{CONFIG_PATH, Docset, DocsetConfig};
 use reqlore_domain::document::Version;
-use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LoadedConfig, first_diagnostics};
 use crate::ToolContext;
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
+use crate::tool::{Tool, add_notes, decode_arguments, pretty_json, read_tool, serialization_error};
 
 pub(crate) struct ListDocsets;
 
@@ -72,13 +72,9 @@ impl Tool for ListDocsets {
 /// Renders the answer of `list_docsets`, which is the same for every call.
 pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
     let answer = DocsetList { docsets: configuration.docsets.iter().map(docset_item).collect() };
-    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(serialization_error)?;
+    let list_text = pretty_json(&answer.docsets)?;
     let list_data = Arc::new(serde_json::to_value(&answer).map_err(serialization_error)?);
     Ok(LoadedConfig { configuration, version, list_text, list_data })
-}
-
-fn serialization_error(error: serde_json::Error) -> Error {
-    Error::new(ErrorKind::Internal, "The list could not be serialized.").caused_by(error)
 }
 
 fn docset_item(docset: &Docset) -> DocsetItem<'_> {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::faulty_config;
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::tool::{Tool, decode_arguments, encode_text, read_tool};
 
 /// Docsets that the error for an unknown name lists.
 const MAX_NAMES: usize = 20;
@@ -93,6 +93,7 @@ impl Tool for SearchDocs {
             let path = &docset.local_path;
             text.push(format!("The folder {path} does not exist; copy the documentation there."));
         }
+        let text = text.into_iter().map(encode_text).collect();
         Ok(ToolReply { text, data: Arc::new(Value::Object(data)) })
     }
 }

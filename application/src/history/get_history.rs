@@ -8,6 +8,7 @@ use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
 use crate::ToolContext;
 use crate::backlog::item_lookup::document_text;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply_with_body};
 
 pub(crate) struct GetHistory;
 
@@ -119,9 +120,10 @@ async fn list_versions(
     let page = context.ports.history.history(&project, &id, &query).await?;
     notes.extend(page.notes.into_iter().map(|note| note_text(note).to_owned()));
     let next_cursor = page.next.map(|next| pages.cursor(&next));
-    let mut text = format!("History of {name}, newest first:");
+    let shown_name = encode_id(&name);
+    let mut text = format!("History of {shown_name}, newest first:");
     if page.entries.is_empty() {
-        text = format!("{name} has no versions here.");
+        text = format!("{shown_name} has no versions here.");
     }
     let mut versions = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
@@ -146,7 +148,8 @@ fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolReply>
         text: Some(body.to_owned()),
         difference: None,
     };
-    let text = format!("{} at version {}:\n\n{body}", answer.reference, found.version);
+    let name = encode_id(&answer.reference);
+    let text = format!("{name} at version {}:\n\n{body}", found.version);
     reply_with_notes(text, &answer, target.notes)
 }
 
@@ -159,7 +162,9 @@ fn compare_versions(
     let text = format!(
         "{}: from version {} to {}, removed words as [-old-], added words as {{+new+}}:\n\n\
          {difference}",
-        target.name, older.version, newer.version
+        encode_id(&target.name),
+        older.version,
+        newer.version
     );
     let answer = HistoryAnswer {
         reference: target.name,
@@ -172,7 +177,7 @@ fn compare_versions(
 }
 
 fn reply_with_notes(text: String, answer: &HistoryAnswer, notes: Vec<String>) -> Result<ToolReply> {
-    let mut reply = reply(text, answer)?;
+    let mut reply = reply_with_body(text, answer)?;
     add_notes(&mut reply, notes);
     Ok(reply)
 }
@@ -188,13 +193,13 @@ impl VersionRecord {
         let version = self.version.as_deref().map_or("deleted", |version| &version[..8]);
         let mut line = format!("{version} {}", self.at);
         if let Some(user) = &self.user {
-            let _ = write!(line, " {user}");
+            let _ = write!(line, " {}", encode_line(user));
         }
         if let Some(tool) = &self.tool {
-            let _ = write!(line, ", {tool}");
+            let _ = write!(line, ", {}", encode_line(tool));
         }
         if let Some(reason) = &self.reason {
-            let _ = write!(line, ": {reason}");
+            let _ = write!(line, ": {}", encode_line(reason));
         }
         if self.purged {
             line.push_str(" (text erased)");

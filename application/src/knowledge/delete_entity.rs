@@ -11,6 +11,7 @@ use reqlore_domain::knowledge::{self, Entity};
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
 use crate::backlog::item_lookup::document_text;
@@ -150,6 +151,7 @@ impl ChangePlan for EntityDeletion {
 pub(crate) fn link_reasons(name: &str, source: &DocumentMeta, names: &[String]) -> Vec<String> {
     let mut reasons = Vec::new();
     for (relation, target) in source.links() {
+        let (name, relation) = (encode_id(name), encode_line(relation));
         let reason = format!("{name} links to it ({relation})");
         // One source may link by id and by path.
         if names.iter().any(|name| *name == target) && !reasons.contains(&reason) {

@@ -46,10 +46,7 @@ fn find_kind(entity_index: &EntityIndex, kind: &str) -> Result<String> {
 
 /// A reply with the same JSON as text and as data.
 fn json_reply(answer: &impl Serialize) -> Result<ToolReply> {
-    let text = serde_json::to_string_pretty(answer).map_err(|error| {
-        Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
-    })?;
-    tool::reply(text, answer)
+    tool::reply(tool::pretty_json(answer)?, answer)
 }
 
 /// Maximum size of an answer, at four characters per token.

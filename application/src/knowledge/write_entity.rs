@@ -16,6 +16,7 @@ use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -139,6 +140,7 @@ fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Resu
         version: document.version.to_string(),
     };
     let EntityRecord { kind, id, title, version, .. } = &record;
+    let (kind, id, title) = (encode_line(kind), encode_id(id), encode_line(title));
     reply(format!("{done} {kind} {id}: {title} (version {})", &version[..8]), &record)
 }
 
@@ -355,7 +357,7 @@ pub(super) struct EntityUpdate {
 #[async_trait]
 impl Change for EntityUpdate {
     fn reason(&self) -> String {
-        format!("update {}", truncate_echo(&self.id).escape_debug())
+        format!("update {}", encode_line(truncate_echo(&self.id)))
     }
 
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {

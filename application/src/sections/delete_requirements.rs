@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, reply, write_tool};
+use crate::tool::{Tool, decode_arguments, reply_with_body, write_tool};
 use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct DeleteRequirements;
@@ -85,7 +85,7 @@ Returns the deleted requirement text, or an error if not found.",
             text: deleted.text,
             version: version.map(|version| version.to_string()),
         };
-        reply(deleted.requirement, &details)
+        reply_with_body(deleted.requirement, &details)
     }
 }
 

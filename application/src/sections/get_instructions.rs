@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool, reply_with_body};
 use crate::transaction::write_context;
 
 pub(crate) struct GetInstructions;
@@ -60,7 +60,7 @@ This MCP server is the single source of truth for everything related to requirem
             project: project.to_string(),
             version: agents.version.to_string(),
         };
-        reply(super::into_document_text(agents)?, &version)
+        reply_with_body(super::into_document_text(agents)?, &version)
     }
 }
 

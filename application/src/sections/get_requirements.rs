@@ -20,7 +20,7 @@ use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
 use crate::address::AddressSpace;
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool, reply, reply_with_body};
 use crate::transaction::write_context;
 
 #[derive(Default)]
@@ -118,7 +118,7 @@ impl Tool for GetRequirements {
                 key.check_new().map_err(|reason| super::section_error(&reason))?;
             }
             if let Some(text) = read_other_id(context, &call.caller, &project, &key).await? {
-                return reply(text, &details);
+                return reply_with_body(text, &details);
             }
             let mut reply = reply(NO_REQUIREMENTS.to_owned(), &details)?;
             let kinds = [DocumentKind::Section];
@@ -133,7 +133,7 @@ impl Tool for GetRequirements {
         details.version = Some(version.to_string());
         let text = super::into_document_text(section)?;
         details.count = self.counts.requirement_count(version, &text);
-        reply(text, &details)
+        reply_with_body(text, &details)
     }
 }
 

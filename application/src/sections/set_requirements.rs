@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, reply, write_tool};
+use crate::tool::{Tool, decode_arguments, reply_with_body, write_tool};
 use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct SetRequirements;
@@ -104,7 +104,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
             reindexed,
             warnings: set.warnings,
         };
-        let mut reply = reply(set.requirement, &result)?;
+        let mut reply = reply_with_body(set.requirement, &result)?;
         reply.text.extend(render_index_changes(&result.reindexed));
         // Many clients show a model the text alone.
         if !result.warnings.is_empty() {

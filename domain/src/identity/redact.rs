@@ -6,15 +6,16 @@ use std::borrow::Cow;
 
 use super::token::{ID_LETTERS, TOKEN_PREFIX};
 use crate::bounded_types::truncate_echo;
+use crate::untrusted_text::encode_line;
 
 const HIDDEN: &str = "****";
 const BEARER: &[u8] = b"bearer";
 const SCHEME_END: &[u8] = b"://";
 
-/// The beginning of a caller's text for an error, without secrets.
+/// The beginning of a caller's text for an error, on one line and without secrets.
 pub fn redact_echo(text: &str) -> String {
     // Redacted first: a secret that is cut in the middle would not be recognized.
-    truncate_echo(&redact_secrets(text)).to_owned()
+    encode_line(truncate_echo(&redact_secrets(text))).into_owned()
 }
 
 /// Replaces Reqlore tokens, credentials after `Bearer`, and user information in URLs with `****`.

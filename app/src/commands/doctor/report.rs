@@ -3,10 +3,9 @@
 //! Messages quote untrusted files and servers, so [`clean_line`] is applied to all text.
 
 use reqlore_domain::identity::redact_secrets;
+use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::commands::untrusted_text::is_terminal_control;
 
 const MAX_TEXT_CHARS: usize = 800;
 
@@ -152,9 +151,9 @@ fn plural(count: usize, noun: &str) -> String {
 
 /// One line without secrets and terminal controls.
 fn clean_line(text: &str) -> String {
-    let text: String = text.chars().map(|c| if is_terminal_control(c) { ' ' } else { c }).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = redact_secrets(&text);
+    let text = encode_line(&text);
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),
@@ -194,7 +193,7 @@ mod tests {
     fn clean_removes_secrets_and_terminal_controls() {
         let secret = format!("reqlore_pat_abcdefghijkl_{}", "x".repeat(38));
         let text = clean_line(&format!("one\n\x1b[2Jtwo {secret} \u{202e}three"));
-        assert_eq!(text, "one [2Jtwo reqlore_pat_abcdefghijkl_**** three");
+        assert_eq!(text, "one \\u{1b}[2Jtwo reqlore_pat_abcdefghijkl_**** \\u{202e}three");
         assert!(clean_line(&"x".repeat(2 * MAX_TEXT_CHARS)).chars().count() <= MAX_TEXT_CHARS + 1);
     }
 

@@ -7,10 +7,11 @@ use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::sections::instructions;
+use reqlore_domain::untrusted_text::encode_line;
 use reqlore_git_runner::repository_around;
 
 use super::Options;
-use super::report::{printable, short_path};
+use super::report::short_path;
 use super::server_entry::{self, ServerEntry};
 use super::undo_log::{self, ChangeKind, UndoLog};
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
@@ -154,7 +155,7 @@ impl<'a> ChangePlan<'a> {
             ServerEntry::Url { .. } => None,
         };
         if let Some(refusal) = &refusal {
-            plan.warnings.push(printable(&refusal.message));
+            plan.warnings.push(encode_line(&refusal.message).into_owned());
         }
         let log = refusal.is_some().then_some(log);
         for client in clients {
@@ -241,7 +242,7 @@ impl<'a> ChangePlan<'a> {
         if let Some(old_entry) = old_entry {
             let lost = server_entry::lost_arguments(&old_entry, &entry.set.into());
             if !lost.is_empty() {
-                let lost = printable(&lost);
+                let lost = encode_line(&lost);
                 self.warnings.push(format!(
                     "{path}: `{lost}` is not in the new entry; pass it to init to keep it"
                 ));

@@ -1,19 +1,20 @@
 //! Output of init: questions, diffs and results, or one JSON object.
 //!
 //! Files may come from a cloned repository and may contain secrets of other servers, so all text
-//! from them passes through [`printable`] and [`mask_secrets`].
+//! from them is encoded and passes through [`mask_secrets`].
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
+use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::plan::{ChangeOutcome, ChangePlan, FileChange};
 use super::undo_log::ChangeKind;
 use crate::commands::untrusted_text::mask_secrets;
-pub(super) use crate::commands::untrusted_text::printable;
+use crate::console::{encode_console, eprint_line};
 
 /// Asks the user on stderr, file by file.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl<Input: BufRead> Confirmation<Input> {
                 "a" | "all" => true,
                 "q" | "quit" => false,
                 _ => {
-                    eprintln!("y: yes, n: no, a: yes to all remaining, q: no to all remaining");
+                    eprint_line("y: yes, n: no, a: yes to all remaining, q: no to all remaining");
                     continue;
                 }
             };
@@ -77,7 +78,7 @@ pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String
         (_, Ok(inside)) => format!("~/{}", inside.display()),
         _ => path.display().to_string(),
     };
-    printable(&path)
+    encode_line(&path).into_owned()
 }
 
 pub(super) fn question_subject(change: &FileChange) -> String {
@@ -92,7 +93,8 @@ pub(super) fn diff_with_heading(change: &FileChange) -> String {
     let mut text = format!("── {} ({})\n", change.title, change.scope.name());
     // Links of a project's file stay in the project, so only a user's link is shown.
     if change.target != change.path && change.scope == ConfigScope::User {
-        let target = printable(&change.target.display().to_string());
+        let target = change.target.display().to_string();
+        let target = encode_line(&target);
         text += &format!("   a link to {target}\n");
     }
     text += &diff(change);
@@ -116,7 +118,7 @@ fn diff(change: &FileChange) -> String {
     let diff = TextDiff::from_lines(before, after);
     let diff = diff.unified_diff().header(old_name, new_name).to_string();
     // Unchanged strings may be secrets of other servers.
-    mask_secrets(&printable(&diff), |string| before.contains(string) && after.contains(string))
+    mask_secrets(&encode_console(&diff), |string| before.contains(string) && after.contains(string))
 }
 
 /// The line of `--check` for one file; empty if nothing would change.

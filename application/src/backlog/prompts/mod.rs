@@ -12,7 +12,6 @@ mod context;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
@@ -21,12 +20,14 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{
     ArgumentSpec, PromptContent, PromptPart, PromptSpec, ResourceRequest,
 };
+use reqlore_domain::untrusted_text::encode_json;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
 use crate::ToolContext;
+use crate::tool::serialization_error;
 use context::PromptContext;
 
 pub(crate) struct PromptTemplate {
@@ -270,30 +271,9 @@ fn render_message(
     ))
 }
 
-/// Returns JSON on one line, with invisible and misleading characters escaped.
+/// Returns JSON on one line, with hidden characters escaped, and without `<`, which could begin a
+/// marker. JSON has no `<` outside its strings.
 fn json_line(value: &impl Serialize) -> Result<String> {
-    let json = serde_json::to_string(value).map_err(|error| {
-        Error::new(ErrorKind::Internal, "The prompt could not be serialized.").caused_by(error)
-    })?;
-    let mut line = String::with_capacity(json.len());
-    for c in json.chars() {
-        if is_hidden(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // JSON escapes UTF-16 code units. Writing to a string does not fail.
-                let _ = write!(line, "\\u{unit:04x}");
-            }
-        } else {
-            line.push(c);
-        }
-    }
-    Ok(line)
-}
-
-/// True for invisible characters and for those that could imitate a line end or a marker. JSON has
-/// none of them outside its strings.
-fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '<' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}'
-        | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    let json = serde_json::to_string(value).map_err(serialization_error)?;
+    Ok(encode_json(json).replace('<', "\\u003c"))
 }

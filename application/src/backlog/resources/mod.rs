@@ -17,6 +17,7 @@ use reqlore_domain::ports::service::{
     ResourcePage,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::untrusted_text::{encode_json, encode_line};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -27,6 +28,7 @@ use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
 use crate::pagination::{PageCursor, PageReader};
+use crate::tool::serialization_error;
 pub(crate) use uri::TEMPLATES;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
@@ -96,10 +98,7 @@ impl ResourceLabel {
         let envelope_description = if is_item { None } else { Some(description.as_str()) };
         let envelope =
             ResourceEnvelope { uri: &uri, name: &name, description: envelope_description, body };
-        let text = serde_json::to_string(&envelope).map_err(|error| {
-            Error::new(ErrorKind::Internal, "The resource could not be serialized.")
-                .caused_by(error)
-        })?;
+        let text = encode_json(serde_json::to_string(&envelope).map_err(serialization_error)?);
         Ok(ResourceContent { uri, name, description, mime_type: JSON, text })
     }
 }
@@ -284,6 +283,7 @@ fn describe_item(reference: Reference, title: &str, summary: &str) -> String {
     if short_title.len() < title.len() {
         short_title.push('…');
     }
+    let short_title = encode_line(&short_title);
     format!("{} {reference}: {short_title}, {summary}", reference.kind.noun())
 }
 
@@ -387,7 +387,7 @@ fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
     Some(ResourceInfo {
         uri: item_uri(reference, ItemView::Item),
         name: reference.to_string(),
-        title: item.title.clone(),
+        title: encode_line(&item.title).into_owned(),
         description: describe_item(reference, &item.title, content_summary(reference.kind)),
         mime_type: JSON,
     })
