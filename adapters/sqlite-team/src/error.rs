@@ -91,8 +91,23 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
         || error.sqlite_error().is_some_and(|error| CONTENT.contains(&error.extended_code))
         || row_damage(error).is_some()
+        || has_other_shape(error)
+}
+
+/// True if the tables are not those that our statements expect: a damaged schema, or a page of
+/// another table.
+fn has_other_shape(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    match error {
+        Error::InvalidColumnType(..)
+        | Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
         // Only tables that always have a row are read in this way.
-        || matches!(error, rusqlite::Error::QueryReturnedNoRows)
+        | Error::QueryReturnedNoRows
+        | Error::SqlInputError { .. } => true,
+        Error::SqliteFailure(_, Some(message)) => message == "unsupported file format",
+        _ => false,
+    }
 }
 
 /// The message of a row that does not match its checksum. SQLite passes only the text on.

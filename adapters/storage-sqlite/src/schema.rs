@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, configure, keep_log_on_close};
-use reqlore_sqlite_team::error::{is_busy, refused, unavailable};
+use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused, unavailable};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
@@ -51,7 +51,10 @@ pub(crate) fn schema_version(
         connection.query_one(select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let version = usize::try_from(version).unwrap_or_default();
     if application != APPLICATION_ID || version == 0 {
-        let reason = "is a database of another program; name another file";
+        let reason = format!(
+            "is a database of another program, or its header is damaged; name another file, or \
+             {RESTORE_HINT}"
+        );
         return Err(refused(&file.shown_path, reason).into());
     }
     if version > newest {

@@ -9,6 +9,7 @@ use reqlore_application::identity::token_authenticator::TokenAuthenticator;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_metrics::Metrics;
@@ -140,6 +141,11 @@ fn print_terminal_hint(config: &AppConfig) {
     ));
 }
 
+/// Counts users and tokens.
+async fn count_identities(store: &dyn Store) -> Result<(usize, usize), StoreError> {
+    Ok((store.list_users().await?.len(), store.list_tokens().await?.len()))
+}
+
 /// Prints the address, limits and next step for the operator; with JSON logs as one event.
 async fn print_startup_report(
     config: &AppConfig,
@@ -147,24 +153,34 @@ async fn print_startup_report(
     address: SocketAddr,
     store: &dyn Store,
 ) -> Result<(), CommandError> {
-    let users = store.list_users().await.map_err(Error::from)?;
-    let tokens = store.list_tokens().await.map_err(Error::from)?;
     let serves = format!(
         "reqlore serves {} from {} at http://{address}{}",
         config.root.display(),
         config.storage,
         reqlore_transport_http::PATH,
     );
-    let (users, tokens, is_audited) = (users.len(), tokens.len(), config.audit != Some(false));
-    let read_only = config.read_only;
-    let next = (users == 0).then_some(FIRST_USER);
+    // A damaged storage is served as far as it can be read.
+    let (users, tokens) = match count_identities(store).await {
+        Ok((users, tokens)) => (Some(users), Some(tokens)),
+        Err(error @ StoreError::Unreadable { .. }) => {
+            tracing::error!(%error, "users and tokens can't be listed");
+            (None, None)
+        }
+        Err(error) => return Err(Error::from(error).into()),
+    };
+    let (is_audited, read_only) = (config.audit != Some(false), config.read_only);
+    let next = (users == Some(0)).then_some(FIRST_USER);
     if config.log_format == LogFormat::Json {
         let limits = http.limit_texts.join(" ");
         tracing::info!(users, tokens, read_only, audit = is_audited, limits, next, "{serves}");
         return Ok(());
     }
+    let counts = match (users, tokens) {
+        (Some(users), Some(tokens)) => format!("{users} user(s), {tokens} token(s)"),
+        _ => "users and tokens unknown, because the storage is damaged".to_owned(),
+    };
     eprint_line(&format!(
-        "{serves}\n{users} user(s), {tokens} token(s); {}audit {}. Limits (http.limits.*):",
+        "{serves}\n{counts}; {}audit {}. Limits (http.limits.*):",
         if read_only { "read-only; " } else { "" },
         if is_audited { "on" } else { "off" },
     ));
