@@ -42,8 +42,8 @@ const TEMP_COMMITS_FILE: &str = "team.commits.new";
 const TEMP_DATABASE: &str = "team.new";
 
 /// The next steps after the loss of the database itself.
-const MOVE_HINT: &str =
-    "put it back, or move .reqlore/local/team.* away and restore a backup with `reqlore restore`";
+const MOVE_HINT: &str = "put it back; or restore a backup into an empty folder on the same disk \
+                         with `reqlore restore`, and move its .reqlore/local/team.* here";
 
 #[derive(Debug, Clone, Copy)]
 pub struct CreationOptions {
