@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use reqlore_application::RetentionDays;
-use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 
@@ -19,7 +19,7 @@ use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
 use crate::storage_spec::StorageSpec;
 use crate::telemetry::LogFormat;
 
-pub(crate) use found_file::is_inside;
+pub(crate) use found_file::{check_no_url, is_inside};
 pub(crate) use http::HttpSettings;
 
 use file::ConfigFile;
@@ -261,7 +261,10 @@ impl SettingValue {
 
     fn invalid_value(&self, expected: &str) -> CommandError {
         let (key, source) = (self.setting.key, &self.source);
-        CommandError::usage_error(format!("{key}: {:?} ({source}) must be {expected}", self.text))
+        CommandError::usage_error(format!(
+            "{key}: {:?} ({source}) must be {expected}",
+            redact_echo(&self.text)
+        ))
     }
 
     fn refused_in_found_file(&self, when: &str) -> CommandError {
@@ -282,7 +285,7 @@ impl SettingValue {
         if !ways.is_empty() {
             ways += ", or ";
         }
-        let shown = truncate_echo(text.trim_end());
+        let shown = redact_echo(text.trim_end());
         CommandError::usage_error(format!(
             "{}: {shown:?} ({source}) {rule}; {ways}pass the file with --config",
             setting.key

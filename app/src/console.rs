@@ -4,7 +4,9 @@
 //! `##[name]`, `##vso[name]` and `##teamcity[name]` within a line.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
+use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::untrusted_text::{encode_json, encode_lines};
 
 /// Text with its lines, without terminal controls and commands of CI systems.
@@ -26,9 +28,11 @@ pub(crate) fn encode_console(text: &str) -> String {
     encoded
 }
 
-/// Prints a message on standard error, encoded like all output.
+/// Prints a message on standard error, without secrets and encoded like all output.
 pub(crate) fn eprint_line(message: &str) {
-    eprintln!("{}", encode_console(message));
+    let message = encode_console(&redact_secrets(message));
+    // If this fails, there is nowhere to report it. `eprintln!` would panic.
+    let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
 /// The text of a JSON value, with the same value.

@@ -15,10 +15,12 @@ mod storage_spec;
 mod system;
 mod telemetry;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ContextValue;
+use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::untrusted_text::encode_line;
 
 use commands::{Cli, Command, ConfiguredCommand};
@@ -29,14 +31,11 @@ use exit::{CommandError, EXIT_FAILED, EXIT_OK, EXIT_USAGE};
 use settings::SettingFlags;
 
 fn main() -> ExitCode {
+    system::keep_running_at_file_size_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` and `--version` come as errors, too.
-            let code = if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
-            // If printing fails, there is nowhere to report it.
-            let _ = encode_arguments(error).print();
-            return ExitCode::from(code);
+            return ExitCode::from(print_usage(&encode_arguments(error)));
         }
     };
     let code = run_command(&cli).unwrap_or_else(|failure| {
@@ -48,12 +47,28 @@ fn main() -> ExitCode {
     ExitCode::from(if is_closed { code } else { code.max(EXIT_FAILED) })
 }
 
-/// Encodes the arguments in a message, because a script may pass the name of any file.
+/// Prints the help, or the error of an invalid command line. Returns the exit code.
+fn print_usage(error: &clap::Error) -> u8 {
+    let is_error = error.use_stderr();
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed {
+        // If printing the error fails, there is nowhere to report it.
+        _ if is_error => EXIT_USAGE,
+        Ok(()) => EXIT_OK,
+        Err(error) => {
+            eprint_line(&format!("reqlore: standard output: {error}"));
+            EXIT_FAILED
+        }
+    }
+}
+
+/// Encodes the arguments in a message, because a script may pass the name of any file, and masks
+/// a token in a wrong place.
 fn encode_arguments(mut error: clap::Error) -> clap::Error {
     let mut encoded = Vec::new();
     for (kind, value) in error.context() {
         if let ContextValue::String(text) = value {
-            let text = encode_console(&encode_line(text));
+            let text = encode_console(&encode_line(&redact_secrets(text)));
             encoded.push((kind, ContextValue::String(text)));
         }
     }
@@ -65,9 +80,9 @@ fn encode_arguments(mut error: clap::Error) -> clap::Error {
 
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
-        _ if cli.print_config => {
-            run_with_config(&cli.settings, |config| commands::print(&config.to_toml()))
-        }
+        _ if cli.print_config => run_with_config(&cli.settings, |config| {
+            commands::print(&redact_secrets(&config.to_toml()))
+        }),
         None => run_with_config(&cli.settings, commands::serve::run),
         Some(Command::Configured(command)) => {
             run_with_config(&cli.settings, |config| run_configured(config, command))

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::config::is_inside;
+use reqlore_domain::identity::redact_echo;
+
+use crate::config::{check_no_url, is_inside};
 use crate::exit::CommandError;
 
 /// A storage and its absolute path.
@@ -24,6 +26,7 @@ impl StorageSpec {
     /// default below the root is used.
     pub(crate) fn parse(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
         let (name, path) = text.split_once(':').unwrap_or((text, ""));
+        check_no_url("storage", path)?;
         let default = match name {
             "sqlite" => format!("{LOCAL}/reqlore.db"),
             "sled" => format!("{LOCAL}/sled"),
@@ -50,6 +53,7 @@ impl StorageSpec {
             "sqlite" => Self::Sqlite(place),
             "sled" => Self::Sled(place),
             other => {
+                let other = redact_echo(other);
                 return Err(CommandError::usage_error(format!(
                     "storage: {other:?} is not built into this version; use fs[:DIR], \
                      sqlite[:FILE] or sled[:DIR]"

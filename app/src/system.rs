@@ -7,7 +7,22 @@ use reqlore_domain::identity::token::BASE62_LETTERS;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::timestamp::Timestamp;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 use uuid::Uuid;
+
+/// The signal of a write beyond the file size limit, on Linux (x86, ARM) and macOS.
+const SIGXFSZ: i32 = 25;
+
+/// Makes a write beyond the limit of `ulimit -f` an error. Without a handler it ends the process.
+pub(crate) fn keep_running_at_file_size_limit() {
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
+    let _guard = runtime.enter();
+    // The handler stays for the life of the process, also after the stream is dropped.
+    let installed = signal(SignalKind::from_raw(SIGXFSZ));
+    // Without it, only this rare case is worse.
+    drop(installed);
+}
 
 /// The largest multiple of 62 in a byte. Bytes from here on are skipped, because they would make
 /// some letters more likely.

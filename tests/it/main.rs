@@ -32,6 +32,7 @@ mod json_rpc;
 mod knowledge;
 mod language;
 mod model;
+mod output_limits;
 mod pagination;
 mod readme;
 mod refusals;

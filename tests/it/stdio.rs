@@ -272,7 +272,7 @@ fn client_that_never_reads_cannot_keep_the_server_alive() {
 }
 
 /// The output of a process that has ended.
-fn closed_output() -> std::process::ChildStdout {
+pub(crate) fn closed_output() -> std::process::ChildStdout {
     let child = std::process::Command::new("true").stdout(std::process::Stdio::piped()).spawn();
     child.unwrap().stdout.take().unwrap()
 }

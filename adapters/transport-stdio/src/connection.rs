@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqlore_domain::error::ErrorKind;
@@ -53,10 +53,12 @@ pub(crate) struct StdioConnection<R, W> {
     drain_deadline: Option<Instant>,
 }
 
-struct ClientOutput<W> {
+pub(crate) struct ClientOutput<W> {
     writer: Mutex<W>,
     /// True if the client no longer reads responses.
     is_closed: AtomicBool,
+    /// The error of the first response that could not be written.
+    lost_response: OnceLock<io::Error>,
     /// Bytes of responses that the client has not read.
     unsent_bytes: AtomicUsize,
     in_flight: InFlight,
@@ -68,6 +70,24 @@ impl<W: AsyncWrite + Unpin> ClientOutput<W> {
     /// True if too many responses are unread to run another request.
     fn is_full(&self) -> bool {
         self.unsent_bytes.load(Ordering::Relaxed) > MAX_UNSENT_BYTES
+    }
+
+    /// Fails if a response that was due could not be written.
+    pub(crate) fn check_delivered(&self) -> io::Result<()> {
+        match self.lost_response.get() {
+            Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    async fn write_response(&self, line: &[u8]) -> io::Result<()> {
+        let written = self.write_line(line).await;
+        if let Err(error) = &written {
+            // Only the first error counts: all later responses fail as well.
+            let error = io::Error::new(error.kind(), error.to_string());
+            let _ = self.lost_response.set(error);
+        }
+        written
     }
 
     async fn write_line(&self, line: &[u8]) -> io::Result<()> {
@@ -106,6 +126,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
         let output = ClientOutput {
             writer: Mutex::new(writer),
             is_closed: AtomicBool::new(false),
+            lost_response: OnceLock::new(),
             unsent_bytes: AtomicUsize::new(0),
             in_flight: InFlight::default(),
             members: RunningMembers::default(),
@@ -121,6 +142,10 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             malformed_lines: 0,
             drain_deadline: None,
         }
+    }
+
+    pub(crate) fn output(&self) -> Arc<ClientOutput<W>> {
+        Arc::clone(&self.output)
     }
 
     /// Returns the next message to deliver; `None` at the end. Cancel safe: `self` keeps the input.
@@ -198,7 +223,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             let Some(line) = line else { continue };
             let output = Arc::clone(&self.output);
             // Not awaited, because the client may no longer read.
-            tokio::spawn(async move { output.write_line(&line).await });
+            tokio::spawn(async move { output.write_response(&line).await });
         }
         // rmcp drops this future when it ends.
         self.shutdown.abort.cancel();
@@ -369,7 +394,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             if let Some(earlier) = earlier {
                 earlier.await?;
             }
-            output.write_line(&line).await
+            output.write_response(&line).await
         }));
     }
 
@@ -460,7 +485,9 @@ where
                 None => Some(line),
             };
             // Before the request is completed, so that the next response follows this one.
+            let is_due = !matches!(message, JsonRpcMessage::Notification(_));
             let written = match line {
+                Some(line) if is_due => output.write_response(&line).await,
                 Some(line) => output.write_line(&line).await,
                 None => Ok(()),
             };

@@ -75,7 +75,8 @@ impl StdioTransport {
         Self { caller, limits, shutdown: Shutdown::default() }
     }
 
-    /// Serves one client over any two streams, until `shutdown`.
+    /// Serves one client over any two streams, until `shutdown`. Fails if a response that was due
+    /// could not be written.
     pub async fn serve_on<R, W>(
         self,
         read: R,
@@ -90,9 +91,11 @@ impl StdioTransport {
         let handler = ConnectionService(server.clone());
         let abort = self.shutdown.abort.clone();
         let connection = StdioConnection::new(read, write, self.limits, self.shutdown, server);
+        let output = connection.output();
         // Directly: rmcp's own handshake would reject plain lines before `initialize`.
         let running = serve_directly_with_ct(handler, connection, Some(default_peer()), abort);
-        running.waiting().await.map(|_| ()).map_err(io::Error::other)
+        running.waiting().await.map_err(io::Error::other)?;
+        output.check_delivered()
     }
 }
 

@@ -35,7 +35,7 @@ fn play(folder: &Path) -> io::Result<()> {
         "Reqlore demo: a server runs in {}.\n\
          The calls (→) are scripted as an assistant would send them. The answers (←) are real.\n",
         folder.display()
-    ));
+    ))?;
     let program = std::env::current_exe()?;
     let command = isolated_server(&program, &["serve".to_owned()], folder);
     let pipe = StdioClient::start(command, TIMEOUT).map_err(|error| server_error(&error))?;
@@ -53,13 +53,13 @@ fn play(folder: &Path) -> io::Result<()> {
          adds:\n\n  {snippet}\n\n\
          Delete {} when you no longer need it.",
         folder.display()
-    ));
+    ))?;
     Ok(())
 }
 
 /// The session that the README shows: a backlog, a decision, a search, a rule.
 fn play_session(folder: &Path, assistant: &mut ScriptedAssistant) -> io::Result<()> {
-    say("You: Visitors should be able to buy without an account. Add this to the backlog.");
+    say("You: Visitors should be able to buy without an account. Add this to the backlog.")?;
     assistant.call("create_epic", &json!({ "title": "Checkout", "priority": 2 }), 1)?;
     let story = json!({ "epic": "EP-001", "title": "Pay as a guest", "priority": 2 });
     assistant.call("create_user_story", &story, 1)?;
@@ -69,25 +69,25 @@ fn play_session(folder: &Path, assistant: &mut ScriptedAssistant) -> io::Result<
     });
     assistant.call("create_requirement", &requirement, 1)?;
 
-    say(&format!("\nYou write down a decision in your editor, {DECISION_FILE}:\n{DECISION}"));
+    say(&format!("\nYou write down a decision in your editor, {DECISION_FILE}:\n{DECISION}"))?;
     write(folder, DECISION_FILE, DECISION)?;
 
-    say("You, next week, to another assistant: Should I add a sign-up form to the checkout?");
+    say("You, next week, to another assistant: Should I add a sign-up form to the checkout?")?;
     assistant.call("search_global", &json!({ "query": "sign-up before buying" }), 2)?;
 
-    say("\nYou: Make that a rule for every change of the checkout.");
+    say("\nYou: Make that a rule for every change of the checkout.")?;
     let rule = json!({
         "section": "checkout", "index": "1", "text": "No step requires an account.",
     });
     assistant.call("reqlix_set_requirements", &rule, 1)?;
 
-    say("\nAll of it is Markdown, ready for Git:");
+    say("\nAll of it is Markdown, ready for Git:")?;
     let mut files = Vec::new();
     for shown in [".ixchel", ".reqlore/backlog", "docs"] {
         list_files(folder, Path::new(shown), &mut files)?;
     }
     files.sort();
-    say(&format!("  {}", files.join("\n  ")));
+    say(&format!("  {}", files.join("\n  ")))?;
     Ok(())
 }
 
@@ -113,9 +113,8 @@ fn write(folder: &Path, path: &str, text: &str) -> io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// A closed standard output does not end the demo.
-fn say(part: &str) {
-    let _ = print(&format!("{part}\n"));
+fn say(part: &str) -> io::Result<()> {
+    print(&format!("{part}\n")).map(drop).map_err(|error| io::Error::other(error.message))
 }
 
 fn server_error(error: &ProbeError) -> io::Error {
@@ -140,7 +139,7 @@ impl ScriptedAssistant {
         for (name, value) in arguments.as_object().into_iter().flatten() {
             shown.push(format!("{name}: {value}"));
         }
-        say(&format!("→ {tool}  {}", shown.join(", ")));
+        say(&format!("→ {tool}  {}", shown.join(", ")))?;
         let params = json!({ "name": tool, "arguments": sent });
         let answer =
             self.pipe.request("tools/call", &params).map_err(|error| server_error(&error))?;
@@ -150,7 +149,7 @@ impl ScriptedAssistant {
         for line in text.lines().take(lines) {
             // A version means nothing to a reader of the demo.
             let line = line.split(" (version ").next().unwrap_or_default();
-            say(&format!("{mark} {line}"));
+            say(&format!("{mark} {line}"))?;
             mark = " ";
         }
         Ok(())

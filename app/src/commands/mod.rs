@@ -114,19 +114,19 @@ impl ConfiguredCommand {
     }
 }
 
-/// Prints a command's result, encoded for terminals and CI logs. A reader that closed the pipe is
-/// not an error.
+/// Prints a command's result, encoded for terminals and CI logs. A closed or full standard output
+/// is an error, because a script would continue without the result.
 pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
     print_encoded(&encode_console(text))
 }
 
-fn print_encoded(text: &str) -> Result<u8, CommandError> {
-    // `print!` would panic after the reader closed the pipe.
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::failure(format!("standard output: {error}")))
-        }
-        _ => Ok(EXIT_OK),
+/// Prints text that is encoded already, or that must not change.
+pub(crate) fn print_encoded(text: &str) -> Result<u8, CommandError> {
+    // `print!` would panic, and text after the last line end needs a flush.
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(EXIT_OK),
+        Err(error) => Err(CommandError::failure(format!("standard output: {error}"))),
     }
 }
 

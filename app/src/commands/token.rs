@@ -3,8 +3,6 @@
 //! A token is printed once, alone on standard output, so that `TOKEN=$(reqlore token create …)`
 //! works; everything else goes to stderr. An invalid id is not repeated: it may be a whole token.
 
-use std::io::Write;
-
 use reqlore_application::identity::tokens::{
     self, IssuedToken, RevokedToken, TokenLifetime, TokenRequest, TokenSummary,
 };
@@ -13,7 +11,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::{format_table, print, print_json};
+use super::{format_table, print, print_encoded, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::console::eprint_line;
@@ -145,13 +143,11 @@ fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> 
     } else {
         presented.reveal() + "\n"
     };
-    // Not with `print`, which accepts a closed pipe: the token would be lost silently.
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+    print_encoded(&text).map(drop).map_err(|error| {
         CommandError::failure(format!(
-            "the token could not be printed and is lost: {error}; revoke it with `reqlore token \
+            "the token could not be printed and is lost: {}; revoke it with `reqlore token \
              revoke {}` and create another one",
-            token.id
+            error.message, token.id
         ))
     })
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::project_key::ProjectKey;
 use serde::Deserialize;
 
-use super::{env_variable, is_inside};
+use super::{check_no_url, env_variable, is_inside};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, FILE_VARIABLE, SettingFlags};
 use crate::storage_spec::resolve_links;
@@ -40,6 +40,7 @@ impl ConfigFile {
         let path = flags.config.clone().or_else(|| env_variable(FILE_VARIABLE).map(PathBuf::from));
         let named = path.is_some();
         let path = path.unwrap_or_else(|| root.join(FILE));
+        check_no_url("--config", &path.to_string_lossy())?;
         let path = std::path::absolute(&path).unwrap_or(path);
         // Before it is read: a message could quote a file of the user that a link leads to.
         if !named && path.is_symlink() && !is_inside(&path, &resolve_links(root)) {

@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path};
 
-use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::identity::redact_echo;
 
 use super::file::{ConfigFile, PROJECTS};
 use super::http::TRANSPORTS;
@@ -78,7 +78,7 @@ fn check_projects(file: &ConfigFile, project: &Path, is_http: bool) -> Result<()
         } else {
             "must be inside the project"
         };
-        let shown = truncate_echo(&folder);
+        let shown = redact_echo(&folder);
         return Err(CommandError::usage_error(format!(
             "{PROJECTS}.{name}.root: {shown:?} (file {path}) {rule}; pass the file with --config"
         )));
@@ -103,6 +103,16 @@ pub(super) fn check_storage_settings(
         }
     }
     Ok(())
+}
+
+/// Rejects a URL where a path is expected. As a path it would lose a slash, after which its password
+/// is not recognized and masked in messages.
+pub(crate) fn check_no_url(name: &str, text: &str) -> Result<(), CommandError> {
+    if !text.contains("://") {
+        return Ok(());
+    }
+    let shown = redact_echo(text);
+    Err(CommandError::usage_error(format!("{name}: {shown:?} is a URL; pass a path")))
 }
 
 /// True if a path stays in the resolved folder, also after all its links.
