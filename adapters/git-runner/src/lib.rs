@@ -5,6 +5,7 @@
 //! convert or fetch nothing: `rev-parse`, `rev-list`, `cat-file --batch`, `check-attr`,
 //! `check-ignore`, `ls-files` and `config --get`.
 
+mod special_files;
 #[cfg(test)]
 mod tests;
 
@@ -111,6 +112,8 @@ pub enum GitError {
     NotStarted(#[from] io::Error),
     #[error("git did not exit within {TIME_LIMIT:?}")]
     TimedOut,
+    #[error("git was not started, because {0} is a pipe or a device; remove it")]
+    SpecialFile(String),
     #[error("git wrote more than {} MiB", MAX_OUTPUT_BYTES >> 20)]
     TooMuchOutput,
 }
@@ -122,6 +125,8 @@ pub struct GitRunner {
     path: OsString,
     variables: Vec<(String, String)>,
     folder: PathBuf,
+    /// A file of the repository for which Git would wait, relative to its root.
+    special_file: Option<String>,
     deadline: Instant,
 }
 
@@ -136,11 +141,17 @@ impl GitRunner {
         // Git starts its helpers from PATH as well.
         let path = std::env::join_paths(environment.path.iter().filter(is_safe)).ok()?;
         let (variables, folder) = (environment.variables.clone(), folder.to_owned());
-        Some(Self { program, path, variables, folder, deadline: Instant::now() + TIME_LIMIT })
+        let special_file = special_files::find_special_file(&repository)
+            .map(|file| file.strip_prefix(&repository).unwrap_or(&file).display().to_string());
+        let deadline = Instant::now() + TIME_LIMIT;
+        Some(Self { program, path, variables, folder, special_file, deadline })
     }
 
     /// Runs a query with this standard input. A failure of Git is an exit code, not an error.
     pub fn query(&self, arguments: &[&str], input: Vec<u8>) -> Result<GitOutput, GitError> {
+        if let Some(file) = &self.special_file {
+            return Err(GitError::SpecialFile(file.clone()));
+        }
         let mut command = Command::new(&self.program);
         command.args(SAFE_OPTIONS).args(arguments).current_dir(&self.folder).env_clear();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));

@@ -105,3 +105,26 @@ fn git_inside_the_repository_is_not_started() {
     linked.programs.extend(environment.programs);
     assert!(GitRunner::find(&project, &linked).is_some());
 }
+
+#[test]
+fn pipe_that_git_would_read_is_an_error_at_once() {
+    for (config, pipe) in [
+        ("[include]\n\tpath = ../pipe\n", "pipe"),
+        ("[Include] Path = \"../pipe\"\n", "pipe"),
+        ("[includeIf \"gitdir:/\"]\npath=more\n", "pipe"),
+        ("", ".gitignore"),
+        ("", ".git/info/exclude"),
+    ] {
+        let (folder, environment) = stand_in("true");
+        let project = folder.path().join("project");
+        fs::create_dir_all(project.join(".git/info")).unwrap();
+        fs::write(project.join(".git/config"), config).unwrap();
+        fs::write(project.join(".git/more"), "[include]\npath = ../pipe\n").unwrap();
+        let git = || GitRunner::find(&project, &environment).unwrap();
+        assert!(git().query(&["x"], Vec::new()).is_ok(), "{config}");
+        let made = Command::new("mkfifo").arg(project.join(pipe)).status().unwrap();
+        assert!(made.success());
+        let error = git().query(&["x"], Vec::new()).unwrap_err().to_string();
+        assert!(error.contains(pipe) && error.contains("is a pipe or a device"), "{error}");
+    }
+}

@@ -188,7 +188,7 @@ fn query(git: &GitRunner, arguments: &[&str], input: &str) -> GitResult<GitOutpu
     git.query(arguments, input.as_bytes().to_vec()).map_err(|error| {
         tracing::warn!(%error, command = arguments[0], "history: git failed");
         match error {
-            GitError::NotStarted(_) => HistoryNote::Unreadable,
+            GitError::NotStarted(_) | GitError::SpecialFile(_) => HistoryNote::Unreadable,
             GitError::TimedOut | GitError::TooMuchOutput => HistoryNote::Truncated,
         }
     })
