@@ -38,15 +38,23 @@ pub(crate) struct FileContent {
     pub(crate) is_partial: bool,
 }
 
-/// Reads a file. One that looks partially saved is read again a few times.
+/// Reads a file. One that looks partially saved is read again a few times. An empty file that does
+/// not change meanwhile is complete: programs that truncate before they write do both at once.
 pub(crate) fn read_complete(location: &FileLocation) -> StoreResult<Option<FileContent>> {
     let mut tries = 0;
+    let mut first_stamp = None;
     loop {
-        let content = read_once(location)?;
-        let is_partial = content.as_ref().is_some_and(|content| content.is_partial);
-        if !is_partial || tries == PARTIAL_RETRIES {
-            return Ok(content);
+        let Some(mut content) = read_once(location)? else { return Ok(None) };
+        if !content.is_partial {
+            return Ok(Some(content));
         }
+        let stamp = FileStamp::from_metadata(&content.metadata);
+        if tries == PARTIAL_RETRIES {
+            let is_unchanged = *first_stamp.get_or_insert(stamp) == stamp;
+            content.is_partial = !(content.bytes.is_empty() && is_unchanged);
+            return Ok(Some(content));
+        }
+        first_stamp.get_or_insert(stamp);
         tries += 1;
         std::thread::sleep(PARTIAL_PAUSE);
     }

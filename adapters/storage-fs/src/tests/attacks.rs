@@ -102,12 +102,19 @@ async fn agents_md_link_target_is_not_a_section() {
 #[tokio::test]
 async fn partially_saved_file_is_not_replaced() {
     let project = project();
-    for partial in [&b""[..], b"**1.** \xd0"] {
-        fs::write(file(&project, "a.md"), partial).unwrap();
-        let busy = put(&project.store(), &DocumentId::section("a"), "x").await;
-        assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
-        assert_eq!(fs::read(file(&project, "a.md")).unwrap(), partial);
-    }
+    let partial = b"**1.** \xd0";
+    fs::write(file(&project, "a.md"), partial).unwrap();
+    let busy = put(&project.store(), &DocumentId::section("a"), "x").await;
+    assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
+    assert_eq!(fs::read(file(&project, "a.md")).unwrap(), partial);
+}
+
+#[tokio::test]
+async fn empty_file_that_stays_empty_is_replaced() {
+    let project = project();
+    fs::write(file(&project, "a.md"), "").unwrap();
+    put(&project.store(), &DocumentId::section("a"), "x").await.unwrap();
+    assert_eq!(fs::read_to_string(file(&project, "a.md")).unwrap(), "x");
 }
 
 #[tokio::test]
