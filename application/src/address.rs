@@ -403,6 +403,10 @@ impl<'a> AddressSpace<'a> {
     /// Finds an entity by its ID in another case, and an item by its file's name. Slower than the
     /// other ways, so the last.
     async fn find_spelling(&self, text: &str) -> Result<Option<AddressTarget>> {
+        // An exact ID has one spelling; the end of its name must not name an item.
+        if [SECTION_PREFIX, DOCSET_PREFIX].iter().any(|prefix| text.starts_with(prefix)) {
+            return Ok(None);
+        }
         if self.is_enabled(Toolset::Knowledge) {
             let (ports, project) = (&self.context.ports, &self.entity_project);
             let cache = self.context.indexes.entities(ports, project, Refresh::Incremental).await?;

@@ -148,11 +148,9 @@ async fn check_list(
     if sections.is_empty() && document.body == instructions::NEW_INSTRUCTIONS {
         return Ok(Vec::new());
     }
-    let Ok(source) = std::str::from_utf8(&document.body) else {
-        return Ok(vec![CheckFinding::for_document(
-            &id,
-            "not UTF-8 text; save the file as UTF-8".to_owned(),
-        )]);
+    let source = match document.text() {
+        Ok(source) => source,
+        Err(problem) => return Ok(vec![CheckFinding::for_document(&id, problem)]),
     };
     let mut titles = SectionTitles::new();
     for section in sections {

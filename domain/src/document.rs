@@ -227,11 +227,20 @@ impl Document {
 
     /// The body as text. The error names the line of the first invalid byte.
     pub fn text(&self) -> Result<&str, String> {
-        std::str::from_utf8(&self.body).map_err(|error| {
-            // The number of parts is the 1-based line of the invalid byte.
-            let line = self.body[..error.valid_up_to()].split(|b| *b == b'\n').count();
+        let text = std::str::from_utf8(&self.body).map_err(|error| {
+            let line = self.line_of(error.valid_up_to());
             format!("line {line} is not UTF-8 text; save the file as UTF-8")
-        })
+        })?;
+        // Many programs end a text at a NUL, so readers would see different documents.
+        match memchr::memchr(0, &self.body) {
+            None => Ok(text),
+            Some(at) => Err(format!("line {} has a NUL character; remove it", self.line_of(at))),
+        }
+    }
+
+    /// The 1-based line of a byte.
+    fn line_of(&self, at: usize) -> usize {
+        self.body[..at].split(|byte| *byte == b'\n').count()
     }
 }
 

@@ -138,11 +138,10 @@ fn document_text(document: &Document) -> Result<&str> {
 
 /// Returns the text without copying it.
 fn into_document_text(document: Document) -> Result<String> {
-    let Document { id, body, version } = document;
-    String::from_utf8(body.into()).map_err(|error| {
-        let document = Document { id, body: error.into_bytes().into(), version };
-        unreadable_error(&document.id, &document.text().err().unwrap_or_default())
-    })
+    document_text(&document)?;
+    let Document { id, body, .. } = document;
+    // Checked above, so this does not fail.
+    String::from_utf8(body.into()).map_err(|error| unreadable_error(&id, &error.to_string()))
 }
 
 fn section_error(reason: &str) -> Error {
