@@ -23,7 +23,9 @@ use reqlore_embed_static::StaticEmbedder;
 #[cfg(feature = "semantic")]
 use reqlore_models::catalog::CATALOG;
 use reqlore_search::LocalSearchIndex;
-use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local_state_dir};
+use reqlore_storage_fs::{
+    ConfiguredProjects, FsProjects, FsStore, create_local_state_dir, is_system_folder,
+};
 use reqlore_storage_sled::{DatabaseState, SledStore};
 use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteStore};
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
@@ -45,6 +47,7 @@ pub(crate) fn ports_over(
     store: &Arc<dyn Store>,
     is_audited: bool,
 ) -> Result<ApplicationPorts, CommandError> {
+    check_folder("root", &config.root)?;
     let projects: Arc<dyn ProjectResolver>;
     let tree: Option<Arc<dyn DocumentRepository>>;
     if let StorageSpec::Fs(documents) = &config.storage {
@@ -131,6 +134,7 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Ok(StorageState::Absent);
     }
+    storage.check_file_types()?;
     Ok(match storage {
         StorageSpec::Fs(place) => {
             match FsStore::open_to_inspect(&files_config(config, place))
@@ -161,7 +165,19 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
 
 /// Rejects a configuration of the files that cannot be served.
 pub(crate) fn check_files(config: &AppConfig) -> Result<(), CommandError> {
+    check_folder("root", &config.root)?;
     files_config(config, &config.root).check().map_err(CommandError::usage_error)
+}
+
+/// Rejects a folder of the system, whose files a server running as root could change.
+fn check_folder(setting: &str, folder: &Path) -> Result<(), CommandError> {
+    if !is_system_folder(folder) {
+        return Ok(());
+    }
+    Err(CommandError::usage_error(format!(
+        "{setting}: {} belongs to the system; name a project's folder, for example with --root",
+        folder.display()
+    )))
 }
 
 /// Opens the storage of an HTTP server and migrates the team data of version 0.1.0.
@@ -185,7 +201,14 @@ pub(crate) fn open_store(
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Store>, CommandError> {
     if let StorageSpec::Fs(place) = storage {
+        check_folder(if *place == config.root { "root" } else { "storage" }, place)?;
         files_config(config, place).check().map_err(CommandError::usage_error)?;
+    } else if storage.is_local(&config.root) {
+        check_folder("root", &config.root)?;
+    }
+    storage.check_file_types()?;
+    for (key, folder) in &config.projects {
+        check_folder(&format!("projects.{key}.root"), folder)?;
     }
     connect_store(config, storage).map_err(|error| storage_error(storage, &error))
 }

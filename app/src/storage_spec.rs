@@ -76,6 +76,46 @@ impl StorageSpec {
         }
     }
 
+    /// Rejects pipes, devices and links in place of the files of a database, which may come with a
+    /// cloned repository. A pipe would block, and a link would lead out of the project.
+    pub(crate) fn check_file_types(&self) -> Result<(), CommandError> {
+        let mut files = Vec::new();
+        match self {
+            Self::Fs(_) => return Ok(()),
+            Self::Sqlite(file) => {
+                for suffix in ["", SQLITE_FILE_SUFFIXES[0], SQLITE_FILE_SUFFIXES[1]] {
+                    let mut path = file.clone().into_os_string();
+                    path.push(suffix);
+                    files.push(PathBuf::from(path));
+                }
+            }
+            Self::Sled(folder) => {
+                files.push(folder.clone());
+                // A missing folder is created, and any other problem is reported by sled.
+                if let Ok(metadata) = folder.metadata()
+                    && metadata.is_dir()
+                    && let Ok(entries) = folder.read_dir()
+                {
+                    files.extend(entries.flatten().map(|entry| entry.path()));
+                }
+            }
+        }
+        for file in files {
+            if let Ok(metadata) = file.symlink_metadata()
+                && !metadata.is_file()
+                && !metadata.is_dir()
+            {
+                return Err(CommandError::failure(format!(
+                    "storage {}: {} is a link, a pipe or a device; remove it, or name another \
+                     place",
+                    self.name(),
+                    file.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// True if it is in the local state directory, which Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
         self.path().starts_with(root.join(LOCAL))

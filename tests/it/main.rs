@@ -36,6 +36,7 @@ mod output_limits;
 mod pagination;
 mod readme;
 mod refusals;
+mod refused_places;
 mod rights;
 mod schemas;
 mod search;

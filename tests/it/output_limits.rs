@@ -70,7 +70,7 @@ fn full_or_closed_output_fails_every_printing_command() {
     assert_eq!(status.code(), Some(2));
 }
 
-/// The writing end of a pipe that nobody reads.
+/// The writing end of a pipe without a reader.
 fn closing_pipe() -> std::process::ChildStdin {
     let mut child = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
     let pipe = child.stdin.take().unwrap();

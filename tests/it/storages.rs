@@ -168,7 +168,8 @@ fn database_keeps_configured_projects() {
         let written = write(project_name);
         assert_eq!(written["result"]["structuredContent"]["project"], "other", "{written}");
     }
-    let refused = write("/usr");
+    let unknown = crate::client::project();
+    let refused = write(unknown.path().to_str().unwrap());
     assert_eq!(refused["result"]["isError"], true, "{refused}");
     assert!(
         text(&refused).contains("default (") && text(&refused).contains("other ("),

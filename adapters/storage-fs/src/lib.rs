@@ -26,6 +26,7 @@ mod sequence;
 mod stage_and_swap;
 mod store_inner;
 mod system;
+mod system_folders;
 mod team;
 mod unread_files;
 
@@ -54,6 +55,7 @@ use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
 use stage_and_swap::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
+pub use system_folders::is_system_folder;
 use team::TeamHandle;
 
 /// Settings of the file storage.

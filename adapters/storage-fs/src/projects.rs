@@ -1,5 +1,5 @@
-//! Resolves `project_root` to a project: any existing absolute directory, except the file system's
-//! root, its special folders and home folders. If roots are configured, only directories in them.
+//! Resolves `project_root` to a project: any existing absolute directory, except folders of the
+//! system and home folders. If roots are configured, only directories in them.
 //!
 //! A remote caller can only choose a configured project.
 
@@ -16,8 +16,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
 use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
-
-const SYSTEM_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
+use crate::system_folders::is_system_folder;
 
 /// Resolves `project_root` for a server whose documents are files.
 #[derive(Debug, Clone)]
@@ -117,8 +116,7 @@ impl FsProjects {
         toolset: Toolset,
     ) -> Result<ProjectKey> {
         let name = name.unwrap_or(caller.project.as_str());
-        // Any path in a repository may name it.
-        match self.folders.find_key(name, toolset == Toolset::Knowledge) {
+        match self.folders.find_key(name) {
             Some(key) if caller.scope.includes(key) => Ok(key.clone()),
             _ => Err(project_not_found(
                 &caller.scope,
@@ -137,8 +135,7 @@ impl FsProjects {
         }
         let folder = self.canonical_folder(name, toolset)?;
         let shown = truncate_echo(name);
-        let is_system = SYSTEM_FOLDERS.iter().any(|system| folder.starts_with(system));
-        if folder.parent().is_none() || is_system {
+        if is_system_folder(&folder) {
             let reason = format!("{shown:?} belongs to the system; name a project's folder");
             return Err(invalid_argument(toolset, &reason));
         }
@@ -299,10 +296,9 @@ impl ProjectFolders {
         self.by_key.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// Returns the project with this key or folder. With `is_inside`, a path in a folder is enough,
-    /// and the innermost folder is used. Only the text is compared: the result must not
+    /// Returns the project with this key or folder. Only the text is compared: the result must not
     /// depend on which files exist, because a remote caller sees it.
-    pub(crate) fn find_key(&self, name: &str, is_inside: bool) -> Option<&ProjectKey> {
+    pub(crate) fn find_key(&self, name: &str) -> Option<&ProjectKey> {
         if let Some((key, _)) = self.by_key.get_key_value(&ProjectKey::new(name)) {
             return Some(key);
         }
@@ -310,17 +306,7 @@ impl ProjectFolders {
         if !is_absolute_without_parents(path) {
             return None;
         }
-        let mut innermost = None;
-        for (folder, key) in &self.by_spelling {
-            if folder != path && !(is_inside && path.starts_with(folder)) {
-                continue;
-            }
-            let depth = folder.components().count();
-            if innermost.is_none_or(|(max_depth, _)| depth >= max_depth) {
-                innermost = Some((depth, key));
-            }
-        }
-        let (_, key) = innermost?;
+        let (_, key) = self.by_spelling.iter().rfind(|(folder, _)| folder == path)?;
         Some(key)
     }
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use reqlore_application::docsets::import::{DocsetImport, import};
+use reqlore_domain::document::MAX_DOCUMENT_BYTES;
 use serde_json::json;
 
+use super::untrusted_text::read_file;
 use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
@@ -29,9 +31,9 @@ pub(crate) struct ImportOptions {
 
 pub(crate) fn run(config: &AppConfig, command: &DocsetsCommand) -> Result<u8, CommandError> {
     let DocsetsCommand::Import(ImportOptions { file, json }) = command;
-    let failed =
-        |error| CommandError::failure(format!("{} can't be read: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(failed)?;
+    let failed = |problem: &str| CommandError::failure(format!("{}: {problem}", file.display()));
+    let read = read_file(file, MAX_DOCUMENT_BYTES as u64).map_err(|problem| failed(&problem))?;
+    let text = read.ok_or_else(|| failed("no such file; name an existing one"))?;
     let ports = composition::open_ports(config)?;
     let imported = composition::block_on(import(&ports, text, composition::local_caller(config)))?;
     let imported = imported.map_err(CommandError::failure)?;

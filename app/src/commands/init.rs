@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
+use reqlore_storage_fs::is_system_folder;
 
 use super::demo::SNIPPET;
 use super::{print, print_json};
@@ -138,14 +139,15 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, Command
     InitRun { options, log: &log, log_file, plan, written: vec![] }.execute(&present)
 }
 
-/// Rejects a home folder as the project: files in it apply to all projects.
+/// Rejects a home folder as the project, because files in it apply to all projects, and folders of
+/// the system.
 fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(), CommandError> {
     if options.scope == Some(ConfigScope::User) && options.create.is_empty() {
         return Ok(());
     }
     // The project's path is resolved, so the home folder must be too.
     let home = environment.home.canonicalize().unwrap_or_else(|_| environment.home.clone());
-    if environment.project != home && environment.project.parent().is_some() {
+    if environment.project != home && !is_system_folder(&environment.project) {
         return Ok(());
     }
     Err(CommandError::failure(format!(

@@ -105,8 +105,8 @@ pub(super) fn check_storage_settings(
     Ok(())
 }
 
-/// Rejects a URL where a path is expected. As a path it would lose a slash, after which its password
-/// is not recognized and masked in messages.
+/// Rejects a URL where a path is expected. As a path it would lose a slash, and messages mask a
+/// password only in a URL.
 pub(crate) fn check_no_url(name: &str, text: &str) -> Result<(), CommandError> {
     if !text.contains("://") {
         return Ok(());

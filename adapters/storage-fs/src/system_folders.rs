@@ -1,0 +1,100 @@
+//! Folders of the operating system, in which a project would change the machine.
+//!
+//! Containers mount projects at places like `/work`, `/srv/x`, `/opt/x` or `/var/www/x`, and a
+//! server keeps its data in `/var/lib/x`, so only what surely belongs to the system is listed.
+
+use std::path::Path;
+
+/// These and everything below them, except [`PROJECT_PLACES`].
+const SYSTEM_TREES: [&str; 29] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/backups",
+    "/var/lib/apt",
+    "/var/lib/dbus",
+    "/var/lib/dpkg",
+    "/var/lib/pacman",
+    "/var/lib/rpm",
+    "/var/lib/systemd",
+    "/var/lock",
+    "/var/log",
+    "/var/mail",
+    "/var/run",
+    "/var/spool",
+    // macOS
+    "/Applications",
+    "/Library",
+    "/System",
+    "/var/db",
+];
+/// Only these folders themselves. Projects are below them.
+const SYSTEM_PARENTS: [&str; 11] = [
+    "/",
+    "/home",
+    "/root",
+    "/var",
+    "/var/cache",
+    "/var/home",
+    "/var/lib",
+    "/var/roothome",
+    // macOS
+    "/Users",
+    "/Volumes",
+    "/var/folders",
+];
+/// Folders in [`SYSTEM_TREES`] below which there are projects.
+const PROJECT_PLACES: [&str; 4] = ["/run/media", "/run/user", "/usr/local/src", "/usr/src"];
+
+/// True if a folder belongs to the operating system. The path must be canonical.
+pub fn is_system_folder(folder: &Path) -> bool {
+    // macOS has /etc, /tmp and /var there.
+    let folder = match folder.strip_prefix("/private") {
+        Ok(inside) => Path::new("/").join(inside),
+        Err(_) => folder.to_owned(),
+    };
+    if SYSTEM_PARENTS.iter().any(|system| folder == Path::new(system)) {
+        return true;
+    }
+    // Only below such a folder, not the folder itself.
+    if let Some(parent) = folder.parent()
+        && PROJECT_PLACES.iter().any(|place| parent.starts_with(place))
+    {
+        return false;
+    }
+    SYSTEM_TREES.iter().any(|system| folder.starts_with(system))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_folders_are_told_from_project_places() {
+        let system = "/ /bin /boot/grub /dev/shm /etc /etc/ssh /home /lib /lib64/x /private/etc \
+                      /private/var /proc/1 /root /run /run/user /run/lock/x /sbin /sys /usr \
+                      /usr/bin /usr/local /usr/local/bin /usr/src /var /var/cache /var/lib \
+                      /var/lib/dpkg/info /var/log/x /var/spool /System/Library /Users";
+        for folder in system.split_whitespace() {
+            assert!(is_system_folder(Path::new(folder)), "{folder}");
+        }
+        let projects = "/work /repo /app /builds/x /mnt /mnt/x /srv/x /opt/x /var/www /var/www/x \
+                        /var/lib/reqlore /var/lib/jenkins/workspace/x /var/home/u/x /home/u/x \
+                        /root/x /tmp/x /var/tmp/x /usr/src/app /usr/local/src/x /run/user/1000/x \
+                        /run/media/u/disk/x /private/tmp/x /private/var/folders/ab/T/x \
+                        /Users/u/x /Volumes/x /etcetera /library";
+        for folder in projects.split_whitespace() {
+            assert!(!is_system_folder(Path::new(folder)), "{folder}");
+        }
+    }
+}
