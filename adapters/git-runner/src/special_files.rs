@@ -22,7 +22,7 @@ const GIT_FILES: [&str; 12] = [
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Git follows as many levels of included files.
 const MAX_INCLUDE_DEPTH: usize = 10;
-/// A configuration can name the same files again and again.
+/// A configuration can name the same files repeatedly.
 const MAX_INCLUDED_FILES: usize = 100;
 
 /// Returns the first file that is a pipe, a device or a socket.
