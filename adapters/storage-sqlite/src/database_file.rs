@@ -114,8 +114,8 @@ impl DatabaseFile {
             // SQLite would make a new database of it.
             Ok(metadata) if metadata.len() == 0 => {
                 let reason = format!(
-                    "is empty, but a database never is; put the database back, or remove all \
-                     files with this name and {RESTORE_HINT}"
+                    "is empty, but a database never is; put the database back, or move all files \
+                     with this name away and {RESTORE_HINT}"
                 );
                 Err(refused(&self.shown_path, reason))
             }
@@ -145,8 +145,8 @@ impl DatabaseFile {
         };
         let left = left.file_name().unwrap_or_default().display();
         let reason = format!(
-            "is missing, but {left} is not; put the database back, or remove that file as well \
-             and {RESTORE_HINT}"
+            "is missing, but {left} is not; put the database back, or move that file away and \
+             {RESTORE_HINT}"
         );
         Err(refused(&self.shown_path, reason))
     }

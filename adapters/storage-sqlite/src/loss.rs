@@ -66,8 +66,8 @@ impl fmt::Display for Loss {
 impl Loss {
     pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
         let reason = format!(
-            "{self}; put all files of the database back, {RESTORE_HINT}, or accept the loss with \
-             `reqlore check --accept-loss`"
+            "{self}; put all its files back, or move them away and {RESTORE_HINT}, or accept the \
+             loss with `reqlore check --accept-loss`"
         );
         refused(&file.shown_path, reason)
     }
@@ -153,6 +153,9 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     let known = known_references(file, &mut snapshot)?;
     let connection = snapshot.connection;
     let mut accepted = AcceptedLoss { loss: loss.to_string(), raised: Vec::new() };
+    if file.read_commits()?.is_none() {
+        accepted.loss += "; the numbers of lost items are unknown and may be issued again";
+    }
     for mark in known.into_marks() {
         if raise_sequence(&connection, &mark)? {
             accepted.raised.push(mark);
