@@ -4,6 +4,7 @@
 //! its commit, so the decision depends on [`CommitState`] alone and never on the order of lookups.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::ToolContext;
+use crate::pending_unlinks::PendingUnlinks;
 use crate::tool::Tool;
 use crate::transaction::{commit_decision, write_context};
 
@@ -227,6 +229,7 @@ fn decide_all(
             None => return Ok((Vec::new(), None)),
         }
     }
+    state.apply_all_unlinks()?;
     // After the last decision, so that each outcome shows the final document.
     let mut outcomes = Vec::with_capacity(decisions.len());
     for Decision { action, id, render } in decisions {
@@ -237,7 +240,8 @@ fn decide_all(
         };
         outcomes.push(ChangeOutcome { action, document, render });
     }
-    Ok((state.changes, Some(outcomes)))
+    let changes = state.changes.into_iter().map(|staged| staged.change).collect();
+    Ok((changes, Some(outcomes)))
 }
 
 /// The read sets of all plans of a commit.
@@ -290,15 +294,33 @@ pub(crate) struct CommitState<'a> {
     /// Position of the change that is being decided.
     entry: usize,
     /// In the order of their first decision.
-    changes: Vec<DocumentChange>,
+    changes: Vec<StagedChange>,
     /// Positions in `changes`.
     positions: HashMap<DocumentId, usize>,
+    /// Links to remove from documents before they are claimed or committed.
+    unlinks: PendingUnlinks,
+    /// Metadata of documents of the snapshot, which is derived once.
+    snapshot_metas: HashMap<DocumentId, Arc<DocumentMeta>>,
     /// The first change of each document that later changes may conflict with.
     claims: HashMap<DocumentId, (usize, Claim)>,
     /// The documents that changes created, by the position of the change.
     created: HashMap<usize, DocumentId>,
     /// In the order of [`ReadSet::sequences`].
     next_numbers: Vec<u32>,
+}
+
+struct StagedChange {
+    change: DocumentChange,
+    /// Derived once, because each deletion of the commit reads it.
+    meta: OnceCell<Arc<DocumentMeta>>,
+}
+
+impl StagedChange {
+    /// The metadata of the changed document, without times, which do not matter to links.
+    fn meta(&self, document: &Document) -> &Arc<DocumentMeta> {
+        let derive = || Arc::new(DocumentMeta::from_document(document, Timestamp::default()));
+        self.meta.get_or_init(derive)
+    }
 }
 
 impl<'a> CommitState<'a> {
@@ -309,6 +331,8 @@ impl<'a> CommitState<'a> {
             entry: 0,
             changes: Vec::new(),
             positions: HashMap::new(),
+            unlinks: PendingUnlinks::default(),
+            snapshot_metas: HashMap::new(),
             claims: HashMap::new(),
             created: HashMap::new(),
             next_numbers: snapshot.next_numbers.clone(),
@@ -319,7 +343,7 @@ impl<'a> CommitState<'a> {
     /// deleted.
     pub(crate) fn document(&self, id: &DocumentId) -> Option<&Document> {
         if let Some(position) = self.positions.get(id) {
-            return match &self.changes[*position] {
+            return match &self.changes[*position].change {
                 DocumentChange::Put { document } => Some(document),
                 DocumentChange::Delete { .. } => None,
             };
@@ -349,6 +373,8 @@ impl<'a> CommitState<'a> {
 
     /// Reserves a document for the current change. Fails if an earlier change conflicts with it.
     pub(crate) fn claim(&mut self, id: &DocumentId, claim: Claim) -> Result<()> {
+        // The change must see the document without the links that earlier changes removed.
+        self.apply_unlinks(id)?;
         let Some((entry, earlier)) = self.claims.get(id).copied() else {
             self.claims.insert(id.clone(), (self.entry, claim));
             return Ok(());
@@ -394,12 +420,51 @@ impl<'a> CommitState<'a> {
     }
 
     fn stage(&mut self, change: DocumentChange) {
-        if let Some(position) = self.positions.get(change.id()) {
-            self.changes[*position] = change;
+        let staged = StagedChange { change, meta: OnceCell::new() };
+        let id = staged.change.id();
+        if let Some(position) = self.positions.get(id) {
+            self.changes[*position] = staged;
         } else {
-            self.positions.insert(change.id().clone(), self.changes.len());
-            self.changes.push(change);
+            self.positions.insert(id.clone(), self.changes.len());
+            self.changes.push(staged);
         }
+    }
+
+    /// Removes the links of a document to these names. The document is not claimed, because other
+    /// changes may edit it, and it is edited later, once for all changes. False if it has no such
+    /// link or does not exist.
+    pub(crate) fn unlink(
+        &mut self,
+        source: &Arc<DocumentMeta>,
+        names: &[String],
+        at: Timestamp,
+    ) -> bool {
+        let Some(document) = self.document(&source.id) else { return false };
+        let document = document.clone();
+        let added = self.unlinks.add(source, names, at);
+        let meta = match self.positions.get(&source.id) {
+            Some(position) => self.changes[*position].meta(&document),
+            None => self.snapshot_metas.entry(document.id.clone()).or_insert_with(|| {
+                Arc::new(DocumentMeta::from_document(&document, Timestamp::default()))
+            }),
+        };
+        meta.links().iter().any(|(_, target)| added.iter().any(|name| name == target))
+    }
+
+    fn apply_unlinks(&mut self, source: &DocumentId) -> Result<()> {
+        let Some(names) = self.unlinks.remove(source) else { return Ok(()) };
+        let Some(document) = self.document(source) else { return Ok(()) };
+        if let Some(unlinked) = names.unlink(document)? {
+            self.put(unlinked);
+        }
+        Ok(())
+    }
+
+    fn apply_all_unlinks(&mut self) -> Result<()> {
+        for source in self.unlinks.sources() {
+            self.apply_unlinks(&source)?;
+        }
+        Ok(())
     }
 
     /// Issues the next reference of a kind, which must be in [`ReadSet::sequences`].
@@ -436,15 +501,14 @@ impl<'a> CommitState<'a> {
                 }
             }
         }
-        for change in &self.changes {
-            let DocumentChange::Put { document } = change else { continue };
+        for staged in &self.changes {
+            let DocumentChange::Put { document } = &staged.change else { continue };
             if !query.kinds.contains(&document.id.kind) {
                 continue;
             }
-            // Times do not matter to links.
-            let meta = DocumentMeta::from_document(document, Timestamp::default());
+            let meta = staged.meta(document);
             if meta.links().iter().any(|(_, target)| query.targets.iter().any(|to| to == target)) {
-                backlinks.push(Arc::new(meta));
+                backlinks.push(Arc::clone(meta));
             }
         }
         backlinks

@@ -18,6 +18,7 @@ mod knowledge;
 mod links;
 mod maintenance;
 mod pagination;
+mod pending_unlinks;
 mod project_index;
 mod search_gaps;
 pub mod sections;

@@ -351,7 +351,8 @@ impl ProjectIndex {
         self.semantic.store_batch(batch, result);
     }
 
-    /// Saves changes and frees what they left. After a failure the next process builds the index again.
+    /// Saves changes and drops unused vectors. After a failure the next process builds the index
+    /// again.
     pub(crate) fn save(&mut self) {
         if !self.has_unsaved {
             return;

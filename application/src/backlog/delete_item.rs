@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, tombstone_text};
 use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -23,7 +23,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::item_lookup::{self, BacklogReader, backlink_query};
-use super::write_item::apply_edit;
 use crate::ToolContext;
 use crate::address::{AddressSpace, AddressTarget};
 use crate::change::{
@@ -183,7 +182,7 @@ struct ItemDeletion {
     /// The item itself first.
     deleted: Vec<AffectedItem>,
     unlinked: Vec<AffectedItem>,
-    unlinked_entities: Vec<DocumentId>,
+    unlinked_entities: Vec<Arc<DocumentMeta>>,
     link_kinds: Vec<DocumentKind>,
     cascade: bool,
     if_version: Option<VersionPrefix>,
@@ -211,7 +210,7 @@ impl ItemDeletion {
                     continue;
                 }
                 if meta.entity.is_some() {
-                    self.unlinked_entities.push(id);
+                    self.unlinked_entities.push(meta);
                     continue;
                 }
                 let Some(item) = item_lookup::item_meta(&meta) else { continue };
@@ -232,8 +231,8 @@ impl ItemDeletion {
         // An item may relate to several deleted ones.
         self.unlinked.sort_by(|a, b| a.meta.id.cmp(&b.meta.id));
         self.unlinked.dedup_by(|a, b| a.meta.id == b.meta.id);
-        self.unlinked_entities.sort_unstable();
-        self.unlinked_entities.dedup();
+        self.unlinked_entities.sort_by(|a, b| a.id.cmp(&b.id));
+        self.unlinked_entities.dedup_by(|a, b| a.id == b.id);
         Ok(())
     }
 
@@ -269,7 +268,7 @@ impl ItemDeletion {
         dependents.retain(|meta| {
             depends_on(meta, deleted)
                 && !planned.contains(&meta.id)
-                && !self.unlinked_entities.contains(&meta.id)
+                && !self.unlinked_entities.iter().any(|entity| entity.id == meta.id)
         });
         dependents
     }
@@ -294,7 +293,7 @@ impl ChangePlan for ItemDeletion {
         for item in &self.deleted {
             documents.push(item.meta.id.tombstone());
         }
-        documents.extend(self.unlinked_entities.iter().cloned());
+        documents.extend(self.unlinked_entities.iter().map(|meta| meta.id.clone()));
         ReadSet { backlinks: self.deleted_query(), ..ReadSet::of_documents(documents) }
     }
 
@@ -342,21 +341,15 @@ impl ChangePlan for ItemDeletion {
             deleted_ids.push(affected.reference.to_string());
         }
         let mut unlinked_ids = Vec::new();
+        let names: Vec<String> = deleted.iter().map(Reference::to_string).collect();
         for affected in &self.unlinked {
             // A document that was removed meanwhile has no relationship any more.
-            let Some(document) = state.document(&affected.meta.id) else { continue };
-            let item = parse_document(&affected.meta, document)?;
-            let mut relationships = item.relationships.clone();
-            relationships.retain(|link| !deleted.contains(&link.target));
-            let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
-            // Not claimed, because other entries may change the rest of the item.
-            if let Some(edited) = apply_edit(&item, document, &item_edit, self.at)? {
-                state.put(edited);
+            if state.document(&affected.meta.id).is_some() {
+                state.unlink(&affected.meta, &names, self.at);
+                unlinked_ids.push(affected.reference.to_string());
             }
-            unlinked_ids.push(affected.reference.to_string());
         }
-        let names: Vec<String> = deleted.iter().map(Reference::to_string).collect();
-        unlinked_ids.extend(unlink_entities(state, &self.unlinked_entities, &names, self.at)?);
+        unlinked_ids.extend(unlink_entities(state, &self.unlinked_entities, &names, self.at));
         let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),

@@ -29,7 +29,7 @@ mod update_acceptance_criteria;
 mod update_epic;
 mod update_requirement;
 mod update_user_story;
-mod write_item;
+pub(crate) mod write_item;
 
 use crate::tool::Tool;
 

@@ -401,7 +401,7 @@ impl ChangePlan for UpdatePlan {
 }
 
 /// Returns the edited document; `None` if the edit has no effect.
-pub(super) fn apply_edit(
+pub(crate) fn apply_edit(
     item: &ItemMeta,
     document: &Document,
     item_edit: &ItemEdit,

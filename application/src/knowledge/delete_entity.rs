@@ -28,7 +28,7 @@ pub(crate) struct EntityDeletion {
     /// The names that links use.
     names: Vec<String>,
     /// The entities that lose their links; empty unless `cascade`.
-    unlinked: Vec<DocumentId>,
+    unlinked: Vec<Arc<DocumentMeta>>,
     cascade: bool,
     if_version: Option<VersionPrefix>,
     user: String,
@@ -62,12 +62,16 @@ impl EntityDeletion {
             let found = documents.backlinks(context.project, &deletion.backlink_query()).await?;
             for meta in found.into_iter().flatten() {
                 // A link to itself is deleted with the entity.
-                if meta.id != deletion.id && !deletion.unlinked.contains(&meta.id) {
-                    deletion.unlinked.push(meta.id.clone());
+                if meta.id != deletion.id && !deletion.unlinks(&meta.id) {
+                    deletion.unlinked.push(meta);
                 }
             }
         }
         Ok(Box::new(deletion))
+    }
+
+    fn unlinks(&self, id: &DocumentId) -> bool {
+        self.unlinked.iter().any(|meta| meta.id == *id)
     }
 
     /// Only entities: other documents mention an entity in their text, and a text stays as it is.
@@ -94,7 +98,7 @@ impl EntityDeletion {
 impl ChangePlan for EntityDeletion {
     fn read_set(&self) -> ReadSet {
         let mut documents = vec![self.id.clone(), self.id.tombstone()];
-        documents.extend(self.unlinked.iter().cloned());
+        documents.extend(self.unlinked.iter().map(|meta| meta.id.clone()));
         ReadSet { backlinks: self.backlink_query(), ..ReadSet::of_documents(documents) }
     }
 
@@ -111,7 +115,7 @@ impl ChangePlan for EntityDeletion {
         let (entity, _) = Entity::parse(&id.name, text);
         let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);
         let mut sources = state.backlinks(&self.backlink_query());
-        sources.retain(|meta| meta.id != *id && !self.unlinked.contains(&meta.id));
+        sources.retain(|meta| meta.id != *id && !self.unlinks(&meta.id));
         // A source that links by id and by path is in the list twice.
         sources.sort_by(|a, b| a.id.cmp(&b.id));
         sources.dedup_by(|a, b| a.id == b.id);
@@ -128,7 +132,7 @@ impl ChangePlan for EntityDeletion {
         }
         state.put(Document::new(id.tombstone(), tombstone.into()));
         state.delete(id.clone());
-        let unlinked = unlink_entities(state, &self.unlinked, &self.names, self.at)?;
+        let unlinked = unlink_entities(state, &self.unlinked, &self.names, self.at);
         let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.clone(),
@@ -162,29 +166,20 @@ pub(crate) fn link_reasons(name: &str, source: &DocumentMeta, names: &[String]) 
 }
 
 /// Removes the links of entities to documents that have these names. Returns the ids of those that
-/// had one. They are not claimed, because other changes of a commit may edit them.
+/// had one.
 pub(crate) fn unlink_entities(
     state: &mut CommitState<'_>,
-    sources: &[DocumentId],
+    sources: &[Arc<DocumentMeta>],
     names: &[String],
     at: Timestamp,
-) -> Result<Vec<String>> {
+) -> Vec<String> {
     let mut unlinked = Vec::new();
     for source in sources {
-        let Some(document) = state.document(source) else { continue };
-        let text = document_text(document)?;
-        let (entity, _) = Entity::parse(&source.name, text);
-        let edit = knowledge::unlink_edit(&entity, names);
-        let edited = knowledge::edit_entity(&entity, text, &edit, at).map_err(|problem| {
-            let message = format!("{source}: {problem}. Nothing was deleted.");
-            Error::new(ErrorKind::Refused, message).reference(&*entity.id)
-        })?;
-        if let Some(edited) = edited {
-            state.put(Document::new(source.clone(), edited.into()));
-            unlinked.push(entity.id);
+        if state.unlink(source, names, at) {
+            unlinked.push(source.reference().unwrap_or_default().into_owned());
         }
     }
-    Ok(unlinked)
+    unlinked
 }
 
 #[cfg(test)]

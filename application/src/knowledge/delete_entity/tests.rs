@@ -132,3 +132,30 @@ async fn deletion_of_an_item_that_a_decision_affects_needs_cascade() {
     testing.write_entity("decisions/dec-aaaaaa", "---\nid: dec-aaaaaa\n---\nSee EP-002.\n").await;
     delete(&testing, json!({ "reference": "EP-002" })).await;
 }
+
+#[tokio::test]
+async fn deletion_of_mutually_linked_entities_unlinks_the_rest() {
+    let testing = TestApplication::new();
+    let id = |number: usize| format!("dec-{number:06x}");
+    let links = |of: usize, count: usize| {
+        let others = (0..count).filter(|other| *other != of).map(id);
+        others.collect::<Vec<_>>().join(", ")
+    };
+    // The last one is not deleted.
+    for number in 0..9 {
+        let text = format!("---\nid: {}\nrefs: [{}]\n---\n", id(number), links(number, 9));
+        testing.write_entity(&format!("decisions/{}", id(number)), text).await;
+    }
+    let mut changes: Vec<Value> =
+        (0..8).map(|number| json!({ "delete": id(number), "cascade": true })).collect();
+    // An update after the deletions sees the document without the links.
+    changes.push(json!({ "update": id(8), "title": "Last" }));
+    testing.data("apply_changes", json!({ "changes": changes })).await;
+    let last = testing.body(DocumentId::entity(format!("decisions/{}", id(8)))).await.unwrap();
+    assert!(last.contains("title: Last") && !last.contains("refs:"), "{last}");
+    // A tombstone has no link to what was deleted before it.
+    let third = DocumentId::entity(format!("decisions/{}", id(3))).tombstone();
+    let third = testing.body(third).await.unwrap();
+    let expected = (4..9).map(id).collect::<Vec<_>>().join(", ");
+    assert!(third.contains(&format!("refs: [{expected}]")), "{third}");
+}
