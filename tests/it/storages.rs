@@ -151,6 +151,37 @@ fn database_of_0_bytes_is_refused() {
 }
 
 #[test]
+fn sled_older_copy_is_refused_until_its_loss_is_accepted() {
+    let project = project_with_requirement("sled");
+    let sled = project.path().join(".reqlore/local/sled");
+    let older = fs::read(sled.join("db")).unwrap();
+    let mut server = Server::start_with(project.path(), &["--storage", "sled"]);
+    for number in 1..=2 {
+        let created = server.data("create_epic", json!({ "title": "E", "priority": 1 }));
+        assert_eq!(created["reference_id"], format!("EP-00{number}"));
+    }
+    assert!(server.end().1.success());
+    for entry in fs::read_dir(&sled).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().contains("snap.") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    fs::write(sled.join("db"), older).unwrap();
+    let (code, output) = run(project.path(), "check --storage sled");
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("lacks changes that were acknowledged"), "{output}");
+    assert!(output.contains("`reqlore restore`") && output.contains("--accept-loss"), "{output}");
+    let accepted = run_ok(project.path(), "check --storage sled --accept-loss");
+    assert!(accepted.contains("New items get numbers after EP-002."), "{accepted}");
+    let rows = run_ok(project.path(), "audit list --storage sled");
+    assert!(rows.contains("lacks changes that were acknowledged"), "{rows}");
+    let mut server = Server::start_with(project.path(), &["--storage", "sled"]);
+    let created = server.data("create_epic", json!({ "title": "E", "priority": 1 }));
+    assert_eq!(created["reference_id"], "EP-003");
+}
+
+#[test]
 fn database_keeps_configured_projects() {
     let project = project();
     let other = crate::client::project();
