@@ -24,12 +24,31 @@ pub(crate) enum CheckStage {
     WholeFile,
 }
 
+/// The two halves of the check, which run at the same time. A stage passes when both passed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckHalf {
+    /// SQLite's own check: the structure of the file, and indexes against tables.
+    Structure,
+    /// The checksums of all rows.
+    Checksums,
+}
+
 #[derive(Debug, Default)]
 struct CheckState {
-    passed: Option<CheckStage>,
+    /// The last stage that each half passed.
+    passed: [Option<CheckStage>; 2],
     /// The first sign of damage.
     damage: Option<String>,
+    /// No later stage will pass.
     has_ended: bool,
+    /// No absence is believed any more.
+    is_distrusted: bool,
+}
+
+impl CheckState {
+    fn has_passed(&self, part: CheckStage) -> bool {
+        !self.is_distrusted && self.passed.iter().all(|passed| *passed >= Some(part))
+    }
 }
 
 /// Shared by the check and by everything that reads or writes.
@@ -50,12 +69,12 @@ impl DamageState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn pass(&self, stage: CheckStage) {
-        self.lock().passed = Some(stage);
+    pub(crate) fn pass(&self, half: CheckHalf, part: CheckStage) {
+        self.lock().passed[half as usize] = Some(part);
         self.changed.notify_all();
     }
 
-    /// Wakes all waiting callers: nothing more will be found.
+    /// Wakes all waiting callers: a half of the check was stopped.
     pub(crate) fn end(&self) {
         self.lock().has_ended = true;
         self.changed.notify_all();
@@ -66,7 +85,7 @@ impl DamageState {
     pub(crate) fn report(&self, damage: &str, of_structure: bool) {
         let mut state = self.lock();
         if of_structure {
-            state.passed = None;
+            state.is_distrusted = true;
             state.has_ended = true;
         }
         if state.damage.is_none() {
@@ -118,7 +137,7 @@ impl DamageState {
         part: CheckStage,
         is_write: bool,
     ) -> Option<StoreResult<()>> {
-        let has_passed = state.passed >= Some(part);
+        let has_passed = state.has_passed(part);
         match &state.damage {
             Some(damage) if is_write || (!has_passed && state.has_ended) => {
                 Some(Err(self.refusal(damage)))

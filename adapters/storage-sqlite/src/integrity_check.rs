@@ -18,7 +18,7 @@ use rusqlite::{Connection, InterruptHandle};
 
 use crate::archive::begin_export;
 use crate::connection::{ConnectionUse, Connector};
-use crate::damage::{CheckStage, DamageState};
+use crate::damage::{CheckHalf, CheckStage, DamageState};
 use crate::error::{QueryError, damaged_object};
 use crate::tables::{DOCUMENTS, HISTORY, LINKS, MARKS, PROJECTS, REMOVED, STORE};
 use crate::{history, read};
@@ -64,27 +64,34 @@ enum CheckedTable {
 /// A running check. Dropping it stops the check.
 pub(crate) struct IntegrityCheck {
     is_stopped: Arc<AtomicBool>,
+    halves: Vec<RunningHalf>,
+}
+
+struct RunningHalf {
     interrupt: Arc<OnceLock<InterruptHandle>>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl IntegrityCheck {
-    pub(crate) fn start(connector: Connector, damage: Arc<DamageState>) -> std::io::Result<Self> {
+    pub(crate) fn start(connector: &Connector, damage: &Arc<DamageState>) -> std::io::Result<Self> {
         let is_stopped = Arc::<AtomicBool>::default();
-        let interrupt = Arc::new(OnceLock::new());
-        let (stopped, handle) = (Arc::clone(&is_stopped), Arc::clone(&interrupt));
-        let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
-        let thread = thread.spawn(move || {
-            let outcome = run_check(&connector, &handle, &stopped, &damage);
-            match outcome {
-                Ok(None) => {}
-                Ok(Some(found)) => damage.report(&found, true),
-                Err(_) if stopped.load(Ordering::Relaxed) => {}
-                Err(error) => damage.report(&damaged_object(&error), true),
-            }
-            damage.end();
-        })?;
-        Ok(Self { is_stopped, interrupt, thread: Some(thread) })
+        let mut halves = Vec::new();
+        for half in [CheckHalf::Structure, CheckHalf::Checksums] {
+            let interrupt = Arc::new(OnceLock::new());
+            let (handle, stopped) = (Arc::clone(&interrupt), Arc::clone(&is_stopped));
+            let (connector, damage) = (connector.clone(), Arc::clone(damage));
+            let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
+            let thread = thread.spawn(move || {
+                match run_half(half, &connector, &handle, &stopped, &damage) {
+                    Ok(Some(found)) => damage.report(&found, true),
+                    _ if stopped.load(Ordering::Relaxed) => damage.end(),
+                    Ok(None) => {}
+                    Err(error) => damage.report(&damaged_object(&error), true),
+                }
+            })?;
+            halves.push(RunningHalf { interrupt, thread });
+        }
+        Ok(Self { is_stopped, halves })
     }
 }
 
@@ -97,19 +104,21 @@ impl fmt::Debug for IntegrityCheck {
 impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::Relaxed);
-        let Some(thread) = self.thread.take() else { return };
-        // An interrupt between two statements has no effect, so it is repeated.
-        while !thread.is_finished() {
-            if let Some(interrupt) = self.interrupt.get() {
-                interrupt.interrupt();
+        for half in &self.halves {
+            // An interrupt between two statements has no effect, so it is repeated.
+            while !half.thread.is_finished() {
+                if let Some(interrupt) = half.interrupt.get() {
+                    interrupt.interrupt();
+                }
+                std::thread::sleep(BUSY_PAUSE);
             }
-            std::thread::sleep(BUSY_PAUSE);
         }
     }
 }
 
 /// Returns the first damage. Each stage that passes is recorded at once.
-fn run_check(
+fn run_half(
+    half: CheckHalf,
     connector: &Connector,
     handle: &OnceLock<InterruptHandle>,
     is_stopped: &AtomicBool,
@@ -120,11 +129,11 @@ fn run_check(
     for (stage, tables) in STAGES {
         for table in tables {
             let found = loop {
-                match check_table(&connection, *table) {
+                match check_table(half, &connection, *table) {
                     // Another process recovers the log, or holds the database alone.
                     Err(QueryError::Sql(error))
                         if is_busy(&error) && !is_stopped.load(Ordering::Relaxed) => {}
-                    found => break found?,
+                    found => break found?.pop(),
                 }
             };
             if found.is_some() || is_stopped.load(Ordering::Relaxed) {
@@ -132,28 +141,29 @@ fn run_check(
             }
         }
         // The pages that belong to no table are part of the last stage.
-        if stage == CheckStage::WholeFile
+        if (half, stage) == (CheckHalf::Structure, CheckStage::WholeFile)
             && let Some(found) = sqlite_findings(&connection, "quick_check(1)")?.pop()
         {
             return Ok(Some(found));
         }
-        damage.pass(stage);
+        damage.pass(half, stage);
     }
     Ok(None)
 }
 
-fn check_table(connection: &Connection, table: CheckedTable) -> Result<Option<String>, QueryError> {
-    let (name, layout) = match table {
-        CheckedTable::Sealed(layout) => (layout.name, Some(layout)),
-        CheckedTable::Plain(name) => (name, None),
-    };
-    let mut found = sqlite_findings(connection, &format!("integrity_check({name})"))?;
-    if found.is_empty()
-        && let Some(layout) = layout
-    {
-        found = layout.find_damage(connection, 1)?;
+fn check_table(
+    half: CheckHalf,
+    connection: &Connection,
+    table: CheckedTable,
+) -> Result<Vec<String>, QueryError> {
+    match (half, table) {
+        (
+            CheckHalf::Structure,
+            CheckedTable::Sealed(TableLayout { name, .. }) | CheckedTable::Plain(name),
+        ) => sqlite_findings(connection, &format!("integrity_check({name})")),
+        (CheckHalf::Checksums, CheckedTable::Sealed(layout)) => layout.find_damage(connection, 1),
+        (CheckHalf::Checksums, CheckedTable::Plain(_)) => Ok(Vec::new()),
     }
-    Ok(found.into_iter().next())
 }
 
 /// Refuses a database that SQLite finds damaged, before a change that writes most of it.

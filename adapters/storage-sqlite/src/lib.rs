@@ -152,7 +152,7 @@ impl SqliteStore {
         };
         let writer = GroupWriter::start("sqlite-writer", engine);
         let writer = writer.map_err(|error| thread_error(&file, error))?;
-        let check = IntegrityCheck::start(connector.clone(), Arc::clone(&damage));
+        let check = IntegrityCheck::start(&connector, &damage);
         Ok(Self {
             _check: check.map_err(|error| thread_error(&file, error))?,
             pool: Arc::new(ReadPool::new(connector.clone(), schema, Arc::clone(&damage))),
