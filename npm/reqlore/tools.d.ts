@@ -1142,7 +1142,7 @@ export type ReqlixSetRequirementsResult = {
     to: string;
   }[];
   /**
-   * Policies that the stored text violates.
+   * Violated policies, and a replaced requirement whose index is spelled differently.
    */
   warnings: string[];
 };

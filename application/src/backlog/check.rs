@@ -29,11 +29,15 @@ pub(crate) async fn check(
 ) -> Result<Vec<CheckFinding>> {
     let index = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
+    let latest = ports.clock.now().seconds() + MAX_SECONDS_AHEAD;
     for meta in &index.items {
         // A failed read is no finding of its own: the metadata already has the file's diagnostic.
         let document = get_one(&*ports.documents, project, &meta.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         index.check_document(meta, text, &mut findings);
+        for diagnostic in future_times(meta, text, latest) {
+            findings.push(CheckFinding::new(&meta.id, diagnostic));
+        }
     }
     for file in &index.unread {
         let UnreadFile { path, reason, .. } = file;
@@ -44,6 +48,34 @@ pub(crate) async fn check(
         index.check_document(tombstone, "", &mut findings);
     }
     Ok(findings)
+}
+
+/// Clocks of other machines may be ahead, and a date without a time means midnight in UTC.
+const MAX_SECONDS_AHEAD: i64 = 24 * 60 * 60;
+
+/// Reports times after `latest`, in seconds since 1970: lists keep such an item at their top.
+fn future_times(meta: &DocumentMeta, text: &str, latest: i64) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    let Some(item) = item_meta(meta) else { return diagnostics };
+    for (key, time) in [("created_at", item.created_at), ("updated_at", item.updated_at)] {
+        if time.seconds() <= latest {
+            continue;
+        }
+        let (line, time) = (line_of_key(text, key), time.to_rfc3339());
+        let message = match line {
+            Some(_) => {
+                format!("{key}: {time} is more than a day ahead; correct it, lists sort by time")
+            }
+            None if key == "created_at" => format!(
+                "{key}: missing, and the file's time {time} is more than a day ahead; add {key}, \
+                 lists sort by time"
+            ),
+            // Without the key it is the time above.
+            None => continue,
+        };
+        diagnostics.push(Diagnostic::new(line, message));
+    }
+    diagnostics
 }
 
 type MetasByReference = BTreeMap<Reference, Vec<Arc<DocumentMeta>>>;
@@ -397,6 +429,17 @@ fn line_of(text: &str, key: &str, target: Reference) -> Option<usize> {
         }
     }
     None
+}
+
+/// The line of a key in the front matter, counted from 1.
+fn line_of_key(text: &str, key: &str) -> Option<usize> {
+    let yaml = front_matter::split(text).yaml?;
+    let is_key = |line: &str| {
+        let rest = line.trim_start_matches(['"', '\'']).strip_prefix(key);
+        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+    };
+    // The opening `---` is line 1.
+    Some(yaml.lines().position(is_key)? + 2)
 }
 
 fn names_reference(line: &str, target: Reference) -> bool {

@@ -48,7 +48,7 @@ struct SetResult {
     version: String,
     /// Indices changed to keep the order.
     reindexed: Vec<IndexChange>,
-    /// Policies that the stored text violates.
+    /// Violated policies, and a replaced requirement whose index is spelled differently.
     warnings: Vec<String>,
 }
 
@@ -207,6 +207,26 @@ mod tests {
         assert_eq!(warnings.len(), 2);
         assert!(reply.text[1].starts_with("Warnings:\nR.2: line 2"), "{:?}", reply.text);
         assert!(reply.text[1].contains("\nR.1: "), "{:?}", reply.text);
+    }
+
+    // S1: S.3.2, C.3
+    #[tokio::test]
+    async fn set_at_another_spelling_says_what_it_replaced() {
+        let testing = TestApplication::new();
+        let body = "**1.** One.\n\n**1.09.** Nine.\n";
+        testing.write(DocumentId::section("general"), body).await;
+        for (given, replaced) in [("01", "1"), ("1.9", "1.09")] {
+            let reply = testing.call(TOOL, set("general", given, "New.")).await.unwrap();
+            let warning = format!(
+                "index: {given} names requirement {replaced}, which this text replaced; use \
+                 another index for a new requirement"
+            );
+            assert_eq!(reply.data["warnings"], json!([warning]));
+            assert_eq!(reply.data["index"], replaced);
+            assert_eq!(reply.text[1], format!("Warnings:\n{warning}"));
+        }
+        let reply = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
+        assert_eq!((reply.data["warnings"].clone(), reply.text.len()), (json!([]), 1));
     }
 
     // S1: S.3.5

@@ -53,7 +53,10 @@ impl Section<'_> {
         let given = normalize_line_ends(text);
         let given = given.trim_matches(WHITE_SPACE);
         let text = strip_own_marker(given, index)?.to_owned();
-        let new = RequirementBlock::new(&indices[position], &text, columns);
+        let mut new = RequirementBlock::new(&indices[position], &text, columns);
+        if let Some(existing) = existing {
+            new.warnings.extend(spelling_warning(index, self.requirements[existing].index));
+        }
         let line_end = markdown::line_end(self.source);
         let mut splices = self.renumber_edits(&before, &indices, position, existing.is_some());
         let mut new_text = new.text;
@@ -354,4 +357,16 @@ fn no_index_left(index: &str, predecessor: &str) -> Error {
         requirement_index::MAX_INDEX_CHARS
     );
     Error::new(ErrorKind::Refused, message).reference(index)
+}
+
+/// Says that the write replaced a requirement whose index is spelled differently, such as `1` for
+/// `01`: a caller who meant a new requirement learns that the old text is gone.
+fn spelling_warning(given: &RequirementIndex, replaced: &str) -> Option<String> {
+    if given.as_str() == replaced {
+        return None;
+    }
+    Some(format!(
+        "index: {given} names requirement {replaced}, which this text replaced; use another index \
+         for a new requirement"
+    ))
 }

@@ -75,3 +75,27 @@ async fn check_of_an_argument_name_suggests_the_file_key() {
                     to type_name";
     assert_eq!(testing.check().await, [expected]);
 }
+
+#[tokio::test]
+async fn check_reports_items_dated_over_a_day_ahead() {
+    // The clock of the tests stands at 1970-01-01T00:00:00Z.
+    let testing = TestApplication::new();
+    let text = "---\ntitle: Near\ncreated_at: 1970-01-02T00:00:00Z\n---\n";
+    testing.write_item("EP-001", text).await;
+    let text = "---\ntitle: Far\n\"created_at\": 2099-01-01\nupdated_at: 1970-01-02T00:00:01Z\n\
+                ---\n";
+    testing.write_item("EP-002", text).await;
+    let ahead = |line: usize, key: &str, time: &str| {
+        format!(
+            ".reqlore/backlog/epics/EP-002.md:{line}: {key}: {time} is more than a day ahead; \
+             correct it, lists sort by time"
+        )
+    };
+    let expected = [
+        ahead(3, "created_at", "2099-01-01T00:00:00Z"),
+        ahead(4, "updated_at", "1970-01-02T00:00:01Z"),
+    ];
+    assert_eq!(testing.check().await, expected);
+    let listed = testing.data("list_epics", json!({})).await;
+    assert_eq!(listed["epics"][0]["reference_id"], "EP-002", "the order of lists stays");
+}
