@@ -22,6 +22,7 @@ mod freshness;
 mod git_merges;
 mod hand_made_files;
 mod history;
+mod hostile_files;
 mod hostile_names;
 mod http;
 mod imported_backlogs;
