@@ -242,9 +242,17 @@ fn apply_changes(
         (Err(_), Err(error)) if is_journaled => {
             ApplyOutcome::Partial(journal::commit_left_open(&error))
         }
-        (Err(ApplyError::Store(error)), Err(_))
-        | (Err(ApplyError::ConcurrentWrite), Err(error)) => ApplyOutcome::Partial(error),
+        (Err(_), Err(error)) => ApplyOutcome::Partial(state_unknown(&error)),
     }
+}
+
+/// The error of a change that failed and could not be undone.
+fn state_unknown(error: &StoreError) -> StoreError {
+    let reason = format!(
+        "{error}. It is unknown whether the change was written: read the document before you try \
+         again"
+    );
+    StoreError::Unavailable { place: "the project's folder".to_owned(), reason, source: None }
 }
 
 /// True if at least two documents change besides AGENTS.md, which is derived.

@@ -30,6 +30,10 @@ pub(crate) enum FailPoint {
     JournalWritten,
     JournalSynced,
     JournalRemoved,
+    /// Without exchange support: the old file has a second name.
+    Linked,
+    /// Without exchange support: the new file has replaced the old one's first name.
+    Replaced,
     Exchanged,
     Checked,
     FolderSynced,
@@ -54,12 +58,20 @@ pub(crate) mod under_test;
 #[cfg(test)]
 pub(crate) use under_test::hit_failpoint;
 
-/// False if a test simulates a file system that can't exchange names.
-pub(crate) fn supports_exchange() -> bool {
+/// False if a test simulates a file system without `renameat2`.
+pub(crate) fn supports_renameat2() -> bool {
     #[cfg(test)]
     return under_test::EXCHANGES.get();
     #[cfg(not(test))]
     true
+}
+
+/// Returns the inode number that a program sees, which a test can make unstable.
+pub(crate) fn seen_inode(inode: u64) -> u64 {
+    #[cfg(test)]
+    return under_test::see_inode(inode);
+    #[cfg(not(test))]
+    inode
 }
 
 /// Syncs a file or folder, then hits the failpoint. Tests detect a missing sync by its failpoint.

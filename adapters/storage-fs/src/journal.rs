@@ -6,8 +6,9 @@
 //! the few milliseconds of the exchange. A journal may come with a cloned repository, so all of its
 //! content is validated.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{failed, not_written, refused};
-use crate::failpoint::{FailPoint, hit_failpoint, sync_file};
+use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_file};
 use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::local::{self, LOCAL_STATE_DIR};
 use crate::lock::ProjectLock;
@@ -36,6 +37,8 @@ const SET_ASIDE: &str = "journal.damaged";
 /// The first bytes. The journal's own identity and the checksum of the body follow.
 const MAGIC: &[u8] = b"reqlore journal 2\n";
 const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Digits of the inode number, with which an identity begins.
+const INODE_LENGTH: usize = 16;
 /// The number of attempts at a document that an editor saves at the same time.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -87,16 +90,16 @@ pub(crate) fn write(
         }
         Err(error) => return Err(not_journaled(error.into())),
     };
-    write_body(&local, file, &body).map_err(|error| {
+    let written = write_body(&local, file, &body).map_err(not_journaled);
+    written.and_then(|()| check_recoverable(&local)).inspect_err(|_| {
         // No document has changed yet, so there is nothing to finish.
         remove(root);
-        not_journaled(error)
     })
 }
 
 fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     file.write_all(MAGIC)?;
-    file.write_all(local::file_identity(&file.metadata()?).as_bytes())?;
+    file.write_all(journal_identity(&file.metadata()?).as_bytes())?;
     // The checksum comes first, so that a journal that was cut off is recognized.
     file.write_all(Version::of_bytes(body).to_string().as_bytes())?;
     hit_failpoint(FailPoint::JournalBegun)?;
@@ -105,6 +108,25 @@ fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     // The new name is on disk only when its directory is.
     sync_file(FailPoint::JournalSynced, &as_file(local)?)
+}
+
+/// Fails if the next process would take this journal for a copy, and leave a commit half done.
+fn check_recoverable(local: &Dir) -> StoreResult<()> {
+    let header = read_journal(local, 0).map_err(not_journaled)?;
+    if header.is_some_and(|(bytes, identity)| !is_copied(&bytes, &identity)) {
+        return Ok(());
+    }
+    let reason = "a change of several documents needs a file system with stable inode numbers, to \
+                  finish it after an interruption; change one document at a time, or move the \
+                  project to a local disk. Nothing was written";
+    Err(refused("the project's folder", reason))
+}
+
+/// The text that tells a journal from its copies.
+fn journal_identity(file: &Metadata) -> String {
+    let identity = local::file_identity(file);
+    let (_, origin) = identity.split_at(INODE_LENGTH);
+    format!("{:0INODE_LENGTH$x}{origin}", seen_inode(file.ino()))
 }
 
 fn not_journaled(error: io::Error) -> StoreError {
@@ -157,7 +179,7 @@ pub(crate) fn recover(layout: &RequirementsLayout, lock: &ProjectLock) -> StoreR
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(failed(LOCAL_STATE_DIR, "open it", error)),
     };
-    let (bytes, identity) = match read_journal(&local) {
+    let (bytes, identity) = match read_journal(&local, MAX_BYTES) {
         Ok(Some(journal)) => journal,
         Ok(None) => return Ok(()),
         Err(error) => return Err(failed(LOCAL_STATE_DIR, "read the journal", error)),
@@ -203,8 +225,9 @@ fn set_aside(root: &ProjectRoot, problem: &str) {
     }
 }
 
-/// Reads the journal's bytes and its identity; `None` if it is missing or not a regular file.
-fn read_journal(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
+/// Reads the journal's header with up to `max_body` bytes of its body, and its identity; `None` if
+/// it is missing or not a regular file.
+fn read_journal(local: &Dir, max_body: usize) -> io::Result<Option<(Vec<u8>, String)>> {
     // The name may be a link or a pipe that came with a repository.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) {
@@ -218,9 +241,9 @@ fn read_journal(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
     }
     let mut bytes = Vec::new();
     // A longer file is not ours. Cut off here, it fails the checksum.
-    let limit = MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH + MAX_BYTES;
+    let limit = MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH + max_body;
     file.take(limit as u64).read_to_end(&mut bytes)?;
-    Ok(Some((bytes, local::file_identity(&metadata))))
+    Ok(Some((bytes, journal_identity(&metadata))))
 }
 
 /// True if the file begins like our journals, even if only a few bytes were written.

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use cap_std::fs::MetadataExt as _;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state::as_file;
@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
-use crate::failpoint::{FailPoint, hit_failpoint, supports_exchange, sync_file};
+use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, supports_renameat2, sync_file};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
 use crate::{lock, read_file};
 
@@ -73,7 +73,7 @@ pub(crate) fn put_back(exchanged: &[FileReplacement<'_>], is_journaled: bool) ->
         outcome = outcome.and(replacement.put_back());
     }
     outcome?;
-    if is_journaled { sync_folders(exchanged) } else { Ok(()) }
+    if is_journaled { sync_folders(exchanged, failed) } else { Ok(()) }
 }
 
 /// Puts every new file in place, durably. Sets `begun` to the number of exchanges that were tried.
@@ -87,7 +87,7 @@ pub(crate) fn exchange_all(
         replacement.swap_in()?;
     }
     // The check follows the sync, because editors may save while it waits for the disk.
-    sync_folders(staged)?;
+    sync_folders(staged, not_written)?;
     let is_intact = staged.iter().all(FileReplacement::is_intact);
     if is_intact { Ok(()) } else { Err(ApplyError::ConcurrentWrite) }
 }
@@ -128,15 +128,19 @@ pub(crate) fn stage_all<'a>(
     Ok(())
 }
 
-/// Syncs the folder of each replacement, each folder once.
-fn sync_folders(staged: &[FileReplacement<'_>]) -> StoreResult<()> {
+/// Syncs the folder of each replacement, each folder once. `describe` makes the error.
+fn sync_folders(
+    staged: &[FileReplacement<'_>],
+    describe: fn(&str, &str, io::Error) -> StoreError,
+) -> StoreResult<()> {
     for (index, replacement) in staged.iter().enumerate() {
         let dir = &replacement.location.dir;
         if staged[..index].iter().any(|other| same_folder(&other.location.dir, dir)) {
             continue;
         }
         let synced = as_file(dir).and_then(|folder| sync_file(FailPoint::FolderSynced, &folder));
-        synced.map_err(|error| replacement.not_written("sync its folder", error))?;
+        let place = &replacement.location.display_path;
+        synced.map_err(|error| describe(place, "sync its folder", error))?;
     }
     Ok(())
 }
@@ -187,8 +191,22 @@ pub(crate) struct FileReplacement<'a> {
     staged_identity: Cell<Option<FileIdentity>>,
 }
 
-/// Inode, size and modification time: they differ for another file and after a write.
+/// Inode, size and modification time: they differ for another file and after a write. On some file
+/// systems (FUSE, overlay, 9p) they also differ for the same file, so a difference alone proves
+/// nothing: the content decides then.
 type FileIdentity = (u64, u64, (i64, i64));
+
+/// What is known of a file; the version is `None` if it cannot be read.
+struct FileState {
+    identity: FileIdentity,
+    version: Option<Version>,
+}
+
+impl FileState {
+    fn is_same(&self, other: &Self) -> bool {
+        self.identity == other.identity || (self.version.is_some() && self.version == other.version)
+    }
+}
 
 impl<'a> FileReplacement<'a> {
     pub(crate) fn new(
@@ -260,10 +278,12 @@ impl<'a> FileReplacement<'a> {
     /// Undoes an exchange that may or may not have happened. A file that another program saved in
     /// its place is newer than the one that was read, and stays.
     pub(crate) fn put_back(&self) -> StoreResult<()> {
-        let Err(error) = self.try_put_back() else { return Ok(()) };
-        if is_name_conflict(&error) {
-            return Ok(());
-        }
+        let error = match self.try_put_back() {
+            Err(error) if !is_name_conflict(&error) => error,
+            // Verified, because the answer says that nothing was written.
+            _ if self.is_in_place() => io::Error::other("the new content is still there"),
+            _ => return Ok(()),
+        };
         let place = &self.location.display_path;
         tracing::error!(place, %error, "the old file could not be put back");
         Err(failed(place, "put the old file back", error))
@@ -280,20 +300,36 @@ impl<'a> FileReplacement<'a> {
         }
     }
 
+    /// True if the change is visible under the file's name.
+    fn is_in_place(&self) -> bool {
+        let name = &self.location.name;
+        match (self.old, self.new) {
+            (Some(old), None) => {
+                matches!(self.file_identity(name), Ok(None)) && self.has_content(&self.temp, old)
+            }
+            (old, Some(new)) => old != Some(new) && self.has_content(name, new),
+            (None, None) => false,
+        }
+    }
+
     /// Restores the file that was written last. Each exchange may take out a later save, which is
     /// then put back instead.
     fn exchange_back(&self) -> io::Result<()> {
         // Ends the contest with a program that saves continuously.
         const MAX_EXCHANGES: usize = 100;
-        let mut in_place = self.staged_identity.get();
+        self.finish_exchange()?;
+        let (Some(identity), Some(new)) = (self.staged_identity.get(), self.new) else {
+            return Ok(());
+        };
+        let mut in_place = FileState { identity, version: Some(Version::of_bytes(new)) };
         for _ in 0..MAX_EXCHANGES {
-            let old = self.file_identity(&self.temp)?;
+            let Some(old) = self.file_state(&self.temp)? else { return Ok(()) };
             // The last writer's file is in place already.
-            if old.is_none() || old == in_place {
+            if old.is_same(&in_place) {
                 return Ok(());
             }
             self.exchange_names()?;
-            if self.file_identity(&self.temp)? == in_place {
+            if self.file_state(&self.temp)?.is_some_and(|taken| taken.is_same(&in_place)) {
                 return Ok(());
             }
             in_place = old;
@@ -307,8 +343,8 @@ impl<'a> FileReplacement<'a> {
         let dir = &self.location.dir;
         let identity = self.file_identity(&self.temp).ok().flatten();
         let staged = self.staged_identity.get();
-        let is_ours_or_old =
-            identity == staged || self.old.is_some_and(|old| self.has_content(&self.temp, old));
+        let is_ours_or_old = self.is_staged_file(&self.temp)
+            || self.old.is_some_and(|old| self.has_content(&self.temp, old));
         let removed = if identity.is_none() {
             Ok(())
         } else if is_ours_or_old || staged.is_none() {
@@ -331,7 +367,7 @@ impl<'a> FileReplacement<'a> {
     fn exchange_names(&self) -> io::Result<()> {
         let dir = &self.location.dir;
         let (temp, name) = (self.temp.as_str(), self.location.name.as_str());
-        let exchanged = if supports_exchange() {
+        let exchanged = if supports_renameat2() {
             rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)
         } else {
             Err(Errno::INVAL)
@@ -340,11 +376,32 @@ impl<'a> FileReplacement<'a> {
             // Some file systems can't exchange. The target must always exist: so the old file gets
             // a second name first, and the new file replaces the first name atomically.
             Err(error) if is_unsupported(error) => {
-                let second_name = format!("{temp}{TEMP_SUFFIX}");
+                let second_name = self.second_name();
                 rustix::fs::linkat(dir, name, dir, second_name.as_str(), AtFlags::empty())?;
-                rustix::fs::renameat(dir, temp, dir, name)?;
-                Ok(rustix::fs::renameat(dir, second_name.as_str(), dir, temp)?)
+                let replaced = hit_failpoint(FailPoint::Linked)
+                    .and_then(|()| Ok(rustix::fs::renameat(dir, temp, dir, name)?));
+                if replaced.is_err() {
+                    // Nothing was replaced, and a second hard link would block the next write.
+                    rustix::fs::unlinkat(dir, second_name.as_str(), AtFlags::empty())?;
+                    return replaced;
+                }
+                hit_failpoint(FailPoint::Replaced)?;
+                self.finish_exchange()
             }
+            result => Ok(result?),
+        }
+    }
+
+    /// The name of the old file in the middle of an exchange without system support.
+    fn second_name(&self) -> String {
+        format!("{}{TEMP_SUFFIX}", self.temp)
+    }
+
+    /// Moves the old file from its second name to the temporary one, if it is there.
+    fn finish_exchange(&self) -> io::Result<()> {
+        let dir = &self.location.dir;
+        match rustix::fs::renameat(dir, self.second_name().as_str(), dir, self.temp.as_str()) {
+            Err(Errno::NOENT) => Ok(()),
             result => Ok(result?),
         }
     }
@@ -352,7 +409,12 @@ impl<'a> FileReplacement<'a> {
     /// Renames a file; fails with `AlreadyExists` if the new name is taken.
     fn rename_to_free(&self, from: &str, to: &str) -> io::Result<()> {
         let dir = &self.location.dir;
-        match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+        let renamed = if supports_renameat2() {
+            rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE)
+        } else {
+            Err(Errno::INVAL)
+        };
+        match renamed {
             Err(error) if is_unsupported(error) => {
                 // A link fails if the name exists; a plain rename would replace that file.
                 rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
@@ -364,15 +426,31 @@ impl<'a> FileReplacement<'a> {
 
     fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
         match self.location.dir.symlink_metadata(name) {
-            Ok(stat) => Ok(Some((stat.ino(), stat.size(), (stat.mtime(), stat.mtime_nsec())))),
+            Ok(stat) => {
+                let modified = (stat.mtime(), stat.mtime_nsec());
+                Ok(Some((seen_inode(stat.ino()), stat.size(), modified)))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// True if the file is the staged one; for a deletion, if it does not exist.
+    fn file_state(&self, name: &str) -> io::Result<Option<FileState>> {
+        let Some(identity) = self.file_identity(name)? else { return Ok(None) };
+        let read = read_file::read_file(&self.location.dir, name, &self.location.display_path);
+        let content = read.ok().flatten();
+        let version = content.map(|content| Version::of_bytes(&content.bytes));
+        Ok(Some(FileState { identity, version }))
+    }
+
+    /// True if the file is the staged one, or has its content; for a deletion, if it does not
+    /// exist.
     fn is_staged_file(&self, name: &str) -> bool {
-        self.file_identity(name).is_ok_and(|identity| identity == self.staged_identity.get())
+        match self.file_identity(name) {
+            Ok(identity) if identity == self.staged_identity.get() => true,
+            Ok(Some(_)) => self.new.is_some_and(|new| self.has_content(name, new)),
+            _ => false,
+        }
     }
 
     fn has_content(&self, name: &str, expected: &Bytes) -> bool {

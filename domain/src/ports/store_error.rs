@@ -20,7 +20,7 @@ pub enum StoreError {
     /// Other writers kept the storage locked. Nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
-    /// No permission, no space or a missing folder. Nothing was written.
+    /// No permission, no space or a missing folder. The reason says whether something was written.
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String, source: Option<std::io::Error> },
     /// The path leaves the project or is not a regular file. It was neither read nor changed.

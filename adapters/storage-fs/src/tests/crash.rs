@@ -22,11 +22,12 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use super::{
-    DIRECTORY, LOCAL, PROJECT, Project, child_argument, commit, config, files, item, run_child,
+    DIRECTORY, LOCAL, PROJECT, Project, check_refused, child_argument, commit, config, files, item,
+    run_child,
 };
 use crate::FsStore;
 use crate::failpoint::FailPoint;
-use crate::failpoint::under_test::{Act, EXCHANGES, clear_plan, plan};
+use crate::failpoint::under_test::{Act, EXCHANGES, UNSTABLE_INODES, clear_plan, plan};
 
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -339,7 +340,11 @@ fn check_deaths(operation: &Operation) {
 // S1: T.3.3
 #[test]
 fn commit_failing_at_any_step_changes_nothing() {
-    for operation in operations() {
+    check_failures(&operations());
+}
+
+fn check_failures(operations: &[Operation]) {
+    for operation in operations {
         for (step, times) in operation.cases() {
             let project = operation.prepare();
             plan(step, times, Act::Fail);
@@ -372,6 +377,60 @@ fn commit_without_exchange_support_loses_nothing() {
     commit_failing_at_any_step_changes_nothing();
     editor_save_at_any_step_is_detected_and_kept();
     link_saved_during_commit_is_restored();
+}
+
+#[test]
+fn commit_with_unstable_inodes_is_verified_by_content() {
+    for exchanges in [true, false] {
+        EXCHANGES.set(exchanges);
+        UNSTABLE_INODES.set(true);
+        let (several, single): (Vec<_>, Vec<_>) = operations()
+            .into_iter()
+            .partition(|operation| operation.is_audited || operation.has_journal());
+        check_failures(&single);
+        editor_save_at_any_step_is_detected_and_kept();
+        link_saved_during_commit_is_restored();
+        // Their journal could not be told from a copy, so an interrupted one would stay half done.
+        for operation in several.iter().filter(|operation| !operation.is_audited) {
+            let project = operation.prepare();
+            let outcome = operation.run(&project);
+            check_refused(outcome, "the project's folder", "stable inode numbers");
+            assert_eq!(operation.on_disk(&project), operation.before());
+            assert!(!has_journal(&project) && temp_files(&project).is_empty());
+        }
+    }
+}
+
+#[test]
+fn exchange_that_stops_between_its_steps_is_undone() {
+    EXCHANGES.set(false);
+    let operation = operation("replace");
+    for step in [FailPoint::Linked, FailPoint::Replaced] {
+        for times in 0..2 {
+            let project = operation.prepare();
+            plan(step, times, Act::Fail);
+            let error = operation.run(&project).unwrap_err().to_string();
+            assert!(error.contains("Nothing was written"), "{step:?}: {error}");
+            assert_eq!(operation.on_disk(&project), operation.before(), "{step:?} x{times}");
+            assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{step:?} x{times}");
+        }
+    }
+}
+
+#[test]
+fn change_that_cannot_be_undone_is_reported_as_unknown() {
+    for exchanges in [true, false] {
+        EXCHANGES.set(exchanges);
+        for name in ["create", "replace", "delete"] {
+            let operation = operation(name);
+            let project = operation.prepare();
+            plan(FailPoint::FolderSynced, 0, Act::FailAgainAt(FailPoint::PuttingBack));
+            let error = operation.run(&project).unwrap_err().to_string();
+            assert!(error.contains("It is unknown whether the change was written"), "{error}");
+            assert!(!error.contains("Nothing was written"), "{error}");
+            assert_ne!(operation.on_disk(&project), operation.before(), "{name}");
+        }
+    }
 }
 
 /// Saves like an editor that renames a new file.
