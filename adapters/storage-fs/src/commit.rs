@@ -54,7 +54,7 @@ pub(crate) fn run_commit(
         let mut tree = ProjectTree::new(root, &store.layout);
         let reads = &commit.read_set;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
-        let _requirements_lock = lock_requirements(root, &tree, kinds)?;
+        let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
         let base = load_documents(&tree, &reads.documents)?;
         let snapshot = read_snapshot(store, project, &tree, reads, &base)?;
@@ -69,11 +69,11 @@ pub(crate) fn run_commit(
         if changes.is_empty() {
             return Ok(record_commit(&index, root, &changes, time));
         }
-        // Before staging: until then every temporary file here belongs to a killed process.
-        store.stale_temp_files.remove_all(&tree, &changes);
         for change in &changes {
             tree.create_folder(change.id())?;
         }
+        // Before staging: until then every temporary file belongs to a killed process.
+        store.stale_temp_files.remove_all(&tree, &changes, requirements_lock.as_ref());
         let mut audited =
             AuditedCommit { store, project, event: audit, record: idempotency, time, intent: None };
         match apply_changes(&tree, &base, &changes, || audited.prepare(lock)) {

@@ -26,7 +26,7 @@ use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::local::{self, LOCAL_STATE_DIR};
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
-    ApplyError, LoadedDocument, LoadedDocuments, StaleTempFiles, apply_one, lock_requirements,
+    ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,
 };
 
 const FILE_NAME: &str = "journal";
@@ -344,8 +344,6 @@ fn roll_forward(tree: &mut ProjectTree<'_>, entry: &JournalEntry<'_>) -> StoreRe
             Some(new) => DocumentChange::put(id.clone(), Bytes::copy_from_slice(new)),
             None => DocumentChange::Delete { id: id.clone() },
         };
-        // The killed process may have left its temporary file.
-        StaleTempFiles::default().remove_all(tree, std::slice::from_ref(&change));
         tree.create_folder(id)?;
         match apply_one(tree, &LoadedDocuments::from([(id.clone(), loaded)]), &change) {
             Ok(()) => return Ok(true),

@@ -24,6 +24,7 @@ mod projects;
 mod read_file;
 mod sequence;
 mod stage_and_swap;
+mod stale_temp_files;
 mod store_inner;
 mod system;
 mod system_folders;
@@ -53,7 +54,7 @@ use metadata_index::load::MetadataCache;
 use metadata_index::{MetadataIndex, MetadataIndexes};
 use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
-use stage_and_swap::StaleTempFiles;
+use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
 pub use system_folders::is_system_folder;
 use team::TeamHandle;
@@ -96,14 +97,17 @@ pub struct FsStore {
 }
 
 impl FsStore {
-    /// Opens the store and recovers interrupted commits. Rejects a folder with an incomplete
-    /// import.
+    /// Opens the store, recovers interrupted commits and removes their temporary files. Rejects a
+    /// folder with an incomplete import.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
         for (project, _) in store.inner.folders.iter() {
             store.inner.check_complete(project)?;
         }
         store.inner.recover_team();
+        for (project, _) in store.inner.folders.iter() {
+            store.inner.remove_stale_temp_files(project);
+        }
         Ok(store)
     }
 

@@ -338,7 +338,7 @@ fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
+pub(crate) fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
     let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
     stat.is_ok_and(|stat| file_type(&stat) == FileType::Directory)
 }

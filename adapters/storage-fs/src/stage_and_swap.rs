@@ -10,7 +10,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use cap_std::fs::MetadataExt as _;
@@ -488,78 +487,4 @@ pub(crate) fn is_temp(name: &str) -> bool {
     let Some(random) = rest.strip_suffix(TEMP_SUFFIX) else { return false };
     // Files of other programs must not be removed, so the whole pattern is checked.
     random.len() >= 16 && random.bytes().take(16).all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// Removes temporary files of killed processes, and remembers the folders that have none.
-#[derive(Debug, Default)]
-pub(crate) struct StaleTempFiles {
-    clean_folders: Mutex<HashMap<FolderId, FolderTimes>>,
-}
-
-/// Device and inode of a folder.
-type FolderId = (u64, u64);
-/// Modification and change time of a folder, in seconds and nanoseconds.
-type FolderTimes = [(i64, i64); 2];
-
-impl StaleTempFiles {
-    /// Removes stale files from the folders of these changes. Under the project's lock no other
-    /// Reqlore process writes there, so all temporary files are stale. A failure does no harm.
-    pub(crate) fn remove_all(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
-        for (location, folder, times) in changed_folders(tree, changes) {
-            let clean = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_clean = clean.get(&folder) == Some(&times);
-            // Other commits must not wait for the disk access below.
-            drop(clean);
-            if !is_clean {
-                remove_temp_files(&location);
-            }
-        }
-    }
-
-    /// Remembers the folders of these changes. The commit has removed its own files.
-    pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
-        for (_, folder, times) in changed_folders(tree, changes) {
-            let mut clean = self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner);
-            // Bounds the memory; a forgotten folder is only searched again.
-            if clean.len() >= MAX_CLEAN_FOLDERS {
-                clean.clear();
-            }
-            clean.insert(folder, times);
-        }
-    }
-}
-
-/// The number of folders that [`StaleTempFiles`] remembers.
-const MAX_CLEAN_FOLDERS: usize = 1_000;
-
-/// Returns the folders of these changes, each once.
-fn changed_folders(
-    tree: &ProjectTree<'_>,
-    changes: &[DocumentChange],
-) -> Vec<(FileLocation, FolderId, FolderTimes)> {
-    let mut folders: Vec<(FileLocation, FolderId, FolderTimes)> = Vec::new();
-    for change in changes {
-        let Ok(Some(location)) = tree.locate(change.id()) else { continue };
-        let Ok(stat) = location.dir.dir_metadata() else { continue };
-        let folder = (stat.dev(), stat.ino());
-        // The change time, too, because programs can set the modification time.
-        let times = [(stat.mtime(), stat.mtime_nsec()), (stat.ctime(), stat.ctime_nsec())];
-        if folders.iter().all(|(_, other, _)| *other != folder) {
-            folders.push((location, folder, times));
-        }
-    }
-    folders
-}
-
-fn remove_temp_files(location: &FileLocation) {
-    for entry in location.dir.entries().into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_temp = name.to_str().is_some_and(is_temp);
-        // A folder or a link with such a name is not ours.
-        if is_temp && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            tracing::info!(name = ?name, "removing a file of an interrupted write");
-            // A leftover does no harm; the next search of this folder tries again.
-            let _ = location.dir.remove_file(&name);
-        }
-    }
 }

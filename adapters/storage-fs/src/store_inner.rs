@@ -15,7 +15,7 @@ use crate::metadata_index::load::MetadataCache;
 use crate::metadata_index::{MetadataIndex, MetadataIndexes};
 use crate::projects::ProjectFolders;
 use crate::read_file::{self, FileContent};
-use crate::stage_and_swap::StaleTempFiles;
+use crate::stale_temp_files::StaleTempFiles;
 use crate::team::TeamHandle;
 use crate::{journal, list_files};
 
@@ -57,6 +57,17 @@ impl StoreInner {
     fn try_open_root(&self, project: &ProjectKey) -> Option<ProjectRoot> {
         let path = self.project_path(project);
         if journal::exists(path) { None } else { ProjectRoot::open(path).ok() }
+    }
+
+    /// Removes the files of interrupted writes, unless a writer has the lock, which does it.
+    pub(crate) fn remove_stale_temp_files(&self, project: &ProjectKey) {
+        if let Ok(Some(lock)) = self.locks.try_lock(project, self.project_path(project)) {
+            self.stale_temp_files.remove_all(
+                &ProjectTree::new(&lock.root, &self.layout),
+                &[],
+                None,
+            );
+        }
     }
 
     /// Finishes an interrupted commit. Another writer that holds the lock has done or will do it.

@@ -433,6 +433,55 @@ fn change_that_cannot_be_undone_is_reported_as_unknown() {
     }
 }
 
+#[test]
+fn files_of_killed_deletion_are_removed_by_any_next_write() {
+    let deletion = operation("delete two, create one");
+    let prepare = || {
+        let project = deletion.prepare();
+        // Another process that runs all the time, and has searched the folders before.
+        let store = project.store();
+        let entity = |body| commit(vec![DocumentChange::put(DocumentId::entity("a"), body)]);
+        commit_to(&store, &PROJECT(), entity("one")).unwrap();
+        commit_to(&store, &PROJECT(), entity("two")).unwrap();
+        assert!(!run_and_die(&deletion, &project, FailPoint::TempSynced, 0));
+        // In a subfolder, and beside files that are not ours.
+        let nested = project.path(".reqlore/backlog/requirements/auth/deep");
+        fs::create_dir_all(nested.join(".reqlore-00112233445566aa.tmp")).unwrap();
+        fs::create_dir_all(project.path(DIRECTORY)).unwrap();
+        fs::write(nested.join(".reqlore-0123456789abcdef.tmp"), "").unwrap();
+        fs::write(nested.join(".reqlore-0123456789abcdef.kept"), "").unwrap();
+        fs::write(nested.join(".reqlore-mine.tmp"), "").unwrap();
+        fs::write(project.path(DIRECTORY).join(".reqlore-0123456789abcdef.tmp"), "").unwrap();
+        std::os::unix::fs::symlink("x", nested.join(".reqlore-0123456789abcdee.tmp")).unwrap();
+        let stale = temp_files(&project);
+        assert!(stale.iter().any(|path| path.parent().unwrap().ends_with("deleted")), "{stale:?}");
+        (project, store, entity("three"))
+    };
+    let check = |project: &Project| {
+        let remaining = temp_files(project).into_iter().filter(|path| !path.is_dir());
+        let names: Vec<_> = remaining.map(|path| path.file_name().unwrap().to_owned()).collect();
+        assert_eq!(names, [".reqlore-0123456789abcdee.tmp", ".reqlore-mine.tmp"]);
+        let folder = ".reqlore/backlog/requirements/auth/deep/.reqlore-00112233445566aa.tmp";
+        assert!(project.path(folder).is_dir());
+        assert!(
+            project.has(".reqlore/backlog/requirements/auth/deep/.reqlore-0123456789abcdef.kept")
+        );
+    };
+    let (project, store, entity) = prepare();
+    commit_to(&store, &PROJECT(), entity).unwrap();
+    check(&project);
+    let (project, ..) = prepare();
+    FsStore::open(&config(&project.root)).unwrap();
+    check(&project);
+    // The files of a running writer are not stale.
+    let (project, ..) = prepare();
+    let before = temp_files(&project);
+    let lock = fs::File::open(&project.root).unwrap();
+    lock.lock().unwrap();
+    FsStore::open(&config(&project.root)).unwrap();
+    assert_eq!(temp_files(&project), before);
+}
+
 /// Saves like an editor that renames a new file.
 pub(super) fn save(path: &Path) {
     fs::write(path.with_extension("swp"), "edited").unwrap();

@@ -1,0 +1,203 @@
+//! Removes temporary files of killed processes, and remembers the folders that have none.
+//!
+//! Under a project's lock no other Reqlore process writes its documents, so every temporary file in
+//! their folders is stale. All folders are searched, because a killed process may have written to
+//! any of them, and Git tracks most.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cap_std::fs::Dir;
+use reqlore_domain::ports::documents::DocumentChange;
+use reqlore_durable_fs::try_lock;
+use reqlore_local_state::{as_file, open_folder};
+use rustix::fs::{AtFlags, FileType, Stat};
+
+use crate::layout::{DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
+use crate::read_file::FileStamp;
+use crate::stage_and_swap::is_temp;
+
+/// Folders that one search inspects. Further ones are searched when a change is in them.
+const MAX_SEARCHED_FOLDERS: usize = 500;
+/// Folders that are remembered. A forgotten one is only searched again.
+const MAX_CLEAN_FOLDERS: usize = 10 * MAX_SEARCHED_FOLDERS;
+/// The folders of the kinds are below the backlog's top folder.
+const SEARCH_DEPTH: usize = MAX_AREA_DEPTH + 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct StaleTempFiles {
+    /// By device and inode.
+    clean_folders: Mutex<HashMap<(u64, u64), CleanFolder>>,
+}
+
+/// A folder without temporary files, as long as its stamp stays the same.
+#[derive(Debug, Clone)]
+struct CleanFolder {
+    stamp: FileStamp,
+    subfolders: Arc<[CString]>,
+}
+
+impl StaleTempFiles {
+    /// Removes stale files from all folders of a locked project, those of these changes first. A
+    /// failure does no harm. `requirements_lock` is that of the requirements directory, if the
+    /// caller has it.
+    pub(crate) fn remove_all(
+        &self,
+        tree: &ProjectTree<'_>,
+        changes: &[DocumentChange],
+        requirements_lock: Option<&File>,
+    ) {
+        let mut budget = MAX_SEARCHED_FOLDERS;
+        for folder in changed_folders(tree, changes) {
+            self.search(&folder, 0, &mut budget);
+        }
+        for area in DocumentArea::ALL {
+            if let Some(top) = open_below(tree, area.top_folder()) {
+                self.search(&top, SEARCH_DEPTH, &mut budget);
+            }
+        }
+        if let Some(folder) = open_below(tree, DOCSETS_FOLDER) {
+            self.search(&folder, 0, &mut budget);
+        }
+        if let Ok(requirements) = tree.requirements()
+            && let Some(dir) = requirements.dir()
+        {
+            let is_locked = requirements_lock.is_some() || same_folder(&tree.root.dir, dir);
+            self.search_requirements(dir, is_locked, &mut budget);
+        }
+    }
+
+    /// Projects with different locks may share the directory, so it has a lock of its own.
+    fn search_requirements(&self, dir: &Dir, is_locked: bool, budget: &mut usize) {
+        let Ok(folder) = as_file(dir) else { return };
+        if self.clean_folder(&folder).is_some() {
+            return;
+        }
+        // Not waited for: the next write tries again.
+        if is_locked || try_lock(&folder).unwrap_or(false) {
+            self.search(&folder.into(), 0, budget);
+        }
+    }
+
+    /// Remembers the folders of these changes. The commit has removed its own files.
+    pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
+        for folder in changed_folders(tree, changes) {
+            let Ok(stat) = rustix::fs::fstat(&folder) else { continue };
+            // A folder that was not searched may have subfolders that are unknown.
+            if let Some(clean) = self.lock_folders().get_mut(&(folder_id(&stat))) {
+                clean.stamp = FileStamp::from_stat(&stat);
+            }
+        }
+    }
+
+    /// Removes the stale files of a folder, unless it is unchanged since it had none, then those of
+    /// its subfolders to this depth.
+    fn search(&self, folder: &OwnedFd, depth: usize, budget: &mut usize) {
+        if *budget == 0 {
+            return;
+        }
+        *budget -= 1;
+        let subfolders = match self.clean_folder(folder) {
+            Some(clean) => clean.subfolders,
+            None => self.clean(folder),
+        };
+        if depth == 0 {
+            return;
+        }
+        for name in &*subfolders {
+            // Fails for a link, which may lead out of the project.
+            if let Ok(name) = name.to_str()
+                && let Ok(subfolder) = open_folder(folder, name)
+            {
+                self.search(&subfolder, depth - 1, budget);
+            }
+        }
+    }
+
+    /// Removes the stale files of a folder. Returns its subfolders that may hold documents.
+    fn clean(&self, folder: &OwnedFd) -> Arc<[CString]> {
+        // Before the listing, so that a later change is not missed.
+        let stat = rustix::fs::fstat(folder);
+        let (mut subfolders, mut removed) = (Vec::new(), 0);
+        let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return Arc::default() };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if name.to_str().is_ok_and(is_temp) {
+                removed += usize::from(remove_file(folder, name));
+            } else if !name.to_bytes().starts_with(b".")
+                && is_folder(folder, name, entry.file_type())
+            {
+                subfolders.push(name.to_owned());
+            }
+        }
+        let subfolders: Arc<[CString]> = subfolders.into();
+        // A removal changes the stamp, so the folder is searched once more.
+        if let Ok(stat) = stat
+            && removed == 0
+        {
+            let mut clean = self.lock_folders();
+            if clean.len() >= MAX_CLEAN_FOLDERS {
+                clean.clear();
+            }
+            let stamp = FileStamp::from_stat(&stat);
+            let subfolders = Arc::clone(&subfolders);
+            clean.insert(folder_id(&stat), CleanFolder { stamp, subfolders });
+        }
+        subfolders
+    }
+
+    /// Returns what is known of a folder; `None` if it may have new files.
+    fn clean_folder(&self, folder: impl AsFd) -> Option<CleanFolder> {
+        let stat = rustix::fs::fstat(folder).ok()?;
+        let clean = self.lock_folders().get(&folder_id(&stat)).cloned()?;
+        (clean.stamp == FileStamp::from_stat(&stat)).then_some(clean)
+    }
+
+    fn lock_folders(&self) -> MutexGuard<'_, HashMap<(u64, u64), CleanFolder>> {
+        self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn folder_id(stat: &Stat) -> (u64, u64) {
+    (crate::system::device(stat), stat.st_ino)
+}
+
+/// Opens a folder below the root. As in a listing, the name may be a link to one beneath the root.
+fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<OwnedFd> {
+    let dir = tree.root.dir.open_dir(path).ok()?;
+    Some(as_file(&dir).ok()?.into())
+}
+
+fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<OwnedFd> {
+    let mut folders = Vec::new();
+    for change in changes {
+        if let Ok(Some(location)) = tree.locate(change.id())
+            && let Ok(folder) = as_file(&location.dir)
+        {
+            folders.push(folder.into());
+        }
+    }
+    folders
+}
+
+/// Removes a regular file. True if it is gone.
+fn remove_file(folder: &OwnedFd, name: &CStr) -> bool {
+    // The type in a listing may be unknown; a folder or a link with such a name is not ours.
+    let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return false;
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return false;
+    }
+    tracing::info!(?name, "removing a file of an interrupted write");
+    // A leftover does no harm; the next search of this folder tries again.
+    rustix::fs::unlinkat(folder, name, AtFlags::empty()).is_ok()
+}
+
+fn is_folder(folder: &OwnedFd, name: &CStr, listed: FileType) -> bool {
+    listed == FileType::Directory
+        || (listed == FileType::Unknown && crate::list_files::is_folder(folder, name))
+}
