@@ -438,8 +438,8 @@ impl<'a> AddressSpace<'a> {
         Ok(self.context.ports.documents.lookup(project, kind, words).await?)
     }
 
-    /// Time and user of the deletion of an entity; `None` without a tombstone.
-    async fn find_deletion(&self, text: &str) -> Result<Option<Deletion>> {
+    /// Time and user of the deletion of an entity, and its hint; `None` without a tombstone.
+    async fn find_deletion(&self, text: &str) -> Result<Option<(Deletion, String)>> {
         if !self.is_enabled(Toolset::Knowledge) {
             return Ok(None);
         }
@@ -449,8 +449,11 @@ impl<'a> AddressSpace<'a> {
             let documents = &*self.context.ports.documents;
             let tombstone = get_one(documents, &self.entity_project, &meta.id).await?;
             let text = tombstone.as_ref().and_then(|tombstone| tombstone.text().ok());
-            if let Some(deletion) = text.and_then(parse_deletion) {
-                return Ok(Some(deletion));
+            if let Some(text) = text
+                && let Some(deletion) = parse_deletion(text)
+            {
+                let hint = deletion_hint(&deletion, text);
+                return Ok(Some((deletion, hint)));
             }
         }
         Ok(None)
@@ -459,8 +462,7 @@ impl<'a> AddressSpace<'a> {
     async fn unknown_id(&self, text: &str) -> Result<Error> {
         let shown = truncate_echo(text);
         let mut message = format!("Not found: {shown:?}");
-        if let Some(deletion) = self.find_deletion(text).await? {
-            let hint = deletion_hint(&deletion);
+        if let Some((deletion, hint)) = self.find_deletion(text).await? {
             message = format!("{message} (it was {})", deletion_text(&deletion));
             return Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint));
         }
@@ -489,7 +491,7 @@ impl<'a> AddressSpace<'a> {
 }
 
 /// The words to look up for an entity.
-fn entity_words(text: &str) -> Vec<String> {
+pub(crate) fn entity_words(text: &str) -> Vec<String> {
     let mut words = vec![text.to_owned()];
     let path = text.rfind(ENTITY_FOLDER).map(|at| &text[at + ENTITY_FOLDER.len()..]);
     let path = path.unwrap_or(text);

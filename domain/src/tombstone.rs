@@ -22,6 +22,11 @@ pub fn erase_text(tombstone: &str) -> String {
     front_matter::render_front_matter(&kept)
 }
 
+/// True for a tombstone whose text was erased.
+pub fn is_erased(tombstone: &str) -> bool {
+    erase_text(tombstone) == tombstone
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +39,7 @@ mod tests {
         let expected = "---\ntitle: erased\nid: dec-1\ndeleted_at: 2026-11-22T08:10:43Z\n\
                         deleted_by: \"ann: b\"\n---\n";
         assert_eq!((erased.as_str(), erase_text(&erased).as_str()), (expected, expected));
+        assert!(is_erased(&erased) && !is_erased(text));
         assert_eq!(erase_text("hunter2"), "---\ntitle: erased\n---\n");
     }
 }

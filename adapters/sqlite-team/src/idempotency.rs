@@ -55,6 +55,13 @@ pub fn save_response(
     Ok(())
 }
 
+/// Erases all responses. Their writes still happen once.
+pub fn erase_responses(connection: &Connection) -> Result<(), DatabaseError> {
+    let update = ANSWERS.update(&[("answer", "NULL")], "answer IS NOT NULL");
+    connection.execute(&update, [])?;
+    Ok(())
+}
+
 /// Deletes up to [`EXPIRE_LIMIT`] records of writes before this time. Returns their number.
 pub fn expire(connection: &Connection, before: Timestamp) -> Result<usize, DatabaseError> {
     // A damaged time must not remove a record early: its write could be repeated.

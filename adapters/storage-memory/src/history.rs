@@ -138,6 +138,9 @@ impl DocumentHistory for MemoryStore {
         let StoreState { projects, team, .. } = &mut *self.lock_state();
         let count = projects.entry(project.clone()).or_default().purge(id, version)?;
         if count > 0 {
+            for record in team.idempotency_records.values_mut() {
+                record.answer = None;
+            }
             let target = AuditTarget { name: id.to_string(), before: version, after: version };
             team.append_events(context.audit_event(Some(project), vec![target]));
         }

@@ -281,6 +281,8 @@ impl CommitGroup {
             database.remove_long(&mut batch, TEXTS, &text_key(project_id, id, &hash))?;
         }
         if count > 0 {
+            // In steps: together they may be larger than a batch, and a repeated purge does the rest.
+            self.erase_responses()?;
             let target = AuditTarget { name: id.to_string(), before: version, after: version };
             let event = context.audit_event(Some(project), vec![target]);
             let newest = self.append_events(&mut batch, event)?;

@@ -354,6 +354,25 @@ impl CommitGroup {
         Ok(())
     }
 
+    /// Erases all stored responses. Their writes still happen once.
+    pub(crate) fn erase_responses(&mut self) -> StoreResult<()> {
+        self.write_pending()?;
+        let database = Arc::clone(&self.database);
+        for key in database.tree(KEYS).iter().keys() {
+            let key = key.map_err(from_sled)?;
+            let Ok(key) = std::str::from_utf8(&key) else { continue };
+            let Some(record) = database.find_record(key)? else { continue };
+            if record.answer.is_some() {
+                let mut batch = TreeBatch::default();
+                let record = IdempotencyRecord { answer: None, ..record };
+                database.put_record(&mut batch, key, &record)?;
+                self.add_pending(batch, None);
+                self.write_if_full()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps damaged records, because their keys may still be valid.
     fn expire_records(&mut self, before: Timestamp) -> StoreResult<()> {
         // Pending records are not in the tree yet.

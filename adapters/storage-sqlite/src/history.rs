@@ -18,8 +18,8 @@ use reqlore_domain::ports::history::{
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_sqlite_team::audit;
 use reqlore_sqlite_team::error::{refused, unavailable};
+use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 
 use crate::commit_count::count_commit;
@@ -306,6 +306,7 @@ fn purge(
     if count == 0 {
         return Ok(0);
     }
+    idempotency::erase_responses(&transaction)?;
     let target = AuditTarget { name: id.to_string(), before: version, after: version };
     audit::append_events(&transaction, context.audit_event(Some(project), vec![target]))?;
     let commits = count_commit(&transaction)?;

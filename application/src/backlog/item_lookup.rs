@@ -76,11 +76,14 @@ impl<'a> BacklogReader<'a> {
             self.ports.documents.lookup(self.project, DocumentKind::Deleted, names).await?;
         let mut error = not_found_error(reference.kind, &name);
         let tombstone = tombstones.first().and_then(|metas| metas.first());
-        if let Some(item) = tombstone.and_then(|meta| item_meta(meta))
+        if let Some(meta) = tombstone
+            && let Some(item) = item_meta(meta)
             && let Some(deleted) = &item.deletion
         {
+            let document = get_one(&*self.ports.documents, self.project, &meta.id).await?;
+            let text = document.as_ref().and_then(|document| document.text().ok());
             error.message = format!("{} (it was {})", error.message, deletion_text(deleted));
-            error.hint = Some(deletion_hint(deleted));
+            error.hint = Some(deletion_hint(deleted, text.unwrap_or_default()));
         }
         let unread = self.unread_files(reference.kind).await?;
         if let Some(file) = unread.iter().find(|file| file.reference == Some(reference)) {
@@ -210,8 +213,11 @@ pub(crate) fn deletion_text(deletion: &Deletion) -> String {
     format!("deleted on {}{by}", deletion.at.to_rfc3339())
 }
 
-pub(crate) fn deletion_hint(deletion: &Deletion) -> String {
-    format!("it was {}; its text is kept in the deleted items", deletion_text(deletion))
+/// `tombstone` is the text that the deletion left.
+pub(crate) fn deletion_hint(deletion: &Deletion, tombstone: &str) -> String {
+    let is_erased = reqlore_domain::tombstone::is_erased(tombstone);
+    let text = if is_erased { "was erased" } else { "is kept in the deleted items" };
+    format!("it was {}; its text {text}", deletion_text(deletion))
 }
 
 fn ambiguous_reference_error(reference: Reference, metas: &[Arc<DocumentMeta>]) -> Error {

@@ -20,7 +20,7 @@ use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply};
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Map, Value};
 
-use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
+use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
 use crate::tool::Tool;
 use crate::{Application, ApplicationPorts, ToolContext};
 use get_history::GetHistory;
@@ -124,6 +124,13 @@ async fn find_deleted(
     }
     if toolsets.contains(&Toolset::Knowledge) {
         let project = ports.projects.resolve(caller, None, Toolset::Knowledge).await?;
+        let words = entity_words(text);
+        let found = ports.documents.lookup(&project, DocumentKind::Deleted, &words).await?;
+        let mut tombstones = found.iter().flatten();
+        if let Some(name) = tombstones.find_map(|meta| meta.id.deleted_entity()) {
+            let (id, name) = (DocumentId::entity(name), text.to_owned());
+            return Ok(Some(HistoryTarget { project, id, name, notes: vec![format!("{gone}.")] }));
+        }
         candidates.extend(entities_named(text).map(|id| (project.clone(), id, None)));
     }
     if toolsets.contains(&Toolset::Sections) {

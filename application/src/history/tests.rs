@@ -1,13 +1,17 @@
-//! Tests of `get_history` on the memory store, and of notes that only files have.
+//! Tests of `get_history` and purges on the memory store, and of notes that only files have.
+
+use std::sync::Arc;
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
+use super::purge::{PurgeRequest, purge_history};
 use crate::test_support::{TestApplication, write_context};
 use crate::{Application, ApplicationPorts};
 
@@ -162,6 +166,37 @@ async fn history_of_a_requirement_is_that_of_its_section() {
     let application = Application::new(ports);
     let call = testing.call_on(&application, "get_history", json!({ "reference": "general" }));
     assert_eq!(call.await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn purge_of_a_tombstone_without_history_erases_its_text() {
+    let testing = TestApplication::new();
+    testing.write_entity("notes/plan", "---\nid: iss-00aa11\ntitle: hunter2\n---\nhunter2\n").await;
+    let epic = json!({ "title": "hunter2", "priority": 1 });
+    testing.data("create_epic", epic).await;
+    for reference in ["iss-00aa11", "EP-001"] {
+        testing.data("delete_item", json!({ "reference": reference })).await;
+        let later = Timestamp::new(i64::from(u32::MAX), 0);
+        testing.history.prune_history(later).await.unwrap();
+        let error = testing.error("get_item", json!({ "reference": reference })).await;
+        assert!(error.hint.unwrap().ends_with("its text is kept in the deleted items"));
+        let purge = |reason: &str| {
+            let request = PurgeRequest {
+                reference: reference.to_owned(),
+                version: None,
+                reason: reason.to_owned(),
+                is_audited: false,
+            };
+            let caller = Arc::new(Caller::local("ada", Access::Write));
+            purge_history(testing.ports(), caller, request)
+        };
+        assert_eq!(purge("pasted").await.unwrap().erased, 1, "{reference}");
+        let error = testing.error("get_item", json!({ "reference": reference })).await;
+        let hint = error.hint.unwrap();
+        assert!(hint.starts_with("it was deleted on ") && hint.ends_with("its text was erased"));
+    }
+    let tombstone = DocumentId::entity("notes/plan").tombstone();
+    assert!(!testing.body(tombstone).await.unwrap().contains("hunter2"));
 }
 
 #[tokio::test]

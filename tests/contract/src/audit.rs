@@ -43,7 +43,7 @@ pub fn audited_context() -> WriteContext {
     WriteContext { audited: Some(AuditScope::begin(clock)), ..test_context() }
 }
 
-fn keyed(key: char, request: &str, at: i64) -> WriteContext {
+pub(crate) fn keyed(key: char, request: &str, at: i64) -> WriteContext {
     let (key, request) = (key.to_string().repeat(32), request.to_owned());
     let at = Timestamp::new(1_700_000_000 + at, 0);
     WriteContext {

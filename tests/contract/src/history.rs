@@ -19,7 +19,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
 use crate::archive::read_records;
-use crate::audit::{audited_context, verified_rows};
+use crate::audit::{audited_context, keyed, verified_rows};
 use crate::{OpenStorage, Storage, Store, test_context};
 
 fn id() -> DocumentId {
@@ -224,6 +224,26 @@ pub async fn purge_erases_the_text_and_keeps_the_entry(s: &Storage) {
     let none = s.store.purge_history(&s.project, &id(), unknown, audited_context()).await;
     assert_eq!(none.unwrap(), 0);
     assert_eq!(verified_rows(&*s.store).await.len(), 6, "nothing changed, no row");
+}
+
+/// A response quotes what was written.
+pub async fn purge_erases_stored_responses(s: &Storage) {
+    let keys = ['a', 'b'].map(|letter| letter.to_string().repeat(32));
+    for (letter, text) in [('a', "secret"), ('b', "two")] {
+        change(s, DocumentChange::put(id(), text), keyed(letter, text, 0)).await;
+    }
+    for key in &keys {
+        s.store.save_response(key, "secret".repeat(10_000)).await.unwrap();
+    }
+    let none = s.store.purge_history(&s.other, &id(), None, test_context()).await;
+    assert_eq!(none.unwrap(), 0);
+    assert!(s.store.find_record(&keys[0]).await.unwrap().unwrap().answer.is_some());
+    let purge = s.store.purge_history(&s.project, &id(), None, test_context()).await;
+    assert_eq!(purge.unwrap(), 1);
+    for key in &keys {
+        let record = s.store.find_record(key).await.unwrap().unwrap();
+        assert_eq!((record.answer, record.targets.len()), (None, 1), "the key stays used");
+    }
 }
 
 pub async fn present_text_is_never_purged(s: &Storage) {

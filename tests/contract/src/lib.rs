@@ -197,6 +197,7 @@ macro_rules! history_suite {
                 put_of_the_same_text_adds_no_entry last_change_of_a_document_wins
                 deleted_document_keeps_its_history history_pages_survive_new_changes
                 history_is_isolated_by_project purge_erases_the_text_and_keeps_the_entry
+                purge_erases_stored_responses
                 present_text_is_never_purged pruning_removes_ended_entries
                 history_survives_a_round_trip import_rejects_a_store_with_history;
         }
