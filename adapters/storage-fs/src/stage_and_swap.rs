@@ -195,7 +195,7 @@ pub(crate) struct FileReplacement<'a> {
 /// nothing: the content decides then.
 type FileIdentity = (u64, u64, (i64, i64));
 
-/// What is known of a file; the version is `None` if it cannot be read.
+/// Identity and content of a file; the version is `None` if it cannot be read.
 struct FileState {
     identity: FileIdentity,
     version: Option<Version>,

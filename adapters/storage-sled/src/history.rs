@@ -281,7 +281,7 @@ impl CommitGroup {
             database.remove_long(&mut batch, TEXTS, &text_key(project_id, id, &hash))?;
         }
         if count > 0 {
-            // In steps: together they may be larger than a batch, and a repeated purge does the rest.
+            // In steps, because they may be larger than a batch. A repeated purge does the rest.
             self.erase_responses()?;
             let target = AuditTarget { name: id.to_string(), before: version, after: version };
             let event = context.audit_event(Some(project), vec![target]);

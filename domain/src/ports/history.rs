@@ -52,8 +52,8 @@ pub trait DocumentHistory: Send + Sync {
     /// (`purge_erases_the_text_and_keeps_the_entry`).
     ///
     /// The entries stay, and the audit row is appended in the same transaction. The present text
-    /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). The stored
-    /// responses of all writes are erased as well, because they may quote the text
+    /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). The
+    /// stored responses of all writes are erased as well, because they may quote the text
     /// (`purge_erases_stored_responses`). Files refuse: their history belongs to Git.
     async fn purge_history(
         &self,

@@ -390,7 +390,7 @@ fn commit_with_unstable_inodes_is_verified_by_content() {
         check_failures(&single);
         editor_save_at_any_step_is_detected_and_kept();
         link_saved_during_commit_is_restored();
-        // Their journal could not be told from a copy, so an interrupted one would stay half done.
+        // Their journal would look like a copy, so an interrupted one would stay half done.
         for operation in several.iter().filter(|operation| !operation.is_audited) {
             let project = operation.prepare();
             let outcome = operation.run(&project);
@@ -444,7 +444,7 @@ fn files_of_killed_deletion_are_removed_by_any_next_write() {
         commit_to(&store, &PROJECT(), entity("one")).unwrap();
         commit_to(&store, &PROJECT(), entity("two")).unwrap();
         assert!(!run_and_die(&deletion, &project, FailPoint::TempSynced, 0));
-        // In a subfolder, and beside files that are not ours.
+        // In a subfolder, next to files that are not ours.
         let nested = project.path(".reqlore/backlog/requirements/auth/deep");
         fs::create_dir_all(nested.join(".reqlore-00112233445566aa.tmp")).unwrap();
         fs::create_dir_all(project.path(DIRECTORY)).unwrap();
