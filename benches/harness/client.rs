@@ -88,6 +88,11 @@ impl Client {
         Ok(clock.elapsed())
     }
 
+    /// The ID of the server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.server.id()
+    }
+
     /// Resident memory in MiB.
     pub(crate) fn mebibytes(&self) -> io::Result<f64> {
         process::mebibytes(self.server.id(), "VmRSS")

@@ -1,6 +1,6 @@
 //! A reproducible synthetic language with the word frequencies of a natural one.
 
-/// Number of words.
+/// Number of words that [`SyntheticLanguage::new`] has.
 const VOCABULARY: usize = 8_000;
 const SYLLABLES: [&str; 40] = [
     "ba", "ber", "ca", "con", "da", "de", "di", "do", "en", "er", "fa", "ga", "gen", "ha", "in",
@@ -16,7 +16,7 @@ impl Random {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -39,10 +39,14 @@ pub(crate) struct SyntheticLanguage {
 
 impl SyntheticLanguage {
     pub(crate) fn new() -> Self {
+        Self::with_vocabulary(VOCABULARY)
+    }
+
+    pub(crate) fn with_vocabulary(count: usize) -> Self {
         let mut random = Random::new(1);
-        let mut words: Vec<String> = Vec::with_capacity(VOCABULARY);
+        let mut words: Vec<String> = Vec::with_capacity(count);
         let mut unique = std::collections::HashSet::new();
-        while words.len() < VOCABULARY {
+        while words.len() < count {
             // Frequent words are short.
             let length = words.len().to_string().len() / 2 + random.below(3);
             let word: String =
@@ -52,7 +56,7 @@ impl SyntheticLanguage {
             }
         }
         let mut sum = 0;
-        let sums = (1..=VOCABULARY as u64).map(|rank| {
+        let sums = (1..=count as u64).map(|rank| {
             sum += 1_000_000_000 / rank;
             sum
         });
@@ -69,6 +73,11 @@ impl SyntheticLanguage {
     pub(crate) fn words(&self, random: &mut Random, count: usize) -> String {
         let words: Vec<&str> = (0..count).map(|_| self.word(random)).collect();
         words.join(" ")
+    }
+
+    /// The query of six words with this number.
+    pub(crate) fn query(&self, number: usize) -> String {
+        self.words(&mut Random::new(3 + number as u64), 6)
     }
 
     /// Distinct queries of two to six words with the frequencies of the texts.

@@ -1,0 +1,168 @@
+//! Growth of memory, starts and calls with the data: the real program over a pipe, at several sizes.
+//!
+//! `cargo bench --locked -p reqlore --profile dist --bench scale -- [--sizes 10000,100000]
+//! [--storage sqlite] [--folder DIR]`. The profile is that of releases. A million items need
+//! about 10 GiB in DIR and, depending on the storage, a quarter of an hour.
+//!
+//! A bar is a ratio of medians: the largest size divided by the smallest, in one run. It is also
+//! met by a call that stays within an absolute time at the largest size. A missed bar fails.
+
+#![expect(clippy::print_stdout, reason = "the bench prints a table")]
+
+#[path = "scale/bars.rs"]
+mod bars;
+#[path = "scale/calls.rs"]
+mod calls;
+#[path = "harness/mod.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
+mod harness;
+#[path = "scale/items.rs"]
+mod items;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::client::{Client, server_program};
+use harness::language::SyntheticLanguage;
+use harness::report::{Times, header};
+use harness::{Arguments, Result, process};
+use serde_json::json;
+
+use bars::Measurements;
+use items::ProjectSize;
+
+/// A vocabulary that is as large for a million texts as a natural one.
+const VOCABULARY: usize = 60_000;
+const DEFAULT_SIZES: &str = "10000,100000";
+/// Number of starts; the median counts.
+const STARTS: usize = 5;
+
+fn main() -> ExitCode {
+    harness::run(measure)
+}
+
+fn measure(arguments: &Arguments) -> Result<()> {
+    let storage = arguments.value("--storage").unwrap_or("sqlite");
+    let mut sizes: Vec<usize> = Vec::new();
+    for size in arguments.value("--sizes").unwrap_or(DEFAULT_SIZES).split(',') {
+        sizes.push(size.parse()?);
+    }
+    let language = SyntheticLanguage::with_vocabulary(VOCABULARY);
+    let mut all = Vec::new();
+    for total in sizes {
+        println!("\n{total} items in {storage}\n{}", header());
+        let folder = arguments.folder()?;
+        let project = BenchProject::create(folder.path(), storage, &language, total)?;
+        all.push(project.measure(&language)?);
+    }
+    match bars::report(&all) {
+        0 => Ok(()),
+        missed => Err(format!("{missed} bars are missed").into()),
+    }
+}
+
+/// A restored project and its cache.
+struct BenchProject {
+    folder: PathBuf,
+    cache: PathBuf,
+    storage: String,
+    size: ProjectSize,
+    measurements: Measurements,
+}
+
+impl BenchProject {
+    /// Writes a dump of the project and restores it with the measured program.
+    fn create(
+        folder: &Path,
+        storage: &str,
+        language: &SyntheticLanguage,
+        total: usize,
+    ) -> Result<Self> {
+        let size = ProjectSize { total };
+        let dump = folder.join("project.dump");
+        let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+        runtime.block_on(items::write_dump(&dump, language, size))?;
+        let mut project = Self {
+            folder: folder.join("project"),
+            cache: folder.join("cache"),
+            storage: storage.to_owned(),
+            size,
+            measurements: Measurements::new(total),
+        };
+        fs::create_dir_all(&project.folder)?;
+        let clock = Instant::now();
+        let mut restore = Command::new(server_program());
+        restore.arg("restore").arg(&dump).arg("--root").arg(&project.folder);
+        restore.env_clear().envs(project.variables()).stdout(Stdio::null());
+        let status = restore.status()?;
+        if !status.success() {
+            return Err(format!("restore ended with {status}").into());
+        }
+        project.measurements.add_time("restore", clock.elapsed());
+        fs::remove_file(&dump)?;
+        Ok(project)
+    }
+
+    /// Measures one phase after the other. Memory is that of the server at the end of a phase.
+    fn measure(mut self, language: &SyntheticLanguage) -> Result<Measurements> {
+        let (client, first_search) = self.start_and_search(language)?;
+        self.measurements.add_time("spawn to a complete search, no index", first_search);
+        self.add_memory("peak memory of a first index", &client, "VmHWM")?;
+        client.end()?;
+
+        let mut starts = Vec::new();
+        for _ in 0..STARTS {
+            let (client, elapsed) = self.start_and_search(language)?;
+            starts.push(elapsed);
+            client.end()?;
+        }
+        let starts = Times::from_unsorted(starts);
+        self.measurements.add_times("spawn to the first search", &starts);
+
+        // The first call of a process, because it may have to count what later calls reuse.
+        let (mut client, _) = Client::start(&self.folder, &self.variables())?;
+        let first_tags = calls::list_tags(&mut client)?;
+        self.measurements.add_time("first ixchel_tags", first_tags);
+        client.end()?;
+
+        let (mut client, _) = self.start_and_search(language)?;
+        self.add_memory("memory after a start and a search", &client, "VmRSS")?;
+        calls::measure(&mut client, language, self.size, &mut self.measurements)?;
+        self.add_memory("memory after all calls", &client, "VmRSS")?;
+        self.add_memory("peak memory of all calls", &client, "VmHWM")?;
+        client.end()?;
+        Ok(self.measurements)
+    }
+
+    /// Starts a server and searches until no text is missing from the index. Returns the time from
+    /// the spawn to that answer.
+    fn start_and_search(&self, language: &SyntheticLanguage) -> Result<(Client, Duration)> {
+        let query = json!({ "query": language.query(0), "limit": 10 });
+        let clock = Instant::now();
+        let (mut client, _) = Client::start(&self.folder, &self.variables())?;
+        loop {
+            let (_, content) = client.call("search_global", &query)?;
+            if content["pending"] == 0 {
+                return Ok((client, clock.elapsed()));
+            }
+            std::thread::sleep(harness::millis(20));
+        }
+    }
+
+    fn variables(&self) -> [(&str, &OsStr); 3] {
+        [
+            ("REQLORE_CACHE", self.cache.as_os_str()),
+            ("REQLORE_SEARCH_MODEL", OsStr::new("static")),
+            ("REQLORE_STORAGE", OsStr::new(&self.storage)),
+        ]
+    }
+
+    fn add_memory(&mut self, label: &'static str, client: &Client, which: &str) -> Result<()> {
+        let mebibytes = process::mebibytes(client.process(), which)?;
+        self.measurements.add_mebibytes(label, mebibytes);
+        Ok(())
+    }
+}

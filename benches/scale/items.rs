@@ -1,0 +1,183 @@
+//! A reproducible project of any size: epics, stories, requirements and entities with tags.
+
+use std::path::Path;
+
+use reqlore_domain::backlog::{
+    ItemKind, LinkTarget, NewItem, Priority, Reference, RequirementType, Status,
+};
+use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, HighWaterMark};
+use reqlore_domain::ports::history::PresentEntry;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_dump::DumpFile;
+
+use crate::harness::Result;
+use crate::harness::language::{Random, SyntheticLanguage};
+
+/// Number of different tags, the same at every size.
+pub(crate) const TAGS: u64 = 200;
+/// Number of records in a batch of the dump.
+const BATCH_RECORDS: usize = 1_000;
+/// Timestamp of the first item in seconds. Each item is one second newer than the previous one.
+const FIRST_TIMESTAMP: i64 = 1_700_000_000;
+
+/// The numbers of documents of a project.
+#[derive(Clone, Copy)]
+pub(crate) struct ProjectSize {
+    pub(crate) total: usize,
+}
+
+impl ProjectSize {
+    pub(crate) fn epics(self) -> usize {
+        self.total.div_ceil(100)
+    }
+
+    pub(crate) fn stories(self) -> usize {
+        self.epics() * 9
+    }
+
+    pub(crate) fn entities(self) -> usize {
+        self.epics() * 10
+    }
+
+    pub(crate) fn requirements(self) -> usize {
+        self.epics() * 80
+    }
+}
+
+/// Writes a dump file of the project.
+pub(crate) async fn write_dump(
+    file: &Path,
+    language: &SyntheticLanguage,
+    size: ProjectSize,
+) -> Result<()> {
+    let mut writer = DumpFile::new(file).import().await?;
+    // In the order of archives: by kind, then by name.
+    let mut names = Vec::new();
+    for number in 0..size.entities() {
+        names.push((DocumentId::entity(entity_name(number)), number));
+    }
+    let counts = [
+        (ItemKind::Epic, size.epics()),
+        (ItemKind::UserStory, size.stories()),
+        (ItemKind::Requirement, size.requirements()),
+    ];
+    for (kind, count) in counts {
+        for number in 1..=count {
+            let suffix = uid_suffix(kind, number);
+            names.push((reference(kind, number)?.document_id("", &suffix), number));
+        }
+    }
+    names.sort();
+    for batch in names.chunks(BATCH_RECORDS) {
+        let mut records = Vec::with_capacity(BATCH_RECORDS);
+        for (id, number) in batch {
+            let text = match Reference::from_document(id) {
+                Some(Reference { kind, .. }) => item_text(language, kind, *number, size)?,
+                None => entity_text(language, *number),
+            };
+            records.push(record(id, text, *number)?);
+        }
+        writer.write_batch(records).await?;
+    }
+    let mut marks = Vec::new();
+    for (kind, count) in counts {
+        let mark =
+            HighWaterMark { project: ProjectKey::default(), kind, number: count.try_into()? };
+        marks.push(ArchiveRecord::HighWaterMark(mark));
+    }
+    writer.write_batch(marks).await?;
+    Ok(writer.finish().await?)
+}
+
+fn record(id: &DocumentId, text: String, number: usize) -> Result<ArchiveRecord> {
+    Ok(ArchiveRecord::Document(DocumentRecord {
+        project: ProjectKey::default(),
+        document: Document::new(id.clone(), text.into()),
+        modified: timestamp(number)?,
+        path: None,
+        entry: PresentEntry::default(),
+    }))
+}
+
+fn timestamp(number: usize) -> Result<Timestamp> {
+    Ok(Timestamp::new(FIRST_TIMESTAMP + i64::try_from(number)?, 0))
+}
+
+/// The reference of an item. Numbers start at 1.
+pub(crate) fn reference(kind: ItemKind, number: usize) -> Result<Reference> {
+    Ok(Reference { kind, number: number.try_into()? })
+}
+
+fn entity_name(number: usize) -> String {
+    format!("decisions/dec-{number:07x}")
+}
+
+fn entity_text(language: &SyntheticLanguage, number: usize) -> String {
+    let mut random = Random::new(1_000_000_007 + number as u64);
+    let title = language.words(&mut random, 6);
+    let first = number as u64 % TAGS;
+    let second = random.next() % TAGS;
+    let body = language.words(&mut random, 57);
+    format!(
+        "---\nid: dec-{number:07x}\ntype: decision\ntitle: {title}\nstatus: open\n\
+         tags: [tag-{first:03}, tag-{second:03}]\n---\n\n{body}.\n"
+    )
+}
+
+fn item_text(
+    language: &SyntheticLanguage,
+    kind: ItemKind,
+    number: usize,
+    size: ProjectSize,
+) -> Result<String> {
+    let mut random = Random::new((number * 4 + kind as usize) as u64);
+    let title = language.words(&mut random, 6);
+    let description = format!(
+        "WHEN {}, THEN {}.\n\n{}.",
+        language.words(&mut random, 12),
+        language.words(&mut random, 17),
+        language.words(&mut random, 30)
+    );
+    let parent = match kind {
+        ItemKind::UserStory => Some(link_target(ItemKind::Epic, number.div_ceil(9))?),
+        ItemKind::Requirement => {
+            let story = number.div_ceil(9).min(size.stories());
+            Some(link_target(ItemKind::UserStory, story)?)
+        }
+        _ => None,
+    };
+    let is_requirement = kind == ItemKind::Requirement;
+    let (status, requirement_type) = match number % 1_000 {
+        // Rare on purpose, and always of the same type.
+        999 => (Status::Obsolete, RequirementType::Interface),
+        rest if rest % 4 == 0 => (Status::Draft, RequirementType::Functional),
+        _ => (Status::Active, RequirementType::NonFunctional),
+    };
+    let item = NewItem {
+        kind,
+        uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number)),
+        title: Some(&title),
+        description: &description,
+        status: is_requirement.then_some(status),
+        priority: Priority::new(1 + random.below(4)),
+        requirement_type: is_requirement.then_some(requirement_type),
+        parent: parent.as_ref(),
+        assignee: None,
+        tags: &[],
+        creator: "bench",
+        created_at: timestamp(number)?,
+    };
+    Ok(item.text()?)
+}
+
+fn link_target(kind: ItemKind, number: usize) -> Result<LinkTarget> {
+    let reference = reference(kind, number)?;
+    Ok(LinkTarget { reference, file_suffix: Some(uid_suffix(kind, number)) })
+}
+
+/// The last characters of a uid, unique within a kind.
+fn uid_suffix(kind: ItemKind, number: usize) -> String {
+    format!("{:06x}", (number * 4 + kind as usize).wrapping_mul(0x9E_3779) % (1 << 24))
+}
