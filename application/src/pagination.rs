@@ -67,42 +67,11 @@ pub(crate) struct PageReader {
     list: Vec<u8>,
 }
 
-/// A part of a sorted list.
-pub(crate) struct Page<'a, T> {
-    pub(crate) items: &'a [T],
-    /// Number of items before the page.
-    pub(crate) offset: usize,
-    /// `None` on the last page.
-    pub(crate) next_cursor: Option<String>,
-}
-
 impl PageReader {
     /// `list` identifies the list in the project: the tool's name, the query and the filters.
     pub(crate) fn new(project: &ProjectKey, list: &impl Serialize) -> Self {
         // The arguments are strings and numbers, which always serialize.
         Self { list: serde_json::to_vec(&(project, list)).unwrap_or_default() }
-    }
-
-    /// Returns the page after the cursor. `items` are sorted by `sort_key`, which is unique.
-    pub(crate) fn page<'a, T, Key: Ord + Serialize + DeserializeOwned>(
-        &self,
-        items: &'a [T],
-        sort_key: impl Fn(&T) -> Key,
-        cursor: Option<&PageCursor>,
-        limit: usize,
-    ) -> Result<Page<'a, T>> {
-        let offset = match self.position::<Key>(cursor)? {
-            // The last item may be deleted, so its position is searched by its key.
-            Some(last) => items.partition_point(|item| sort_key(item) <= last),
-            None => 0,
-        };
-        let rest = items.get(offset..).unwrap_or_default();
-        let items = &rest[..limit.min(rest.len())];
-        let next_cursor = match items.last() {
-            Some(last) if items.len() < rest.len() => Some(self.cursor(&sort_key(last))),
-            _ => None,
-        };
-        Ok(Page { items, offset, next_cursor })
     }
 
     /// Returns the position that a cursor contains.
@@ -181,20 +150,5 @@ mod tests {
             let error = serde_json::from_value::<PageCursor>(wrong).err().unwrap().to_string();
             assert!(error.contains("pass it unchanged, or omit cursor to start"), "{error}");
         }
-    }
-
-    #[test]
-    fn page_after_a_deleted_item_starts_at_the_next_one() {
-        let pages = PageReader::new(&ProjectKey::default(), &"numbers");
-        let page = |items: &[u32], cursor: Option<String>| {
-            let cursor = cursor.map(PageCursor);
-            let page = pages.page(items, |item| *item, cursor.as_ref(), 2).unwrap();
-            (page.items.to_vec(), page.offset, page.next_cursor)
-        };
-        let (first, _, cursor) = page(&[1, 3, 5, 7], None);
-        assert_eq!(first, [1, 3]);
-        let (second, offset, last) = page(&[0, 1, 5, 7], cursor.clone());
-        assert_eq!((second, offset, last), (vec![5, 7], 2, None));
-        assert_eq!(page(&[1], cursor).0, Vec::<u32>::new());
     }
 }

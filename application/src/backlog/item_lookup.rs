@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{
-    self, Deletion, ItemKind, ItemMeta, ItemSortKey, LinkTarget, Reference,
-};
+use reqlore_domain::backlog::{self, Deletion, ItemKind, ItemMeta, LinkTarget, Reference};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, UnreadFile};
+use reqlore_domain::ports::documents::{BacklinkQuery, UnreadFile};
+use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::arguments::not_found_error;
@@ -145,63 +144,60 @@ impl<'a> BacklogReader<'a> {
         Ok(backlinks)
     }
 
-    /// All items of a kind, sorted like all lists, and warnings about files that the list lacks or
-    /// that have a problem.
-    pub(crate) async fn all_items(
-        self,
-        kind: ItemKind,
-    ) -> Result<(Vec<Arc<DocumentMeta>>, FileWarnings)> {
-        let filter = DocumentFilter::of_kind(DocumentKind::Item(kind));
-        let page = self.ports.documents.find(self.project, &filter).await?;
+    /// A page of items, and warnings about files that the list lacks or that have a problem.
+    pub(crate) async fn list_items(self, query: &ItemQuery) -> Result<(ItemPage, FileWarnings)> {
+        let page = self.ports.documents.items(self.project, query).await?;
+        let kind = DocumentKind::Item(query.kind);
+        let limit = FileWarnings::MAX_LISTED;
+        let faults = self.ports.documents.faults(self.project, kind, limit).await?;
         let mut warnings = FileWarnings::default();
-        warnings.add_unread(&page.unread);
-        warnings.add_diagnostics(&page.metadata);
-        let mut metas = page.metadata;
-        // A file without a reference is not an item of a list; its diagnostic is a warning.
-        metas.retain(|meta| item_meta(meta).is_some_and(|item| item.reference.is_some()));
-        sort_items(&mut metas);
-        Ok((metas, warnings))
+        warnings.add_unread(&faults.unread);
+        warnings.add_diagnostics(&faults.metadata);
+        warnings.unlisted = faults.total - faults.metadata.len();
+        Ok((page, warnings))
     }
 
     /// The files that look like items of this kind but are not read.
     pub(crate) async fn unread_files(self, kind: ItemKind) -> Result<Vec<UnreadFile>> {
-        let filter =
-            // The limit applies to metadata only; unread files are listed in any case.
-            DocumentFilter { limit: Some(0), ..DocumentFilter::of_kind(DocumentKind::Item(kind)) };
-        Ok(self.ports.documents.find(self.project, &filter).await?.unread)
+        let kind = DocumentKind::Item(kind);
+        Ok(self.ports.documents.faults(self.project, kind, 0).await?.unread)
     }
 }
 
 /// Problems of the files behind an answer, as `<file>: <problem>`.
 #[derive(Debug, Default)]
-pub(crate) struct FileWarnings(Vec<String>);
+pub(crate) struct FileWarnings {
+    lines: Vec<String>,
+    /// Number of further problems without a line.
+    unlisted: usize,
+}
 
 impl FileWarnings {
     const MAX_LISTED: usize = 5;
 
     pub(crate) fn add_unread(&mut self, files: &[UnreadFile]) {
         for file in files {
-            self.0.push(format!("{}: {}", file.path, file.reason));
+            self.lines.push(format!("{}: {}", file.path, file.reason));
         }
     }
 
     pub(crate) fn add_diagnostics(&mut self, metas: &[Arc<DocumentMeta>]) {
         for meta in metas {
-            self.0.extend(diagnostic_with_place(meta));
+            self.lines.extend(diagnostic_with_place(meta));
         }
     }
 
     /// The first warnings, and the number of the others.
     pub(crate) fn into_list(self) -> Vec<String> {
-        let mut listed = self.0;
+        let mut listed = self.lines;
         // An item may name two of the parents.
         listed.sort();
         listed.dedup();
-        let count = listed.len();
-        if count > Self::MAX_LISTED {
-            listed.truncate(Self::MAX_LISTED);
-            listed
-                .push(format!("and {} more; `reqlore check` lists all", count - Self::MAX_LISTED));
+        let count = listed.len() + self.unlisted;
+        listed.truncate(Self::MAX_LISTED);
+        if count > listed.len() {
+            let more = count - listed.len();
+            listed.push(format!("and {more} more; `reqlore check` lists all"));
         }
         listed
     }
@@ -250,11 +246,6 @@ pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
         let [one, other] = [a, b].map(|meta| item_meta(meta).map(backlog::sort_key));
         one.cmp(&other).then_with(|| a.id.name.cmp(&b.id.name))
     });
-}
-
-/// The unique position of an item of one kind in [`sort_items`], for cursors.
-pub(crate) fn sort_key(meta: &Arc<DocumentMeta>) -> (Option<ItemSortKey>, String) {
-    (item_meta(meta).map(backlog::sort_key), meta.id.name.clone())
 }
 
 /// Returns a document of a commit, or "not found" if it was removed after the lookup.

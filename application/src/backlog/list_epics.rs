@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::item_list::ItemQuery;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::WorkStatusArgument;
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::BacklogReader;
 use super::item_view::ItemSummary;
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
@@ -55,22 +56,21 @@ impl Tool for ListEpics {
         let status = arguments.status.map(|status| status.0);
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let (mut metas, warnings) = backlog.all_items(ItemKind::Epic).await?;
-        let all = metas.len();
-        if status.is_some() {
-            metas.retain(|meta| {
-                item_lookup::item_meta(meta).is_some_and(|item| item.status == status)
-            });
-        }
-        let total = metas.len();
         let (cursor, limit) = (arguments.cursor.as_ref(), page_limit(arguments.limit));
-        let page = pages.page(&metas, item_lookup::sort_key, cursor, limit)?;
+        let mut query = ItemQuery::of_kind(ItemKind::Epic, limit);
+        query.filter.status = status;
+        query.after = pages.position(cursor)?;
+        let (page, warnings) = backlog.list_items(&query).await?;
+        let total = page.total;
         // Summaries need only metadata, so no document is read.
-        let epics = ItemSummary::from_metas(page.items);
-        let page = EpicPage { epics, total, next_cursor: page.next_cursor };
+        let epics = ItemSummary::from_metas(&page.metadata);
+        let next_cursor = page.next.map(|next| pages.cursor(&next));
+        let page = EpicPage { epics, total, next_cursor };
         let mut reply = reply(render_text(&page), &page)?;
         add_notes(&mut reply, warnings.into_list());
         if total == 0 {
+            let all = ItemQuery::of_kind(ItemKind::Epic, 0);
+            let all = backlog.list_items(&all).await?.0.total;
             let excluded = format!("No epic has this status; the total of all statuses is {all}.");
             let (ports, kinds) = (&context.ports, [DocumentKind::Item(ItemKind::Epic)]);
             let (caller, project) = (&call.caller, backlog.project);

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{ItemKind, ItemMeta, Priority, Reference, RequirementType, Status};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemPosition, ItemQuery};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
@@ -19,7 +20,7 @@ use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{SearchPosition, SearchResponse, SearchResult};
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
-use crate::pagination::{Page, PageCursor, PageLimit, PageReader, page_limit};
+use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
 use crate::transaction::MAX_READ_DOCUMENTS;
 
@@ -109,109 +110,97 @@ impl Tool for SearchRequirements {
 }
 
 struct RequirementFilters {
-    status: Option<Status>,
-    priority: Option<Priority>,
-    requirement_type: Option<RequirementType>,
+    filter: ItemFilter,
     user_story: Option<Reference>,
     epic: Option<Reference>,
-    /// The requirement's story must be in each of these sets.
-    stories: Vec<BTreeSet<Reference>>,
 }
 
 impl RequirementFilters {
     async fn resolve(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
         let story = arguments.user_story.as_ref().map(|story| story.parse("user_story"));
         let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic"));
-        let mut filters = Self {
+        let filter = ItemFilter {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(|priority| priority.0),
             requirement_type: arguments.requirement_type.map(|argument| argument.0),
-            user_story: story.transpose()?,
-            epic: epic.transpose()?,
-            stories: Vec::new(),
+            parents: None,
         };
+        let mut filters = Self { filter, user_story: story.transpose()?, epic: epic.transpose()? };
         // A missing story or epic is an error, not an empty result.
         if let Some(story) = filters.user_story {
             backlog.find_argument(story, "user_story").await?;
-            filters.stories.push(BTreeSet::from([story]));
+            filters.filter.parents = Some(BTreeSet::from([story]));
         }
         if let Some(epic) = filters.epic {
             backlog.find_argument(epic, "epic").await?;
-            let mut epic_stories = BTreeSet::new();
+            let mut stories = BTreeSet::new();
             for meta in backlog.children(epic, ItemKind::UserStory).await? {
-                epic_stories.extend(item_lookup::item_meta(&meta).and_then(|item| item.reference));
+                stories.extend(item_lookup::item_meta(&meta).and_then(|item| item.reference));
             }
-            filters.stories.push(epic_stories);
+            if let Some(story) = filters.user_story {
+                // Both filters apply, so the story counts only if it is in the epic.
+                stories.retain(|found| *found == story);
+            }
+            filters.filter.parents = Some(stories);
         }
         Ok(filters)
     }
 
-    /// Identifies the list of results for its cursor. Omits `stories`, which may change between two
-    /// pages.
+    /// Identifies the list of results for its cursor. Omits the stories of the epic, which may
+    /// change between two pages.
     fn fingerprint(&self) -> impl Serialize {
-        let references = [self.user_story, self.epic];
-        (self.status, self.priority, self.requirement_type, references)
+        let ItemFilter { status, priority, requirement_type, .. } = self.filter;
+        (status, priority, requirement_type, [self.user_story, self.epic])
     }
 
     /// A hit must have one facet of each group.
     fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
+        let ItemFilter { status, priority, requirement_type, parents } = &self.filter;
         let mut groups = Vec::new();
-        if let Some(status) = self.status {
+        if let Some(status) = status {
             groups.push(vec![SearchFacet::new(SearchFacet::STATUS, status.name())]);
         }
-        if let Some(priority) = self.priority {
+        if let Some(priority) = priority {
             groups.push(vec![SearchFacet::new(SearchFacet::PRIORITY, priority.number())]);
         }
-        if let Some(requirement_type) = self.requirement_type {
+        if let Some(requirement_type) = requirement_type {
             groups.push(vec![SearchFacet::new(SearchFacet::TYPE, requirement_type.name())]);
         }
-        for stories in &self.stories {
-            let parents = stories.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story));
+        if let Some(parents) = parents {
+            let parents = parents.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story));
             groups.push(parents.collect());
         }
         groups
     }
 
-    fn matches(&self, item: &ItemMeta) -> bool {
-        if self.status.is_some() && item.status != self.status
-            || self.priority.is_some() && item.priority != self.priority
-            || self.requirement_type.is_some() && item.requirement_type != self.requirement_type
-        {
-            return false;
-        }
-        for stories in &self.stories {
-            if !item.parent.is_some_and(|story| stories.contains(&story)) {
-                return false;
-            }
-        }
-        true
-    }
-
     /// A page of the matching requirements without ranking, sorted like all lists, and the number
     /// of those before it.
     async fn read_page(
-        &self,
+        self,
         backlog: BacklogReader<'_>,
         pages: &PageReader,
         cursor: Option<&PageCursor>,
         limit: usize,
     ) -> Result<(usize, SearchResponse, FileWarnings)> {
-        let (mut metas, warnings) = backlog.all_items(ItemKind::Requirement).await?;
-        metas.retain(|meta| item_lookup::item_meta(meta).is_some_and(|item| self.matches(item)));
-        let total = metas.len();
-        let Page { items, offset, next_cursor } =
-            pages.page(&metas, item_lookup::sort_key, cursor, limit)?;
-        let mut results = Vec::with_capacity(items.len());
+        let position: Option<(ItemPosition, usize)> = pages.position(cursor)?;
+        let (after, offset) = position.unzip();
+        let offset = offset.unwrap_or_default();
+        let kind = ItemKind::Requirement;
+        let query = ItemQuery { kind, filter: self.filter, after, limit };
+        let (page, warnings) = backlog.list_items(&query).await?;
+        let ItemPage { metadata, total, next } = page;
+        let mut results = Vec::with_capacity(metadata.len());
         // A page of large documents must not be in memory at once, as only excerpts are shown.
-        for items in items.chunks(MAX_READ_DOCUMENTS) {
-            let documents = backlog.read_documents(items).await?;
-            for (meta, document) in items.iter().zip(&documents) {
+        for metas in metadata.chunks(MAX_READ_DOCUMENTS) {
+            let documents = backlog.read_documents(metas).await?;
+            for (meta, document) in metas.iter().zip(&documents) {
                 let Some(item) = item_lookup::item_meta(meta) else { continue };
                 // A removed or unreadable document is listed without a snippet.
                 let text = document.as_ref().and_then(|document| document.text().ok());
                 results.push(unranked_result(meta, item, text.unwrap_or_default()));
             }
         }
+        let next_cursor = next.map(|next| pages.cursor(&(next, offset + metadata.len())));
         let (signals, incomplete) = (Vec::new(), None);
         let page = SearchResponse { total, results, next_cursor, signals, pending: 0, incomplete };
         Ok((offset, page, warnings))

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
+use super::item_list::{FaultList, ItemPage, ItemQuery};
 pub use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
@@ -54,6 +55,32 @@ pub trait DocumentRepository: Send + Sync {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage>;
+
+    /// Returns a page of the items that match a query, in the order of all lists
+    /// (`items_have_the_order_of_lists`), with the exact number of matches
+    /// (`items_are_filtered_and_counted`). A document without a reference is not listed
+    /// (`items_need_a_reference`). Pages neither skip nor repeat an item that does not change
+    /// (`item_pages_survive_changes`).
+    ///
+    /// By default all metadata of the kind is read and sorted.
+    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
+        let filter = DocumentFilter::of_kind(DocumentKind::Item(query.kind));
+        Ok(ItemPage::select(self.find(project, &filter).await?.metadata, query))
+    }
+
+    /// Returns the first documents of a kind that have a diagnostic, at most `limit`, and the files
+    /// that are not read (`faulty_documents_are_listed`).
+    ///
+    /// By default all metadata of the kind is read.
+    async fn faults(
+        &self,
+        project: &ProjectKey,
+        kind: DocumentKind,
+        limit: usize,
+    ) -> StoreResult<FaultList> {
+        let page = self.find(project, &DocumentFilter::of_kind(kind)).await?;
+        Ok(FaultList::select(page.metadata, limit, page.unread))
+    }
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,
     /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the same

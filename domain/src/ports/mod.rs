@@ -15,6 +15,7 @@ pub mod history;
 pub mod id_generator;
 pub mod idempotency;
 pub mod identity;
+pub mod item_list;
 pub mod project_resolver;
 pub mod search;
 pub mod service;

@@ -12,6 +12,7 @@ use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::DocumentFilter;
+use reqlore_domain::ports::item_list::{ItemQuery, MAX_PAGE_ITEMS};
 use reqlore_domain::ports::service::{
     CompletionRequest, CompletionTarget, CompletionValues, ResourceContent, ResourceInfo,
     ResourcePage,
@@ -107,6 +108,8 @@ impl ResourceLabel {
 struct RecordList {
     key: &'static str,
     items: Vec<ItemRecord>,
+    /// Size of the records as JSON.
+    bytes: usize,
     /// Includes the records that were cut.
     count: usize,
     /// How to find the records that were cut.
@@ -116,35 +119,37 @@ struct RecordList {
 }
 
 impl RecordList {
-    async fn read(
-        backlog: BacklogReader<'_>,
-        kind: ItemKind,
-        metas: &[Arc<DocumentMeta>],
-        hint: &'static str,
-    ) -> Result<Self> {
+    fn new(kind: ItemKind, count: usize, hint: &'static str) -> Self {
         let (items, warnings) = (Vec::new(), Vec::new());
-        let mut list = Self { key: plural_name(kind), items, count: metas.len(), hint, warnings };
-        let mut bytes = 0;
+        Self { key: plural_name(kind), items, bytes: 0, count, hint, warnings }
+    }
+
+    /// Adds records until the list is full. Returns false if it is.
+    async fn add(
+        &mut self,
+        backlog: BacklogReader<'_>,
+        metas: &[Arc<DocumentMeta>],
+    ) -> Result<bool> {
         // The list may end at any record, so only one batch of documents is read ahead.
         for batch in metas.chunks(READ_BATCH_DOCUMENTS) {
             for (meta, record) in batch.iter().zip(item_view::read_records(backlog, batch).await?) {
                 let record = match record {
-                    Some(record) => list.record_or_warning(backlog.project, meta, record),
+                    Some(record) => self.record_or_warning(backlog.project, meta, record),
                     // The document was removed after the metadata was read.
                     None => None,
                 };
                 let Some(record) = record else {
-                    list.count -= 1;
+                    self.count -= 1;
                     continue;
                 };
-                bytes += serde_json::to_string(&record).map_or(0, |text| text.len());
-                if bytes > MAX_LIST_BYTES {
-                    return Ok(list);
+                self.bytes += serde_json::to_string(&record).map_or(0, |text| text.len());
+                if self.bytes > MAX_LIST_BYTES {
+                    return Ok(false);
                 }
-                list.items.push(record);
+                self.items.push(record);
             }
         }
-        Ok(list)
+        Ok(true)
     }
 
     /// Adds a warning for an unreadable file, whose record has no description.
@@ -211,7 +216,8 @@ async fn item_content(
         ItemView::Children(kind) => {
             let metas = backlog.children(reference, kind).await?;
             let hint = "search_requirements and search_global find the rest, get_item reads one";
-            let records = RecordList::read(backlog, kind, &metas, hint).await?;
+            let mut records = RecordList::new(kind, metas.len(), hint);
+            records.add(backlog, &metas).await?;
             let summary = format!("its {}", records.key.replace('_', " "));
             item_label(reference, view, title, &summary).into_content(&records)
         }
@@ -299,8 +305,13 @@ async fn collection_content(
     };
     match collection.contents {
         CollectionContents::Items(kind, hint) => {
-            let (metas, warnings) = backlog.all_items(kind).await?;
-            let mut records = RecordList::read(backlog, kind, &metas, hint).await?;
+            let mut query = ItemQuery::of_kind(kind, MAX_PAGE_ITEMS);
+            let (mut page, warnings) = backlog.list_items(&query).await?;
+            let mut records = RecordList::new(kind, page.total, hint);
+            while records.add(backlog, &page.metadata).await? && page.next.is_some() {
+                query.after = page.next;
+                page = backlog.list_items(&query).await?.0;
+            }
             records.warnings.extend(warnings.into_list());
             label.into_content(&records)
         }
@@ -406,13 +417,21 @@ pub(crate) async fn complete(
     if typed.len() > MAX_TYPED_BYTES {
         return Ok(CompletionValues::default());
     }
-    let metas = BacklogReader::for_caller(&context.ports, caller).all_items(kind).await?.0;
+    let backlog = BacklogReader::for_caller(&context.ports, caller);
+    let mut query = ItemQuery::of_kind(kind, MAX_PAGE_ITEMS);
     let mut matches: Vec<(MatchRank, Reference)> = Vec::new();
-    for meta in &metas {
-        let Some(item) = item_lookup::item_meta(meta) else { continue };
-        let Some(reference) = item.reference else { continue };
-        if let Some(rank) = match_rank(item, reference, &typed) {
-            matches.push((rank, reference));
+    loop {
+        let page = backlog.ports.documents.items(backlog.project, &query).await?;
+        for meta in &page.metadata {
+            let Some(item) = item_lookup::item_meta(meta) else { continue };
+            let Some(reference) = item.reference else { continue };
+            if let Some(rank) = match_rank(item, reference, &typed) {
+                matches.push((rank, reference));
+            }
+        }
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
         }
     }
     // Matches by title keep the order of all lists; the others are sorted by number.

@@ -1,0 +1,125 @@
+//! Selection and pages of [`DocumentRepository::items`](super::documents::DocumentRepository::items).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::documents::UnreadFile;
+use crate::backlog::{
+    self, ItemKind, ItemMeta, ItemSortKey, Priority, Reference, RequirementType, Status,
+};
+use crate::document::DocumentMeta;
+
+/// Maximum number of items or documents in one page.
+pub const MAX_PAGE_ITEMS: usize = 1_000;
+
+/// The items of one kind that match a filter, from a position on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemQuery {
+    pub kind: ItemKind,
+    pub filter: ItemFilter,
+    /// The [`ItemPage::next`] of the previous page.
+    pub after: Option<ItemPosition>,
+    /// Maximum number of items in the page, at most [`MAX_PAGE_ITEMS`]; 0 for the total only.
+    pub limit: usize,
+}
+
+impl ItemQuery {
+    /// The first page of all items of a kind.
+    pub fn of_kind(kind: ItemKind, limit: usize) -> Self {
+        Self { kind, filter: ItemFilter::default(), after: None, limit }
+    }
+}
+
+/// Conditions that an item must meet all. `None` accepts every value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemFilter {
+    pub status: Option<Status>,
+    pub priority: Option<Priority>,
+    pub requirement_type: Option<RequirementType>,
+    /// The parent must be one of these; an empty set accepts no item.
+    pub parents: Option<BTreeSet<Reference>>,
+}
+
+impl ItemFilter {
+    pub fn matches(&self, item: &ItemMeta) -> bool {
+        if self.status.is_some() && item.status != self.status
+            || self.priority.is_some() && item.priority != self.priority
+            || self.requirement_type.is_some() && item.requirement_type != self.requirement_type
+        {
+            return false;
+        }
+        match (&self.parents, item.parent) {
+            (None, _) => true,
+            (Some(parents), Some(parent)) => parents.contains(&parent),
+            (Some(_), None) => false,
+        }
+    }
+}
+
+/// The place of an item in the order of all lists: its sort key, then its document's name.
+pub type ItemPosition = (ItemSortKey, String);
+
+/// A page of items in the order of all lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemPage {
+    pub metadata: Vec<Arc<DocumentMeta>>,
+    /// Number of items on all pages.
+    pub total: usize,
+    /// The position of the last item of this page; `None` on the last page.
+    pub next: Option<ItemPosition>,
+}
+
+impl ItemPage {
+    /// Selects a page from the metadata of all documents of the query's kind, for storages without
+    /// an index in the order of lists.
+    pub fn select(all: Vec<Arc<DocumentMeta>>, query: &ItemQuery) -> Self {
+        let mut matches = Vec::new();
+        for meta in all {
+            if let Some(position) = Self::position(&meta)
+                && meta.item.as_ref().is_some_and(|item| query.filter.matches(item))
+            {
+                matches.push((position, meta));
+            }
+        }
+        let total = matches.len();
+        if let Some(after) = &query.after {
+            matches.retain(|(position, _)| position > after);
+        }
+        matches.sort_by(|one, other| one.0.cmp(&other.0));
+        let has_more = matches.len() > query.limit;
+        matches.truncate(query.limit);
+        let next = match matches.last() {
+            Some((position, _)) if has_more => Some(position.clone()),
+            _ => None,
+        };
+        Self { metadata: matches.into_iter().map(|(_, meta)| meta).collect(), total, next }
+    }
+
+    /// The position of a document; `None` if it is no item or has no reference.
+    pub fn position(meta: &DocumentMeta) -> Option<ItemPosition> {
+        let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
+        Some((backlog::sort_key(item), meta.id.name.clone()))
+    }
+}
+
+/// The documents of one kind that have a problem.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FaultList {
+    /// Documents with a diagnostic, sorted by name: the first ones.
+    pub metadata: Vec<Arc<DocumentMeta>>,
+    /// Number of documents with a diagnostic.
+    pub total: usize,
+    /// Files that look like documents of the kind but are not read.
+    pub unread: Vec<UnreadFile>,
+}
+
+impl FaultList {
+    /// Selects from the metadata of all documents of a kind, sorted by name.
+    pub fn select(all: Vec<Arc<DocumentMeta>>, limit: usize, unread: Vec<UnreadFile>) -> Self {
+        let mut metadata = all;
+        metadata.retain(|meta| meta.diagnostic.is_some());
+        let total = metadata.len();
+        metadata.truncate(limit);
+        Self { metadata, total, unread }
+    }
+}
