@@ -1,4 +1,4 @@
-//! Growth of memory, starts and calls with the data: the real program over a pipe, at several sizes.
+//! Growth of memory, starts and calls with the data: the real program over a pipe, at two sizes.
 //!
 //! `cargo bench --locked -p reqlore --profile dist --bench scale -- [--sizes 10000,100000]
 //! [--storage sqlite] [--folder DIR]`. The profile is that of releases. A million items need

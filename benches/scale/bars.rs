@@ -1,4 +1,4 @@
-//! What was measured at each size, and how much it may grow.
+//! Measurements of each size, and how much each may grow.
 
 use std::time::Duration;
 

@@ -20,8 +20,8 @@ use crate::archive::begin_export;
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckHalf, CheckStage, DamageState};
 use crate::error::{QueryError, damaged_object};
-use crate::tables::{DOCUMENTS, HISTORY, LINKS, MARKS, PROJECTS, REMOVED, STORE};
-use crate::{history, read};
+use crate::tables::{DOCUMENTS, HISTORY, ITEM_COUNTS, LINKS, MARKS, PROJECTS, REMOVED, STORE};
+use crate::{history, item_list, read};
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
@@ -39,7 +39,16 @@ const STAGES: [(CheckStage, &[CheckedTable]); 4] = [
             CheckedTable::Sealed(TOKENS),
         ],
     ),
-    (CheckStage::Documents, &[CheckedTable::Sealed(DOCUMENTS), CheckedTable::Sealed(REMOVED)]),
+    (
+        CheckStage::Documents,
+        &[
+            CheckedTable::Sealed(DOCUMENTS),
+            CheckedTable::Sealed(REMOVED),
+            CheckedTable::Plain("items"),
+            CheckedTable::Sealed(ITEM_COUNTS),
+            CheckedTable::Plain("faults"),
+        ],
+    ),
     (CheckStage::Links, &[CheckedTable::Sealed(LINKS)]),
     (
         CheckStage::WholeFile,
@@ -195,12 +204,13 @@ pub(crate) fn find_all_damage(connector: &Connector) -> Result<Vec<String>, Quer
     let connection = connector.open(ConnectionUse::Read)?;
     let mut damage = Vec::new();
     let transaction = connection.unchecked_transaction()?;
-    let searches: [Search; 5] = [
+    let searches: [Search; 6] = [
         |connection| sqlite_findings(connection, &format!("integrity_check({MAX_DAMAGE})")),
         damaged_rows,
         read::damaged_bodies,
         history::damaged_texts,
         orphans,
+        |connection| item_list::find_differences(connection, MAX_DAMAGE),
     ];
     for search in searches {
         match search(&transaction) {

@@ -11,6 +11,7 @@ mod database_file;
 mod error;
 mod history;
 mod integrity_check;
+mod item_list;
 mod log_gap;
 mod loss;
 mod read;
@@ -28,6 +29,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
+use reqlore_domain::ports::item_list::{FaultList, ItemPage, ItemQuery};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
@@ -272,6 +274,27 @@ impl DocumentRepository for SqliteStore {
         self.damage.trust_absence(CheckStage::Documents).await?;
         self.pool
             .read_blocking(move |connection| read::metadata_page(connection, &project, &filter))
+            .await
+    }
+
+    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
+        let (project, query) = (project.clone(), query.clone());
+        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.pool
+            .read_inline(move |connection| item_list::items(connection, &project, &query))
+            .await
+    }
+
+    async fn faults(
+        &self,
+        project: &ProjectKey,
+        kind: DocumentKind,
+        limit: usize,
+    ) -> StoreResult<FaultList> {
+        let project = project.clone();
+        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.pool
+            .read_inline(move |connection| item_list::faults(connection, &project, kind, limit))
             .await
     }
 

@@ -148,6 +148,23 @@ pub(crate) fn versions(
     Ok(versions)
 }
 
+/// Returns the metadata of one document.
+pub(crate) fn metadata(
+    connection: &Connection,
+    project: i64,
+    id: &DocumentId,
+) -> Result<Option<Arc<DocumentMeta>>, QueryError> {
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT head, {} FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3",
+            DOCUMENTS.verify_with("", &FOUND_BY_NAME)
+        )
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
+    let found = decode_metadata(select.query((project, id.kind.name(), &id.name))?)?;
+    Ok(found.into_iter().next())
+}
+
 pub(crate) fn metadata_page(
     connection: &Connection,
     project: &ProjectKey,
@@ -326,7 +343,9 @@ pub(crate) fn changes(
     Ok(if is_complete { ChangeSet::Since { revision, ids } } else { ChangeSet::Reset { revision } })
 }
 
-fn decode_metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, QueryError> {
+pub(crate) fn decode_metadata(
+    mut rows: rusqlite::Rows<'_>,
+) -> Result<Vec<Arc<DocumentMeta>>, QueryError> {
     let mut metadata = Vec::new();
     while let Some(row) = rows.next()? {
         // NULL is a document that only its link leads to.

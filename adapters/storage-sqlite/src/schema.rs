@@ -22,7 +22,7 @@ use crate::database_file::{DatabaseFile, sibling_path};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
 use crate::integrity_check::refuse_damage;
 use crate::tables::STORE;
-use crate::{loss, read, write};
+use crate::{item_list, loss, read, write};
 
 /// Application id in the header of our files: `Rqlr`.
 pub(crate) const APPLICATION_ID: i32 = 0x5271_6c72;
@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
         include_str!("../../sqlite-team/src/add_checksums.sql"),
         include_str!("migrations/0004.sql")
     ),
+    include_str!("migrations/0005.sql"),
 ];
 
 /// Returns the schema version of the database.
@@ -285,6 +286,7 @@ fn rebuild_metadata(connection: &mut Connection, schema: usize) -> Result<(), Qu
     }
     // A process with the old format stops writing when it sees another format.
     set_metadata_format(&transaction, 0)?;
+    item_list::clear(&transaction)?;
     transaction.commit()?;
     let mut last_id = 0;
     loop {

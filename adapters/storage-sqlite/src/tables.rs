@@ -44,3 +44,8 @@ pub(crate) const HISTORY: TableLayout = TableLayout {
         "purged",
     ],
 };
+
+pub(crate) const ITEM_COUNTS: TableLayout = TableLayout {
+    name: "item_counts",
+    columns: &["kind", "project", "status", "type", "priority", "number"],
+};

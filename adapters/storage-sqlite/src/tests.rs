@@ -3,6 +3,7 @@
 mod corruption;
 mod damage;
 mod earlier_texts;
+mod list_tables;
 mod loss;
 mod opening;
 mod sharing;

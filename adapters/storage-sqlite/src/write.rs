@@ -26,6 +26,7 @@ use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::history;
+use crate::item_list;
 use crate::read;
 use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, REMOVED};
 
@@ -359,6 +360,7 @@ pub(crate) fn put_document(
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let meta = DocumentMeta::from_document(document, modified);
+    let old = read::metadata(connection, project, &document.id)?;
     let (kind, reference, bytes) = (kind.name(), meta.reference(), encode_metadata(&meta)?);
     let PresentEntry { number, origin } = entry;
     let ChangeOrigin { user, tool, reason } = origin;
@@ -374,11 +376,12 @@ pub(crate) fn put_document(
     )?;
     body.execute((id, &document.body[..]))?;
     replace_links(connection, (id, project), &meta)?;
+    item_list::replace(connection, project, old.as_deref(), Some((id, &meta)))?;
     // The document exists again, so its deletion is no longer a change to report.
     forget_deletion(connection, project, &document.id)
 }
 
-/// Replaces the metadata and the links of a stored document.
+/// Replaces the metadata and the links of a stored document, which no list has.
 pub(crate) fn update_metadata(
     connection: &Connection,
     (id, project): (i64, i64),
@@ -387,7 +390,8 @@ pub(crate) fn update_metadata(
     static UPDATE: LazyLock<String> =
         LazyLock::new(|| DOCUMENTS.update(&[("reference", "?2"), ("head", "?3")], "id = ?1"));
     connection.prepare_cached(&UPDATE)?.execute((id, meta.reference(), encode_metadata(meta)?))?;
-    replace_links(connection, (id, project), meta)
+    replace_links(connection, (id, project), meta)?;
+    item_list::replace(connection, project, None, Some((id, meta)))
 }
 
 fn encode_metadata(meta: &DocumentMeta) -> Result<Vec<u8>, QueryError> {
@@ -450,6 +454,8 @@ fn delete_document(
         let count = PROJECTS.update(&[("removed", "removed + 1")], "id = ?1");
         format!("{count} RETURNING removed")
     });
+    let old = read::metadata(connection, project, id)?;
+    item_list::replace(connection, project, old.as_deref(), None)?;
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     // Foreign keys delete the body and the links. Deleting a missing document is a change too, and

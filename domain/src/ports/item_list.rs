@@ -1,4 +1,4 @@
-//! Selection and pages of [`DocumentRepository::items`](super::documents::DocumentRepository::items).
+//! Selections and pages of lists of items.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

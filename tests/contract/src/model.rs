@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
@@ -17,6 +17,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, DocumentChange, DocumentFilter, MetadataPage, ReadSet,
     Refresh, Revision, Snapshot, StoreError, StoreResult,
 };
+use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 
@@ -31,6 +32,8 @@ enum StoreOperation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
     Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: Option<usize> },
+    Items { project: bool, kind: ItemKind, filter: usize, limit: usize },
+    Faults { project: bool, kind: DocumentKind, limit: usize },
     Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
     Backlinks { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
     Create { project: bool, kind: ItemKind },
@@ -56,8 +59,12 @@ fn document_ids() -> Vec<DocumentId> {
 }
 
 /// The last one is so long that a database may split it.
-const BODIES: [&str; 9] = [
+const BODIES: [&str; 11] = [
     ITEM,
+    "---\ntitle: S\nstatus: Active\npriority: 1\ntype_name: Data\nuser_story: US-003\n\
+     created_at: 2026-01-03\nupdated_at: 2026-01-03\n---\n",
+    "---\ntitle: S\nstatus: Obsolete\npriority: 1\ncreated_at: 1960-01-01\n\
+     updated_at: 2026-01-03\n---\n",
     "---\ntitle: T\nuser_story: US-3\ncreated_at: 2026-01-01\nupdated_at: 2026-01-01\n---\n",
     "# Title\r\n\r\n**1.** text\r\n",
     "---\nid: dec-1d2c8f\ntags: [x, y]\nlinks: [iss-aaaa, dec-1d2c8f]\n---\nbody\n",
@@ -90,10 +97,28 @@ const WORDS: [&str; 11] = [
     "notes",
 ];
 
+fn item_filters() -> [ItemFilter; 8] {
+    let none = ItemFilter::default();
+    let [active, obsolete] = [Some(Status::Active), Some(Status::Obsolete)];
+    let (first, data) = (Priority::new(1), Some(RequirementType::Data));
+    let story = Reference { kind: ItemKind::UserStory, number: 3 };
+    [
+        none.clone(),
+        ItemFilter { status: active, ..none.clone() },
+        ItemFilter { status: obsolete, requirement_type: data, ..none.clone() },
+        ItemFilter { priority: first, ..none.clone() },
+        ItemFilter { status: active, priority: first, ..none.clone() },
+        ItemFilter { requirement_type: data, ..none.clone() },
+        ItemFilter { parents: Some([story].into()), ..none.clone() },
+        ItemFilter { parents: Some([story].into()), priority: first, ..none },
+    ]
+}
+
 fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
     let id = 0..document_ids().len();
     let kind = proptest::sample::select(DocumentKind::ALL.to_vec());
     let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
+    let filter = 0..item_filters().len();
     let words = proptest::collection::vec(0..WORDS.len(), 0..4);
     let change = (id.clone(), option::weighted(0.8, 0..BODIES.len()));
     let changes = proptest::collection::vec(change, 0..4);
@@ -107,6 +132,12 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
             .prop_map(|(project, kind, after, limit)| {
                 StoreOperation::Find { project, kind, after, limit }
             }),
+        3 => (any::<bool>(), item_kind.clone(), filter, 1..4usize)
+            .prop_map(|(project, kind, filter, limit)| {
+                StoreOperation::Items { project, kind, filter, limit }
+            }),
+        1 => (any::<bool>(), kind.clone(), 0..3usize)
+            .prop_map(|(project, kind, limit)| StoreOperation::Faults { project, kind, limit }),
         3 => (any::<bool>(), kind.clone(), words.clone())
             .prop_map(|(project, kind, words)| StoreOperation::Lookup { project, kind, words }),
         3 => (any::<bool>(), proptest::collection::vec(kind.clone(), 0..9), words)
@@ -230,6 +261,18 @@ impl ModelSide {
                     ..page
                 }))
             }
+            StoreOperation::Items { project, kind, filter, limit } => {
+                let filter = item_filters()[*filter].clone();
+                let query = ItemQuery { filter, ..ItemQuery::of_kind(*kind, *limit) };
+                self.items(self.project(*project), query).await
+            }
+            StoreOperation::Faults { project, kind, limit } => {
+                let faults = self.store.faults(self.project(*project), *kind, *limit).await;
+                answer_text(faults.map(|faults| {
+                    let ids = faults.metadata.iter().map(|meta| meta.id.clone());
+                    (ids.collect::<Vec<_>>(), faults.total)
+                }))
+            }
             StoreOperation::Lookup { project, kind, words } => {
                 let words: Vec<String> = words.iter().map(|at| WORDS[*at].to_owned()).collect();
                 let named = self.store.lookup(self.project(*project), *kind, &words).await;
@@ -254,6 +297,28 @@ impl ModelSide {
             }
             StoreOperation::Restart => String::new(),
         }
+    }
+
+    /// Reads all pages. Returns the names sorted, because an item without a time has that of its
+    /// file, and whether the pages are in the order of lists.
+    async fn items(&self, project: &ProjectKey, mut query: ItemQuery) -> String {
+        let (mut positions, mut totals) = (Vec::new(), Vec::new());
+        loop {
+            let page = match self.store.items(project, &query).await {
+                Ok(page) => page,
+                Err(error) => return format!("failed: {error}"),
+            };
+            positions.extend(page.metadata.iter().filter_map(|meta| ItemPage::position(meta)));
+            totals.push(page.total);
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        let is_sorted = positions.is_sorted();
+        let mut names: Vec<String> = positions.into_iter().map(|(_, name)| name).collect();
+        names.sort_unstable();
+        format!("{names:?} {totals:?} {is_sorted}")
     }
 
     /// Returns the changes in the first project after the revision in `since`.

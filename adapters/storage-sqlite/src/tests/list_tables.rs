@@ -1,0 +1,92 @@
+//! The tables of lists: repaired by the migration, compared by the check, never shown wrongly.
+
+use std::path::Path;
+
+use reqlore_contract::run;
+use reqlore_domain::backlog::{ItemKind, Status};
+use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::item_list::{ItemFilter, ItemQuery};
+use reqlore_domain::ports::storage_health::StorageHealth;
+use reqlore_domain::project_key::ProjectKey;
+use tempfile::TempDir;
+
+use super::{connect, database_path, error_text, open_file, run_sql, storage};
+use crate::item_list::find_differences;
+
+const REQ: ItemKind = ItemKind::Requirement;
+
+/// A closed database with three requirements, of which one is active and one has a fault.
+fn database_with_items() -> (TempDir, std::path::PathBuf) {
+    let (folder, file) = database_path();
+    run(async {
+        let s = storage(&file);
+        for (name, text) in [
+            ("REQ-001", "---\ntitle: A\nstatus: Active\nuser_story: US-001\n---\n"),
+            ("REQ-002", "---\ntitle: B\n---\n"),
+            ("REQ-003", "---\ntitle: [\n---\n"),
+        ] {
+            let id = DocumentId { kind: DocumentKind::Item(REQ), name: name.to_owned() };
+            s.put(&id, text).await;
+        }
+    });
+    (folder, file)
+}
+
+fn differences(file: &Path) -> Vec<String> {
+    find_differences(&connect(file), 10).unwrap()
+}
+
+#[test]
+fn wrong_row_of_a_list_is_found_by_the_check() {
+    for change in [
+        "DELETE FROM items WHERE status = 'Active'",
+        "UPDATE items SET status = 'Obsolete' WHERE status = 'Active'",
+        "UPDATE items SET parent = 'US-002' WHERE status = 'Active'",
+        "UPDATE items SET document = document + 1 WHERE status = 'Active'",
+        "UPDATE items SET position = x'00' WHERE status = 'Active'",
+        "INSERT INTO items VALUES (1, 'requirement', x'00', 9, '', '', '')",
+        "UPDATE item_counts SET number = 7",
+        "DELETE FROM item_counts",
+        "DELETE FROM faults",
+        "INSERT INTO faults VALUES (1, 'requirement', 'REQ-009', 1)",
+    ] {
+        let (_folder, file) = database_with_items();
+        assert_eq!(differences(&file), Vec::<String>::new());
+        run_sql(&file, change);
+        assert_eq!(differences(&file).len(), 1, "{change}: {:?}", differences(&file));
+        let damage = run(open_file(&file).unwrap().find_damage()).unwrap();
+        assert!(!damage.is_empty(), "{change}");
+    }
+}
+
+#[test]
+fn wrong_row_of_a_list_is_not_served() {
+    let (_folder, file) = database_with_items();
+    run_sql(
+        &file,
+        "UPDATE items SET status = 'Active' WHERE status = 'Draft'; \
+         UPDATE items SET document = 99 WHERE parent != ''",
+    );
+    let store = open_file(&file).unwrap();
+    let filter = ItemFilter { status: Some(Status::Active), ..ItemFilter::default() };
+    for filter in [filter, ItemFilter::default()] {
+        let query = ItemQuery { filter, ..ItemQuery::of_kind(REQ, 10) };
+        let (_, message) = error_text(run(store.items(&ProjectKey::default(), &query)));
+        assert!(message.contains("the list of items") && message.contains("restore"), "{message}");
+    }
+}
+
+#[test]
+fn migration_fills_the_tables_of_lists() {
+    let (_folder, file) = database_with_items();
+    run_sql(
+        &file,
+        "DROP TABLE items; DROP TABLE item_counts; DROP TABLE faults; PRAGMA user_version = 4",
+    );
+    let store = open_file(&file).unwrap();
+    let page = run(store.items(&ProjectKey::default(), &ItemQuery::of_kind(REQ, 2))).unwrap();
+    assert_eq!((page.metadata.len(), page.total, page.next.is_some()), (2, 3, true));
+    drop(store);
+    assert_eq!(differences(&file), Vec::<String>::new());
+}
