@@ -71,7 +71,7 @@ async fn count_documents(
     let (mut count, mut has_entities) = (0, false);
     for kind in kinds {
         let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
-        let total = documents.find(project, &filter).await?.total;
+        let total = documents.find(project, &filter).await?.total.unwrap_or_default();
         count += total;
         has_entities |= total > 0 && *kind == DocumentKind::Entity;
     }

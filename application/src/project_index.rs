@@ -27,7 +27,7 @@ const MAX_PROJECTS: usize = 128;
 /// With more changed entities than this, listing all metadata is faster than reading each.
 const MAX_SINGLE_READS: usize = 500;
 /// Documents per page when metadata is listed.
-const PAGE_SIZE: usize = 10_000;
+const PAGE_SIZE: usize = 1_000;
 /// Maximum documents indexed at a time. A call can be cancelled between two batches.
 const BATCH_DOCUMENTS: usize = 256;
 /// The shares of the memory limit for bodies that are read at a time, and for texts that are passed
@@ -389,8 +389,17 @@ async fn find_stale(
     let indexed = ports.search.indexed_versions(project).await?;
     let mut stored: HashMap<DocumentId, Version> = entities.into_iter().collect();
     for kind in LISTED_KINDS {
-        for meta in ports.documents.find(project, &DocumentFilter::of_kind(kind)).await?.metadata {
-            stored.insert(meta.id.clone(), meta.version);
+        let mut filter = DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::of_kind(kind) };
+        loop {
+            // A page is dropped before the next one, because metadata is larger than its version.
+            let page = ports.documents.find(project, &filter).await?;
+            for meta in &page.metadata {
+                stored.insert(meta.id.clone(), meta.version);
+            }
+            filter.after_name = page.next_name;
+            if filter.after_name.is_none() {
+                break;
+            }
         }
     }
     let mut stale = BTreeSet::new();

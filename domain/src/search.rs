@@ -76,7 +76,7 @@ pub struct DocumentProjection {
 pub struct SearchQuery {
     /// Plain words without query syntax.
     pub text: String,
-    /// Selects items of documents of these kinds.
+    /// Selects items of documents of these kinds; empty for all.
     pub document_kinds: Vec<DocumentKind>,
     /// Selects items of these kinds; empty for all.
     pub item_kinds: Vec<String>,

@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(found[0].as_ref().unwrap().body, "text");
         assert_eq!(store.versions(&project, &[id()]).await.unwrap(), committed.versions);
         let filter = DocumentFilter::of_kind(id().kind);
-        assert_eq!(store.find(&project, &filter).await.unwrap().total, 1);
+        assert_eq!(store.find(&project, &filter).await.unwrap().total, Some(1));
         let words = ["auth".to_owned()];
         assert_eq!(store.lookup(&project, id().kind, &words).await.unwrap()[0].len(), 1);
         assert!(store.backlinks(&project, &BacklinkQuery::default()).await.unwrap().is_empty());

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project_key::ProjectKey;
@@ -84,12 +84,12 @@ impl SearchIndex for MemoryIndex {
             let mut hits = Vec::new();
             let mut incomplete = IncompleteDocuments::default();
             for document in &project.incomplete {
-                if query.document_kinds.contains(&document.kind) {
+                if includes_kind(query, document.kind) {
                     incomplete.add(document);
                 }
             }
             for (id, (_, items)) in &project.documents {
-                if !query.document_kinds.contains(&id.kind) {
+                if !includes_kind(query, id.kind) {
                     continue;
                 }
                 for item in items {
@@ -149,4 +149,8 @@ fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Opt
         is_uncertain: false,
         snippet: item.text.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned(),
     })
+}
+
+fn includes_kind(query: &SearchQuery, kind: DocumentKind) -> bool {
+    query.document_kinds.is_empty() || query.document_kinds.contains(&kind)
 }

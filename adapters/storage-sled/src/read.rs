@@ -120,6 +120,7 @@ impl SledDatabase {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         let total = usize::try_from(project.document_count(filter.kind)).unwrap_or(usize::MAX);
+        let total = filter.after_name.is_none().then_some(total);
         let limit = filter.limit.unwrap_or(usize::MAX);
         // One row beyond the limit shows whether there is another page.
         let rows = limit.saturating_add(1);

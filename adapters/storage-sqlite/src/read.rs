@@ -193,12 +193,14 @@ pub(crate) fn metadata_page(
         return Err(QueryError::damaged("the order of documents"));
     }
     let has_more = metadata.len() > limit;
-    let total = if filter.after_name.is_none() && !has_more {
-        metadata.len()
-    } else {
+    let total = if filter.after_name.is_some() {
+        None
+    } else if has_more {
         // Counting reads the whole index, so it is skipped for a complete list.
         let count = "SELECT count(*) FROM documents WHERE project = ?1 AND kind = ?2";
         connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
+    } else {
+        Some(metadata.len())
     };
     metadata.truncate(limit);
     let next = match metadata.last() {

@@ -106,9 +106,12 @@ impl Tool for SearchGlobal {
         let project = &call.caller.project;
         let pages = PageReader::new(project, &(spec.name, query.as_str(), &types));
         let position = SearchPosition::read(&pages, arguments.cursor.as_ref())?;
+        let kinds: Vec<DocumentKind> = types.iter().map(|kind| kind.document_kind()).collect();
+        // All kinds are no filter, so that no match has to be compared with it.
+        let is_filtered = types.len() < EntityType::ALL.len();
         let query = SearchQuery {
             text: query.into_string(),
-            document_kinds: types.iter().map(|kind| kind.document_kind()).collect(),
+            document_kinds: if is_filtered { kinds.clone() } else { Vec::new() },
             item_kinds: Vec::new(),
             facets: Vec::new(),
             offset: position.offset,
@@ -121,8 +124,8 @@ impl Tool for SearchGlobal {
         let mut reply =
             SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
         if is_empty {
-            let (kinds, excluded) = (&query.document_kinds, "No text matches the query.");
-            add_reason(&mut reply, ports, &call.caller, project, kinds, excluded).await?;
+            let excluded = "No text matches the query.";
+            add_reason(&mut reply, ports, &call.caller, project, &kinds, excluded).await?;
         }
         Ok(reply)
     }

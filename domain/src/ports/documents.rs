@@ -168,8 +168,9 @@ pub struct BacklinkQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPage {
     pub metadata: Vec<Arc<DocumentMeta>>,
-    /// Number of documents of the kind.
-    pub total: usize,
+    /// Number of documents of the kind; `None` after the first page, because counting reads more
+    /// than the page.
+    pub total: Option<usize>,
     /// The cursor to the next page; `None` on the last page.
     pub next_name: Option<String>,
     /// Files that look like documents of the kind but are not read. Only files storages have any.
@@ -192,7 +193,7 @@ impl MetadataPage {
     pub fn select(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
         // All metadata is of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
-        let total = metadata.len();
+        let total = filter.after_name.is_none().then_some(metadata.len());
         if let Some(after) = &filter.after_name {
             metadata.retain(|meta| meta.id.name > *after);
         }

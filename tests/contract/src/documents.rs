@@ -29,7 +29,7 @@ pub async fn missing_documents_are_none(s: &Storage) {
     assert_eq!(s.read_body(&DocumentId::instructions()).await, None);
     let page =
         s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
-    assert_eq!((page.metadata.len(), page.total, page.next_name), (0, 0, None));
+    assert_eq!((page.metadata.len(), page.total, page.next_name), (0, Some(0), None));
 }
 
 pub async fn bytes_survive_a_round_trip(s: &Storage) {
@@ -60,7 +60,7 @@ pub async fn projects_are_isolated(s: &Storage) {
     assert_eq!(other, [None]);
     let page =
         s.store.find(&s.other, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
-    assert_eq!(page.total, 0);
+    assert_eq!(page.total, Some(0));
     // The same name in both projects.
     let theirs = DocumentChange::put(id.clone(), "theirs");
     let reads = ReadSet {
@@ -120,7 +120,8 @@ pub async fn pages_report_the_total(s: &Storage) {
     let mut seen = Vec::new();
     loop {
         let page = s.store.find(&s.project, &filter).await.unwrap();
-        assert_eq!(page.total, 5);
+        // Only the first page counts.
+        assert_eq!(page.total, seen.is_empty().then_some(5));
         assert!(page.metadata.len() <= 2);
         seen.extend(page.metadata.iter().map(|h| h.id.name.clone()));
         let Some(next) = page.next_name else { break };

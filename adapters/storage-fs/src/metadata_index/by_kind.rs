@@ -60,12 +60,13 @@ impl KindIndex {
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
-        let total = self.entries.len();
+        let all = self.entries.len();
+        let total = filter.after_name.is_none().then_some(all);
         let after = filter.after_name.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
         let mut metadata = Vec::new();
         // By reference, to find out below whether there are more.
-        for (_, entry) in entries.by_ref().take(filter.limit.unwrap_or(total)) {
+        for (_, entry) in entries.by_ref().take(filter.limit.unwrap_or(all)) {
             metadata.push(Arc::clone(&entry.metadata));
         }
         let has_more = entries.next().is_some();

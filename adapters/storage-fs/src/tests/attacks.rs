@@ -23,7 +23,12 @@ fn file(project: &Project, name: &str) -> PathBuf {
 }
 
 async fn sections(store: &FsStore) -> usize {
-    store.find(&PROJECT(), &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap().total
+    store
+        .find(&PROJECT(), &DocumentFilter::of_kind(DocumentKind::Section))
+        .await
+        .unwrap()
+        .metadata
+        .len()
 }
 
 #[tokio::test]
