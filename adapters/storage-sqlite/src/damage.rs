@@ -20,23 +20,27 @@ pub(crate) enum CheckStage {
     /// Documents without their bodies and links.
     Documents,
     Links,
+    /// Items in the order of lists, and faulty documents.
+    Lists,
     /// All other tables, and the structure of the whole file.
     WholeFile,
 }
 
-/// The two halves of the check, which run at the same time. A stage passes when both passed it.
+/// The workers of the check, which run at the same time. A stage passes when all passed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CheckHalf {
-    /// SQLite's own check: the structure of the file, and indexes against tables.
-    Structure,
+pub(crate) enum CheckWorker {
+    /// SQLite's own check of the stage of documents: structure, and indexes against tables.
+    DocumentStructure,
+    /// SQLite's own check of the other stages and of the whole file.
+    OtherStructure,
     /// The checksums of all rows.
     Checksums,
 }
 
 #[derive(Debug, Default)]
 struct CheckState {
-    /// The last stage that each half passed.
-    passed: [Option<CheckStage>; 2],
+    /// The last stage that each worker passed.
+    passed: [Option<CheckStage>; 3],
     /// The first sign of damage.
     damage: Option<String>,
     /// No later stage will pass.
@@ -69,12 +73,12 @@ impl DamageState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn pass(&self, half: CheckHalf, part: CheckStage) {
-        self.lock().passed[half as usize] = Some(part);
+    pub(crate) fn pass(&self, worker: CheckWorker, part: CheckStage) {
+        self.lock().passed[worker as usize] = Some(part);
         self.changed.notify_all();
     }
 
-    /// Wakes all waiting callers: a half of the check was stopped.
+    /// Wakes all waiting callers: a worker of the check was stopped.
     pub(crate) fn end(&self) {
         self.lock().has_ended = true;
         self.changed.notify_all();

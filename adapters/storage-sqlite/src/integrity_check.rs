@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
+use reqlore_group_commit::catch_panic;
 use reqlore_sqlite_team::audit::AUDIT;
 use reqlore_sqlite_team::checksum::TableLayout;
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
@@ -18,16 +19,18 @@ use rusqlite::{Connection, InterruptHandle};
 
 use crate::archive::begin_export;
 use crate::connection::{ConnectionUse, Connector};
-use crate::damage::{CheckHalf, CheckStage, DamageState};
+use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
-use crate::tables::{DOCUMENTS, HISTORY, ITEM_COUNTS, LINKS, MARKS, PROJECTS, REMOVED, STORE};
+use crate::tables::{
+    DOCUMENTS, FAULTS, HISTORY, ITEM_COUNTS, ITEMS, LINKS, MARKS, PROJECTS, REMOVED, STORE,
+};
 use crate::{history, item_list, read};
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
 
 /// The tables of each stage. Their indexes are checked with them.
-const STAGES: [(CheckStage, &[CheckedTable]); 4] = [
+const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
     (
         CheckStage::Projects,
         &[
@@ -39,17 +42,16 @@ const STAGES: [(CheckStage, &[CheckedTable]); 4] = [
             CheckedTable::Sealed(TOKENS),
         ],
     ),
+    (CheckStage::Documents, &[CheckedTable::Sealed(DOCUMENTS), CheckedTable::Sealed(REMOVED)]),
+    (CheckStage::Links, &[CheckedTable::Sealed(LINKS)]),
     (
-        CheckStage::Documents,
+        CheckStage::Lists,
         &[
-            CheckedTable::Sealed(DOCUMENTS),
-            CheckedTable::Sealed(REMOVED),
-            CheckedTable::Plain("items"),
+            CheckedTable::Sealed(ITEMS),
             CheckedTable::Sealed(ITEM_COUNTS),
-            CheckedTable::Plain("faults"),
+            CheckedTable::Sealed(FAULTS),
         ],
     ),
-    (CheckStage::Links, &[CheckedTable::Sealed(LINKS)]),
     (
         CheckStage::WholeFile,
         &[
@@ -73,34 +75,52 @@ enum CheckedTable {
 /// A running check. Dropping it stops the check.
 pub(crate) struct IntegrityCheck {
     is_stopped: Arc<AtomicBool>,
-    halves: Vec<RunningHalf>,
+    workers: Vec<RunningWorker>,
 }
 
-struct RunningHalf {
+struct RunningWorker {
     interrupt: Arc<OnceLock<InterruptHandle>>,
     thread: JoinHandle<()>,
 }
 
 impl IntegrityCheck {
-    pub(crate) fn start(connector: &Connector, damage: &Arc<DamageState>) -> std::io::Result<Self> {
+    /// `schema` is that of the opened database.
+    pub(crate) fn start(
+        connector: &Connector,
+        schema: usize,
+        damage: &Arc<DamageState>,
+    ) -> std::io::Result<Self> {
         let is_stopped = Arc::<AtomicBool>::default();
-        let mut halves = Vec::new();
-        for half in [CheckHalf::Structure, CheckHalf::Checksums] {
+        let mut workers = Vec::new();
+        for worker in
+            [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
+        {
             let interrupt = Arc::new(OnceLock::new());
             let (handle, stopped) = (Arc::clone(&interrupt), Arc::clone(&is_stopped));
             let (connector, damage) = (connector.clone(), Arc::clone(damage));
             let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
             let thread = thread.spawn(move || {
-                match run_half(half, &connector, &handle, &stopped, &damage) {
-                    Ok(Some(found)) => damage.report(&found, true),
-                    _ if stopped.load(Ordering::Relaxed) => damage.end(),
-                    Ok(None) => {}
-                    Err(error) => damage.report(&damaged_object(&error), true),
+                // After a panic the callers would wait forever.
+                let outcome =
+                    catch_panic(|| run_worker(worker, &connector, &handle, &stopped, &damage));
+                if stopped.load(Ordering::Relaxed) {
+                    return damage.end();
+                }
+                let found = match outcome {
+                    Ok(None) => return,
+                    Ok(Some(found)) => found,
+                    Err(error) => damaged_object(&error),
+                };
+                if is_migrated(&connector, schema) {
+                    // The rows of another schema are no damage, and each call refuses them.
+                    damage.pass(worker, CheckStage::WholeFile);
+                } else {
+                    damage.report(&found, true);
                 }
             })?;
-            halves.push(RunningHalf { interrupt, thread });
+            workers.push(RunningWorker { interrupt, thread });
         }
-        Ok(Self { is_stopped, halves })
+        Ok(Self { is_stopped, workers })
     }
 }
 
@@ -113,10 +133,10 @@ impl fmt::Debug for IntegrityCheck {
 impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::Relaxed);
-        for half in &self.halves {
+        for worker in &self.workers {
             // An interrupt between two statements has no effect, so it is repeated.
-            while !half.thread.is_finished() {
-                if let Some(interrupt) = half.interrupt.get() {
+            while !worker.thread.is_finished() {
+                if let Some(interrupt) = worker.interrupt.get() {
                     interrupt.interrupt();
                 }
                 std::thread::sleep(BUSY_PAUSE);
@@ -125,9 +145,15 @@ impl Drop for IntegrityCheck {
     }
 }
 
+/// True if another process has migrated the database.
+fn is_migrated(connector: &Connector, schema: usize) -> bool {
+    let Ok(connection) = connector.open(ConnectionUse::Read) else { return false };
+    read::is_current(&connection, schema).is_ok_and(|is_current| !is_current)
+}
+
 /// Returns the first damage. Each stage that passes is recorded at once.
-fn run_half(
-    half: CheckHalf,
+fn run_worker(
+    worker: CheckWorker,
     connector: &Connector,
     handle: &OnceLock<InterruptHandle>,
     is_stopped: &AtomicBool,
@@ -136,9 +162,15 @@ fn run_half(
     let connection = connector.open(ConnectionUse::Read)?;
     let _ = handle.set(connection.get_interrupt_handle());
     for (stage, tables) in STAGES {
+        let is_checked = match worker {
+            CheckWorker::DocumentStructure => stage == CheckStage::Documents,
+            CheckWorker::OtherStructure => stage != CheckStage::Documents,
+            CheckWorker::Checksums => true,
+        };
+        let tables = if is_checked { tables } else { &[] };
         for table in tables {
             let found = loop {
-                match check_table(half, &connection, *table) {
+                match check_table(worker, &connection, *table) {
                     // Another process recovers the log, or holds the database alone.
                     Err(QueryError::Sql(error))
                         if is_busy(&error) && !is_stopped.load(Ordering::Relaxed) => {}
@@ -150,28 +182,28 @@ fn run_half(
             }
         }
         // The pages that belong to no table are part of the last stage.
-        if (half, stage) == (CheckHalf::Structure, CheckStage::WholeFile)
+        if (worker, stage) == (CheckWorker::OtherStructure, CheckStage::WholeFile)
             && let Some(found) = sqlite_findings(&connection, "quick_check(1)")?.pop()
         {
             return Ok(Some(found));
         }
-        damage.pass(half, stage);
+        damage.pass(worker, stage);
     }
     Ok(None)
 }
 
 fn check_table(
-    half: CheckHalf,
+    worker: CheckWorker,
     connection: &Connection,
     table: CheckedTable,
 ) -> Result<Vec<String>, QueryError> {
-    match (half, table) {
+    match (worker, table) {
         (
-            CheckHalf::Structure,
+            CheckWorker::DocumentStructure | CheckWorker::OtherStructure,
             CheckedTable::Sealed(TableLayout { name, .. }) | CheckedTable::Plain(name),
         ) => sqlite_findings(connection, &format!("integrity_check({name})")),
-        (CheckHalf::Checksums, CheckedTable::Sealed(layout)) => layout.find_damage(connection, 1),
-        (CheckHalf::Checksums, CheckedTable::Plain(_)) => Ok(Vec::new()),
+        (CheckWorker::Checksums, CheckedTable::Sealed(layout)) => layout.find_damage(connection, 1),
+        (CheckWorker::Checksums, CheckedTable::Plain(_)) => Ok(Vec::new()),
     }
 }
 

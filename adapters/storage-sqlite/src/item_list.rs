@@ -1,7 +1,7 @@
 //! The tables of lists: items in their order, numbers of items by group, faulty documents.
 //!
-//! They are derived from the metadata, in the same commit. A list shows the metadata, which has a
-//! checksum, and refuses a row that disagrees with it.
+//! They are derived from the metadata, in the same commit. A list shows the metadata itself, and
+//! refuses a row that disagrees with it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::error::QueryError;
 use crate::read;
-use crate::tables::{DOCUMENTS, ITEM_COUNTS};
+use crate::tables::{DOCUMENTS, FAULTS, ITEM_COUNTS, ITEMS};
 
 /// The columns of an item that lists select and sort by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,12 +79,10 @@ pub(crate) fn replace(
             count_item(connection, project, &item, -1)?;
         }
         if let Some((document, item)) = new_item {
-            let insert = "INSERT INTO items \
-                          (project, kind, position, document, status, type, parent) \
-                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            static INSERT: LazyLock<String> = LazyLock::new(|| ITEMS.insert());
             let ItemRow { kind, position, status, requirement_type, parent } = &item;
-            let row = (project, kind, position, document, status, requirement_type, parent);
-            connection.prepare_cached(insert)?.execute(row)?;
+            let row = (document, project, kind, position, status, requirement_type, parent);
+            connection.prepare_cached(&INSERT)?.execute(row)?;
             count_item(connection, project, &item, 1)?;
         }
     }
@@ -130,9 +128,9 @@ fn replace_fault(
         connection.prepare_cached(delete)?.execute(key)?;
     }
     if let Some((document, meta)) = new {
-        let insert = "INSERT INTO faults (project, kind, name, document) VALUES (?1, ?2, ?3, ?4)";
-        let row = (project, meta.id.kind.name(), &meta.id.name, document);
-        connection.prepare_cached(insert)?.execute(row)?;
+        static INSERT: LazyLock<String> = LazyLock::new(|| FAULTS.insert());
+        let row = (&meta.id.name, project, meta.id.kind.name(), document);
+        connection.prepare_cached(&INSERT)?.execute(row)?;
     }
     Ok(())
 }

@@ -154,7 +154,7 @@ impl SqliteStore {
         };
         let writer = GroupWriter::start("sqlite-writer", engine);
         let writer = writer.map_err(|error| thread_error(&file, error))?;
-        let check = IntegrityCheck::start(&connector, &damage);
+        let check = IntegrityCheck::start(&connector, schema, &damage);
         Ok(Self {
             _check: check.map_err(|error| thread_error(&file, error))?,
             pool: Arc::new(ReadPool::new(connector.clone(), schema, Arc::clone(&damage))),
@@ -279,7 +279,7 @@ impl DocumentRepository for SqliteStore {
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
         let (project, query) = (project.clone(), query.clone());
-        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.damage.trust_absence(CheckStage::Lists).await?;
         self.pool
             .read_inline(move |connection| item_list::items(connection, &project, &query))
             .await
@@ -292,7 +292,7 @@ impl DocumentRepository for SqliteStore {
         limit: usize,
     ) -> StoreResult<FaultList> {
         let project = project.clone();
-        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.damage.trust_absence(CheckStage::Lists).await?;
         self.pool
             .read_inline(move |connection| item_list::faults(connection, &project, kind, limit))
             .await

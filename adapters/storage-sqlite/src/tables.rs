@@ -45,6 +45,14 @@ pub(crate) const HISTORY: TableLayout = TableLayout {
     ],
 };
 
+pub(crate) const ITEMS: TableLayout = TableLayout {
+    name: "items",
+    columns: &["document", "project", "kind", "position", "status", "type", "parent"],
+};
+
+pub(crate) const FAULTS: TableLayout =
+    TableLayout { name: "faults", columns: &["name", "project", "kind", "document"] };
+
 pub(crate) const ITEM_COUNTS: TableLayout = TableLayout {
     name: "item_counts",
     columns: &["kind", "project", "status", "type", "priority", "number"],

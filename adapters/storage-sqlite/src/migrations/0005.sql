@@ -8,6 +8,7 @@ CREATE TABLE items (
     status TEXT NOT NULL,
     type TEXT NOT NULL,
     parent TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (project, kind, position)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX items_by_group ON items (project, kind, status, type, position);
@@ -31,6 +32,7 @@ CREATE TABLE faults (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
     document INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (project, kind, name)
 ) STRICT, WITHOUT ROWID;
 

@@ -10,13 +10,14 @@ use reqlore_contract::archive::read_records;
 use reqlore_contract::audit::audited_context;
 use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
-use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision, StoreResult,
 };
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::item_list::ItemQuery;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -144,11 +145,18 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
             let page =
                 DocumentFilter { limit: Some(3), after_name: Some("EP-02".into()), ..filter };
             answers.push(answer(("page", project, kind), store.find(project, &page).await));
+            answers.push(answer(("faults", project, kind), store.faults(project, kind, 3).await));
             for since in [0, 45] {
                 let since = Revision(since);
                 let changes = store.changes(project, kind, since, Refresh::Full).await;
                 answers.push(answer(("changes", project, kind, since), changes));
             }
+        }
+        for kind in ItemKind::ALL {
+            let mut query = ItemQuery::of_kind(kind, 5);
+            answers.push(answer(("items", project, kind), store.items(project, &query).await));
+            query.filter.status = Some(Status::Backlog);
+            answers.push(answer(("backlog", project, kind), store.items(project, &query).await));
         }
         let earlier = Version::of_bytes(b"**1.** two\n");
         let text = store.document_at(project, &DocumentId::section("general"), earlier).await;

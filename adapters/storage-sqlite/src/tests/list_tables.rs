@@ -45,11 +45,11 @@ fn wrong_row_of_a_list_is_found_by_the_check() {
         "UPDATE items SET parent = 'US-002' WHERE status = 'Active'",
         "UPDATE items SET document = document + 1 WHERE status = 'Active'",
         "UPDATE items SET position = x'00' WHERE status = 'Active'",
-        "INSERT INTO items VALUES (1, 'requirement', x'00', 9, '', '', '')",
+        "INSERT INTO items VALUES (1, 'requirement', x'00', 9, '', '', '', 0)",
         "UPDATE item_counts SET number = 7",
         "DELETE FROM item_counts",
         "DELETE FROM faults",
-        "INSERT INTO faults VALUES (1, 'requirement', 'REQ-009', 1)",
+        "INSERT INTO faults VALUES (1, 'requirement', 'REQ-009', 1, 0)",
     ] {
         let (_folder, file) = database_with_items();
         assert_eq!(differences(&file), Vec::<String>::new());
@@ -73,7 +73,7 @@ fn wrong_row_of_a_list_is_not_served() {
     for filter in [filter, ItemFilter::default()] {
         let query = ItemQuery { filter, ..ItemQuery::of_kind(REQ, 10) };
         let (_, message) = error_text(run(store.items(&ProjectKey::default(), &query)));
-        assert!(message.contains("the list of items") && message.contains("restore"), "{message}");
+        assert!(message.contains("items") && message.contains("restore"), "{message}");
     }
 }
 

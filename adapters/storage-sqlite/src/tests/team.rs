@@ -20,7 +20,7 @@ use reqlore_group_commit::GroupEngine as _;
 use super::{database_path, error_text, run_sql, storage};
 use crate::SqliteEngine;
 use crate::connection::{Connector, OpenMode};
-use crate::damage::{CheckHalf, CheckStage, DamageState};
+use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::database_file::DatabaseFile;
 use crate::schema::MIGRATIONS;
 
@@ -55,8 +55,10 @@ fn engine(file: &std::path::Path) -> SqliteEngine {
     let connection = crate::open_for_writing(&mut connector, MIGRATIONS).unwrap();
     let (place, schema) = (connector.file, MIGRATIONS.len());
     let damage = std::sync::Arc::new(DamageState::new(String::new()));
-    for half in [CheckHalf::Structure, CheckHalf::Checksums] {
-        damage.pass(half, CheckStage::WholeFile);
+    for worker in
+        [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
+    {
+        damage.pass(worker, CheckStage::WholeFile);
     }
     SqliteEngine { connection, file: place, damage, schema, group_error: None, changes: 0 }
 }

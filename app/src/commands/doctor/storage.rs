@@ -139,7 +139,8 @@ fn check_content(
             for kind in kinds {
                 // Only the total is needed.
                 let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
-                total += store.find(&ProjectKey::default(), &filter).await?.total.unwrap_or_default();
+                total +=
+                    store.find(&ProjectKey::default(), &filter).await?.total.unwrap_or_default();
             }
             counts.push(format!("{label}: {total}"));
         }
