@@ -251,7 +251,7 @@ fn doctor_checks_each_storage_and_creates_none() {
         let server = machine.serve_with_epic(&["--storage", storage]);
         let (state, message) = match storage {
             "sled" => ("note", "is served by another process".to_owned()),
-            "sqlite" => ("ok", ", schema 4; sections: 0, backlog items: 1".to_owned()),
+            "sqlite" => ("ok", ", schema 5; sections: 0, backlog items: 1".to_owned()),
             _ => ("ok", "backlog items: 1".to_owned()),
         };
         machine.doctor(&["--storage", storage]).assert("storage", state, &message);

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use reqlore_contract::audit::{audit_event, audited_context, verified_rows};
 use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run, test_context};
-use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, RowHash};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{User, UserRole};
 use reqlore_domain::ports::archive::ArchiveRecord;
@@ -258,8 +258,6 @@ fn damaged_audit_row_is_reported() {
         assert!(message.contains("table audit") && message.contains("restore"), "{message}");
         error_text(s.store.rows(1, 1).await);
         error_text(s.store.append_events(vec![audit_event("a", 1)]).await);
-        run_sql(&file, "DELETE FROM audit");
-        assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     });
 }
 

