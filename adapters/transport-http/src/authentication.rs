@@ -67,7 +67,7 @@ impl ServerState {
             // A known token pays from its own rate, so guessing clients cannot block it.
             Some(limit) => {
                 let counted = self.tokens.count_request(limit);
-                counted.inspect_err(|error| error.log(request_id, None))?;
+                counted.inspect_err(|error| self.log_error(error, request_id, None))?;
             }
             // Needs no look-up: the authenticator rejects and records it.
             None if PresentedToken::parse(token).is_none() => {}

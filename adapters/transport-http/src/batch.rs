@@ -50,7 +50,7 @@ pub(crate) async fn respond(
             respond_to_member(shared, sender, member, is_counted).await
         };
         let response = outcome.unwrap_or_else(|error| {
-            error.log(&request_id, Some(&caller));
+            shared.log_error(&error, &request_id, Some(&caller));
             error.into_response()
         });
         // The body of a notification is empty. A stream has no end, and no member can open one.

@@ -20,7 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
@@ -74,7 +74,7 @@ struct HttpListener {
 impl HttpListener {
     async fn accept_until_shutdown(&self, listener: &TcpListener) {
         let finish = &self.shared.shutdown.finish;
-        let mut sweep = interval(SWEEP_INTERVAL);
+        let mut sweep = interval_at(Instant::now() + SWEEP_INTERVAL, SWEEP_INTERVAL);
         // A sweep is maintenance; missed ones need not be repeated in a burst.
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -84,7 +84,7 @@ impl HttpListener {
                 _ = sweep.tick() => {
                     self.shared.tokens.remove_unused();
                     self.shared.logins.remove_unused();
-                    self.shared.log_further_anonymous();
+                    self.shared.log_further_lines();
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
@@ -21,8 +21,8 @@ use crate::ServerState;
 
 pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Lines per minute for requests that are refused before authentication. Further ones are counted.
-const MAX_ANONYMOUS_LINES: u64 = 100;
+/// Lines per minute and cause of a [`LineLimit`].
+const MAX_LINES: u64 = 100;
 
 /// The request has no valid token.
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
@@ -167,7 +167,7 @@ impl ServerState {
         request_id: &str,
     ) {
         // Clients without a token must not fill the log.
-        if self.anonymous_refusals.fetch_add(1, Ordering::Relaxed) >= MAX_ANONYMOUS_LINES {
+        if !self.anonymous_lines.allows_line() {
             return;
         }
         let header = |name| {
@@ -188,12 +188,42 @@ impl ServerState {
         );
     }
 
-    /// Logs how many refused requests got no line. Call it once a minute.
-    pub(crate) fn log_further_anonymous(&self) {
-        let refused = self.anonymous_refusals.swap(0, Ordering::Relaxed);
-        if let Some(further) = refused.checked_sub(MAX_ANONYMOUS_LINES).filter(|count| *count > 0) {
+    /// Logs the error of a call. Calls over the rate of their token have a limit of lines, because
+    /// they cost their client nothing.
+    pub(crate) fn log_error(
+        &self,
+        error: &ErrorResponse,
+        request_id: &str,
+        caller: Option<&Caller>,
+    ) {
+        if error.status != StatusCode::TOO_MANY_REQUESTS || self.rate_lines.allows_line() {
+            error.log(request_id, caller);
+        }
+    }
+
+    /// Logs how many requests got no line. Call it once a minute.
+    pub(crate) fn log_further_lines(&self) {
+        if let Some(further) = self.anonymous_lines.take_further() {
             tracing::info!(further, "more requests refused before authentication");
         }
+        if let Some(further) = self.rate_lines.take_further() {
+            tracing::info!(further, "more requests over the rate of their token");
+        }
+    }
+}
+
+/// Counts log lines of one cause; only the first ones of each minute are written.
+#[derive(Debug, Default)]
+pub(crate) struct LineLimit(AtomicU64);
+
+impl LineLimit {
+    fn allows_line(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) < MAX_LINES
+    }
+
+    /// Starts the next minute. Returns the number of lines that were not written.
+    fn take_further(&self) -> Option<u64> {
+        self.0.swap(0, Ordering::Relaxed).checked_sub(MAX_LINES).filter(|further| *further > 0)
     }
 }
 

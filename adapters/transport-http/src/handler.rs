@@ -195,7 +195,7 @@ pub(crate) fn complete_response(
 ) -> Response<Body> {
     // Clients without a token must not fill the log.
     if let (Err(error), Some(caller)) = (&outcome, caller) {
-        error.log(request_id, Some(caller));
+        shared.log_error(error, request_id, Some(caller));
     }
     let mut response = outcome.unwrap_or_else(ErrorResponse::into_response);
     if let Ok(value) = HeaderValue::from_str(request_id) {

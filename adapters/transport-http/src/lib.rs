@@ -35,6 +35,7 @@ use tokio_util::task::TaskTracker;
 pub use forwarded::{ForwardedBy, ProxyNetwork, ProxyTrust};
 pub use health::Readiness;
 
+use error_response::LineLimit;
 use handler::ProtocolHandler;
 use origin_check::OriginCheck;
 use rate_limit::{LoginLimits, TokenLimits};
@@ -216,7 +217,8 @@ impl HttpTransport {
             origin_check: self.origin_check,
             shutdown: self.shutdown,
             running_requests: TaskTracker::new(),
-            anonymous_refusals: AtomicU64::default(),
+            anonymous_lines: LineLimit::default(),
+            rate_lines: LineLimit::default(),
         });
         let router = Router::new()
             .route(PATH, any(handler::serve_mcp))
@@ -253,8 +255,10 @@ struct ServerState {
     shutdown: Shutdown,
     /// Running requests, also those whose client has disconnected.
     running_requests: TaskTracker,
-    /// Requests of this minute that were refused before authentication.
-    anonymous_refusals: AtomicU64,
+    /// Requests that were refused before authentication.
+    anonymous_lines: LineLimit,
+    /// Requests over the rate of their token.
+    rate_lines: LineLimit,
 }
 
 impl ServerState {

@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::messages::modern;
 use crate::test_client::{TestConnection, TestRequest};
 use crate::test_server::{
-    TestServer, ada_token, bob_token, call, call_with, request_without_token, valid_request,
+    CapturedLog, TestServer, ada_token, bob_token, call, call_with, request_without_token,
+    valid_request,
 };
 
 fn waiting_call(token: &str) -> TestRequest {
@@ -36,6 +37,22 @@ async fn each_token_has_separate_rate() {
     assert!((3500..=3600).contains(&seconds), "{seconds}");
     assert_eq!(server.status(&request_without_token().token(&bob_token())).await, 200);
     assert_eq!(server.count(|counters| &counters.rate_limited), 1);
+}
+
+// A batch would turn one request into 50 lines.
+#[tokio::test]
+async fn calls_over_the_rate_write_limited_log_lines() {
+    let log = CapturedLog::capture();
+    let requests = Some(RateLimit { every: Duration::from_secs(3600), burst: 2 });
+    let server = TestServer::with(HttpLimits { request_rate: requests, ..HttpLimits::default() });
+    let members = vec![call("who"); 50].join(",");
+    let batch = TestRequest::post(format!("[{members}]")).token(&ada_token());
+    assert_eq!(server.status(&batch).await, 200);
+    for _ in 0..200 {
+        assert_eq!(server.status(&valid_request()).await, 429);
+    }
+    let text = log.text();
+    assert_eq!(text.matches("request failed").count(), 100);
 }
 
 /// Returns the first response on any of these connections and removes its connection.
