@@ -14,13 +14,13 @@ mod empty_answer;
 pub mod history;
 mod idempotency;
 pub mod identity;
+mod incomplete_report;
 mod knowledge;
 mod links;
 mod maintenance;
 mod pagination;
 mod pending_unlinks;
 mod project_index;
-mod search_gaps;
 pub mod sections;
 mod service;
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Side file of a database with its identity and its number of acknowledged commits.
+//! Side file of a database with its ID and its number of acknowledged commits.
 //!
 //! The database stores both as well. The file is written after the sync of a commit, without a sync
 //! of its own: it may lag behind the database and is never ahead of it. So a database behind its
-//! file lost acknowledged commits, and one with another identity does not belong to the file.
+//! file lost acknowledged commits, and one with another ID does not belong to the file.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -12,11 +12,11 @@ use std::path::Path;
 
 use crate::private_open_options;
 
-/// Random identity of a database. A copy in another storage gets its own.
+/// Random ID of a database. A copy in another storage gets its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct StoreId(pub [u8; 16]);
+pub struct DatabaseId(pub [u8; 16]);
 
-impl StoreId {
+impl DatabaseId {
     /// Fails if the operating system has no random numbers.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 16];
@@ -25,21 +25,21 @@ impl StoreId {
     }
 }
 
-impl fmt::Debug for StoreId {
+impl fmt::Debug for DatabaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
-/// The content of the file: identity, number of commits and a checksum.
+/// The content of the file besides the issued numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitCounter {
-    pub store: StoreId,
+    pub database_id: DatabaseId,
     /// The database contains at least this number of commits.
     pub commits: u64,
 }
 
-/// The highest numbers that the sequences of a database have issued, in an order of its choice.
+/// The highest numbers that the sequences of a database have issued, in an order that the storage defines.
 pub type IssuedNumbers = [u32; 4];
 
 /// Counter, numbers and checksum.
@@ -82,7 +82,7 @@ impl CommitCounter {
     fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(Self, IssuedNumbers)> {
         let (id, rest) = slot.split_first_chunk()?;
         let (commits, rest) = rest.split_first_chunk()?;
-        let counter = Self { store: StoreId(*id), commits: u64::from_be_bytes(*commits) };
+        let counter = Self { database_id: DatabaseId(*id), commits: u64::from_be_bytes(*commits) };
         let mut numbers = IssuedNumbers::default();
         for (number, bytes) in numbers.iter_mut().zip(rest.chunks_exact(4)) {
             *number = u32::from_be_bytes(bytes.try_into().ok()?);
@@ -92,7 +92,7 @@ impl CommitCounter {
 
     fn encode(self, numbers: IssuedNumbers) -> [u8; SLOT_BYTES] {
         let mut slot = [0; SLOT_BYTES];
-        slot[..16].copy_from_slice(&self.store.0);
+        slot[..16].copy_from_slice(&self.database_id.0);
         slot[16..24].copy_from_slice(&self.commits.to_be_bytes());
         for (bytes, number) in slot[24..].chunks_exact_mut(4).zip(numbers) {
             bytes.copy_from_slice(&number.to_be_bytes());
@@ -116,7 +116,7 @@ impl CounterFile {
         Ok(Self(options.open(path)?))
     }
 
-    /// Records a commit without a sync: one write of a few bytes. Processes may write in another
+    /// Records a commit without a sync: one write of a few bytes. Processes may write in a different
     /// order than they committed; the file then lags behind by a few commits.
     pub fn write(&self, counter: CommitCounter) -> io::Result<()> {
         self.write_with_numbers(counter, IssuedNumbers::default())
@@ -148,17 +148,17 @@ mod tests {
         assert_eq!(CommitCounter::read(&path).unwrap(), None);
         let file = CounterFile::open(&path).unwrap();
         assert_eq!(CommitCounter::read(&path).unwrap(), None, "it is empty");
-        let store = StoreId::random().unwrap();
-        assert_ne!(store, StoreId::random().unwrap());
+        let database_id = DatabaseId::random().unwrap();
+        assert_ne!(database_id, DatabaseId::random().unwrap());
         for commits in [3, 4, 5] {
             let numbers = [1, 2, 3, u32::try_from(commits).unwrap()];
-            file.write_with_numbers(CommitCounter { store, commits }, numbers).unwrap();
+            file.write_with_numbers(CommitCounter { database_id, commits }, numbers).unwrap();
             file.sync().unwrap();
             let read = CommitCounter::read_with_numbers(&path).unwrap();
-            assert_eq!(read, Some((CommitCounter { store, commits }, numbers)));
+            assert_eq!(read, Some((CommitCounter { database_id, commits }, numbers)));
         }
         let bytes = std::fs::read(&path).unwrap();
-        let older = CommitCounter { store, commits: 4 };
+        let older = CommitCounter { database_id, commits: 4 };
         for at in 4096..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
@@ -178,9 +178,10 @@ mod tests {
     fn late_write_of_another_process_loses_one_commit_at_most() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("acknowledged");
-        let (file, store) = (CounterFile::open(&path).unwrap(), StoreId::random().unwrap());
+        let (file, database_id) =
+            (CounterFile::open(&path).unwrap(), DatabaseId::random().unwrap());
         for commits in [9, 11, 12, 10] {
-            file.write(CommitCounter { store, commits }).unwrap();
+            file.write(CommitCounter { database_id, commits }).unwrap();
         }
         assert_eq!(CommitCounter::read(&path).unwrap().unwrap().commits, 11);
     }

@@ -15,9 +15,9 @@ use cap_std::fs::Dir;
 use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId};
 use reqlore_sqlite_team::error::{DatabaseError, LOSS_HINT, RESTORE_HINT};
-use reqlore_sqlite_team::lossy_database::LossyDatabase;
+use reqlore_sqlite_team::loss_acceptance::LossAcceptance;
 use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase};
 
 use crate::error::not_written;
@@ -212,7 +212,7 @@ impl FileGuard for TeamFiles {
 
 /// `team.id` holds the identity of the database, so the counter needs none.
 fn commit_counter(commits: u64) -> CommitCounter {
-    CommitCounter { store: StoreId([0; 16]), commits }
+    CommitCounter { database_id: DatabaseId([0; 16]), commits }
 }
 
 /// Creates the counter of a database, or replaces that of a lost one.
@@ -374,7 +374,7 @@ pub fn accept_loss(
         Err(StoreError::Refused { .. }) => None,
         recorded => Some(recorded?),
     };
-    let database = LossyDatabase::open(&files.folder.join(DATABASE_FILES[0]), DISPLAY_PATH)?;
+    let database = LossAcceptance::open(&files.folder.join(DATABASE_FILES[0]), DISPLAY_PATH)?;
     let mut losses = Vec::new();
     for name in missing {
         losses.push(format!("{name} was missing"));

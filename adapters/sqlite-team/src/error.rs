@@ -91,12 +91,12 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
         || error.sqlite_error().is_some_and(|error| CONTENT.contains(&error.extended_code))
         || row_damage(error).is_some()
-        || has_other_shape(error)
+        || has_unexpected_schema(error)
 }
 
 /// True if the tables are not those that our statements expect: a damaged schema, or a page of
 /// another table.
-fn has_other_shape(error: &rusqlite::Error) -> bool {
+fn has_unexpected_schema(error: &rusqlite::Error) -> bool {
     use rusqlite::Error;
     match error {
         Error::InvalidColumnType(..)

@@ -10,7 +10,7 @@ pub mod error;
 pub mod idempotency;
 pub mod identity;
 mod json;
-pub mod lossy_database;
+pub mod loss_acceptance;
 pub mod pending;
 pub mod team_database;
 mod team_schema;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_durable_fs::commit_counter::{CommitCounter, IssuedNumbers, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId, IssuedNumbers};
 use serde::de::DeserializeOwned;
 use sled::transaction::{
     ConflictableTransactionError, TransactionError, Transactional, TransactionalTree,
@@ -81,7 +81,7 @@ pub(crate) struct SledDatabase {
     /// In the order of [`TREE_NAMES`].
     pub(crate) trees: Vec<Tree>,
     pub(crate) file: DatabaseFile,
-    pub(crate) store_id: StoreId,
+    pub(crate) database_id: DatabaseId,
     /// Readers share it. A group holds it exclusively until its changes are durable.
     pub(crate) gate: Arc<RwLock<()>>,
     /// Exports and imports share it, possibly for minutes. A group holds it exclusively and takes
@@ -263,7 +263,7 @@ impl SledDatabase {
         self.make_durable()?;
         // The count comes after the sync, so it is never ahead of the durable data.
         let commits = self.commits.load(Ordering::Relaxed);
-        let counter = CommitCounter { store: self.store_id, commits };
+        let counter = CommitCounter { database_id: self.database_id, commits };
         self.write_count(counter).map_err(|error| self.sync_failed(error))
     }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
 
 use crate::error::{PUT_BACK_HINT, folder_error, folder_refused};
 
@@ -169,7 +169,7 @@ pub(crate) struct AcknowledgedCount {
     /// The database contains at least this number of transactions.
     pub(crate) commits: u64,
     /// `None` before schema 3.
-    pub(crate) store_id: Option<StoreId>,
+    pub(crate) database_id: Option<DatabaseId>,
     /// The highest numbers of items, in the order of `ItemKind::ALL`.
     pub(crate) numbers: IssuedNumbers,
 }
@@ -177,8 +177,8 @@ pub(crate) struct AcknowledgedCount {
 fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
     let path = folder.join(ACKNOWLEDGED);
     if let Some((counter, numbers)) = CommitCounter::read_with_numbers(&path)? {
-        let CommitCounter { store, commits } = counter;
-        return Ok(Some(AcknowledgedCount { commits, store_id: Some(store), numbers }));
+        let CommitCounter { database_id, commits } = counter;
+        return Ok(Some(AcknowledgedCount { commits, database_id: Some(database_id), numbers }));
     }
     let file = match open_options().open(path) {
         Ok(file) => file,
@@ -194,7 +194,7 @@ fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
     let is_intact = crc32fast::hash(count).to_be_bytes() == *checksum;
     let commits = u64::from_be_bytes(*count);
     let numbers = IssuedNumbers::default();
-    Ok(is_intact.then_some(AcknowledgedCount { commits, store_id: None, numbers }))
+    Ok(is_intact.then_some(AcknowledgedCount { commits, database_id: None, numbers }))
 }
 
 /// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`

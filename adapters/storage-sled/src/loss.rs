@@ -1,4 +1,4 @@
-//! Recognizes a database that lost commits, and accepts the loss on request.
+//! Detects that a database lost commits, and accepts the loss on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,36 +11,36 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences, nothin
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
 
 use crate::SledConfig;
 use crate::database::{KEYS, META, SledDatabase, TreeBatch};
 use crate::error::{PUT_BACK_HINT, database_unavailable, folder_refused, from_sled};
 use crate::files::{DB, FolderState};
-use crate::open::{OpenedDatabase, STORE_KEY, name_folder, open_unchecked};
+use crate::open::{DATABASE_ID_KEY, OpenedDatabase, name_folder, open_unchecked};
 use crate::records::{ProjectRow, SCHEMA_VERSION, encode};
 use crate::write::put_project;
 
 /// Why a database may lack commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DatabaseLoss {
-    /// The count of acknowledged commits is missing or damaged.
-    MissingCount,
-    /// The count belongs to another database.
-    OtherCount,
+pub(crate) enum CommitLoss {
+    /// The commit counter is missing or damaged.
+    MissingCounter,
+    /// The commit counter belongs to another database.
+    ForeignCounter,
     OlderDatabase {
         commits: u64,
         acknowledged: u64,
     },
 }
 
-impl fmt::Display for DatabaseLoss {
+impl fmt::Display for CommitLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingCount => {
+            Self::MissingCounter => {
                 write!(f, "its file acknowledged is missing or damaged, so commits may be missing")
             }
-            Self::OtherCount => {
+            Self::ForeignCounter => {
                 write!(f, "its file acknowledged belongs to another database")
             }
             Self::OlderDatabase { commits, acknowledged } => {
@@ -50,7 +50,7 @@ impl fmt::Display for DatabaseLoss {
     }
 }
 
-impl DatabaseLoss {
+impl CommitLoss {
     pub(crate) fn into_error(self, folder: &Path) -> StoreError {
         let reason = format!(
             "{self}; {PUT_BACK_HINT}, or accept the loss with `reqlore check --accept-loss`"
@@ -60,30 +60,30 @@ impl DatabaseLoss {
 }
 
 impl SledDatabase {
-    /// Compares the database with its count of acknowledged commits.
-    pub(crate) fn find_loss(&self, schema: Option<u8>, state: FolderState) -> Option<DatabaseLoss> {
+    /// Compares the database with its commit counter.
+    pub(crate) fn find_loss(&self, schema: Option<u8>, state: FolderState) -> Option<CommitLoss> {
         let Some(counter) = state.acknowledged else {
-            return (!state.is_unfinished).then_some(DatabaseLoss::MissingCount);
+            return (!state.is_unfinished).then_some(CommitLoss::MissingCounter);
         };
-        let is_other_count = match counter.store_id {
-            Some(id) => id != self.store_id,
-            // Schema 3 was written after the count got its identity.
+        let is_foreign_counter = match counter.database_id {
+            Some(id) => id != self.database_id,
+            // Schema 3 is written after the counter gets its ID.
             None => schema == Some(SCHEMA_VERSION),
         };
-        if is_other_count {
-            return Some(DatabaseLoss::OtherCount);
+        if is_foreign_counter {
+            return Some(CommitLoss::ForeignCounter);
         }
         let commits = self.commits.load(Ordering::Relaxed);
         let acknowledged = counter.commits;
         let is_older = commits < acknowledged;
-        is_older.then_some(DatabaseLoss::OlderDatabase { commits, acknowledged })
+        is_older.then_some(CommitLoss::OlderDatabase { commits, acknowledged })
     }
 
     /// Raises the sequences above every known reference, appends an audit row and gives the
-    /// database a new identity, in one transaction.
+    /// database a new ID, in one transaction.
     fn accept(
         self: &Arc<Self>,
-        loss: DatabaseLoss,
+        loss: CommitLoss,
         state: FolderState,
         context: WriteContext,
     ) -> StoreResult<AcceptedLoss> {
@@ -93,7 +93,7 @@ impl SledDatabase {
             self.list_projects()?.into_iter().collect();
         let mut last_id = rows.values().map(|row| row.id).max().unwrap_or_default();
         let mut batch = TreeBatch::default();
-        for mark in known.into_marks() {
+        for mark in known.into_high_water_marks() {
             let row = rows.entry(mark.project.clone()).or_default();
             if row.high_water_mark(mark.kind) >= Some(mark.number) {
                 continue;
@@ -110,21 +110,22 @@ impl SledDatabase {
         }
         self.append_event(&mut batch, accepted.audit_event(context))?;
         // The history of this database differs from that of every copy from now on.
-        let store = StoreId::random().map_err(unavailable)?;
-        batch.put(META, STORE_KEY, encode(STORE_KEY, &store.0));
+        let database_id = DatabaseId::random().map_err(unavailable)?;
+        batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &database_id.0));
         let acknowledged = state.acknowledged.map_or(0, |counter| counter.commits);
-        // Above the older count, so that the new one is the valid slot of the file.
+        // Higher than the old counter, so that the new slot of the file is the newest one.
         self.commits.fetch_max(acknowledged, Ordering::Relaxed);
         self.write_batch(batch)?;
         self.make_durable()?;
-        // A crash before this leaves the count of the old identity, and the loss is accepted again.
+        // After a crash before this line the counter has the old ID, and the loss must be accepted
+        // again.
         let commits = self.commits.load(Ordering::Relaxed);
-        self.write_count(CommitCounter { store, commits }).map_err(unavailable)?;
+        self.write_count(CommitCounter { database_id, commits }).map_err(unavailable)?;
         self.file.acknowledged.sync().map_err(unavailable)?;
         Ok(accepted)
     }
 
-    /// Collects the references in all records, in idempotency records and in the count.
+    /// Collects the references in all records, in idempotency records and in the counter.
     fn known_references(self: &Arc<Self>, state: FolderState) -> StoreResult<KnownReferences> {
         let mut known = KnownReferences::default();
         for record in self.archive_records()? {
@@ -152,7 +153,7 @@ fn unavailable(error: std::io::Error) -> StoreError {
 pub(crate) fn accept_loss(config: &SledConfig, context: WriteContext) -> StoreResult<AcceptedLoss> {
     let folder = &config.folder;
     if !std::fs::metadata(folder.join(DB)).is_ok_and(|db| db.len() > 0) {
-        let reason = format!("lacks its file db, so nothing can be accepted; {PUT_BACK_HINT}");
+        let reason = format!("has no file db, so the loss cannot be accepted; {PUT_BACK_HINT}");
         return Err(folder_refused(folder, &reason));
     }
     let OpenedDatabase { database, state, loss, .. } =

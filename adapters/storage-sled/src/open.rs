@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
-use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
 use sled::Tree;
 
 use crate::database::{
@@ -26,7 +26,7 @@ use crate::error::{
     folder_error, folder_refused, from_sled,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
-use crate::loss::DatabaseLoss;
+use crate::loss::CommitLoss;
 use crate::records::{DocumentRow, SCHEMA_VERSION, damaged_row, decode, encode, unseal_value};
 use crate::row_totals::RowTotals;
 use crate::write;
@@ -46,8 +46,8 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
 /// Key in [`META`] of the [`DocumentMeta::FORMAT`] of the stored metadata.
 pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
-/// Key in [`META`] of the [`StoreId`], since schema 3.
-pub(crate) const STORE_KEY: &[u8] = b"store";
+/// Key in [`META`] of the [`DatabaseId`], since schema 3.
+pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
 /// Trees of keys without values, which have no checksums of their own.
 const INDEX_TREES: [usize; 5] = [REFERENCES, LINKS, HISTORY, DELETIONS, VERSION_ENDS];
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
@@ -77,7 +77,7 @@ pub(crate) struct OpenedDatabase {
     pub(crate) database: SledDatabase,
     schema: Option<u8>,
     pub(crate) state: FolderState,
-    pub(crate) loss: Option<DatabaseLoss>,
+    pub(crate) loss: Option<CommitLoss>,
 }
 
 /// Opens the files in a folder and checks all rows. With `accepts_loss`, the file of acknowledged
@@ -99,12 +99,12 @@ pub(crate) fn open_unchecked(
     }
     let state = files::prepare_folder(folder, accepts_loss)?;
     let OpenedTrees { trees, totals } = open_trees(folder)?;
-    let store_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
+    let database_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
     let file = DatabaseFile::open(folder, sync);
     let database = SledDatabase {
         trees,
         file: file.map_err(|error| folder_error(folder, "open its files", error))?,
-        store_id,
+        database_id,
         gate: Arc::default(),
         copy_lock: Arc::default(),
         is_incomplete: AtomicBool::new(false),
@@ -240,16 +240,16 @@ fn read_totals(trees: &[Tree], progress: impl Fn()) -> Result<RowTotals, OpenFai
 }
 
 /// Returns the identity of a database. One without gets that of its counter or a new one.
-fn identify(trees: &[Tree], state: FolderState) -> StoreResult<StoreId> {
-    if let Some(value) = trees[META].get(STORE_KEY).map_err(from_sled)? {
-        return decode(STORE_KEY, &value)
-            .map(StoreId)
+fn identify(trees: &[Tree], state: FolderState) -> StoreResult<DatabaseId> {
+    if let Some(value) = trees[META].get(DATABASE_ID_KEY).map_err(from_sled)? {
+        return decode(DATABASE_ID_KEY, &value)
+            .map(DatabaseId)
             .ok_or_else(|| damaged_database("its identity is unreadable"));
     }
-    if let Some(id) = state.acknowledged.and_then(|counter| counter.store_id) {
+    if let Some(id) = state.acknowledged.and_then(|counter| counter.database_id) {
         return Ok(id);
     }
-    StoreId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
+    DatabaseId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
 }
 
 fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
@@ -277,7 +277,7 @@ impl SledDatabase {
         &self,
         folder: &Path,
         state: FolderState,
-    ) -> StoreResult<(Option<u8>, Option<DatabaseLoss>)> {
+    ) -> StoreResult<(Option<u8>, Option<CommitLoss>)> {
         let schema = self.get(META, SCHEMA_KEY)?;
         let schema = match schema.as_deref() {
             None => None,
@@ -391,14 +391,14 @@ impl SledDatabase {
         if schema.is_some() {
             // First, so that an interrupted upgrade finds the identity again.
             let commits = self.commits.load(Ordering::Relaxed);
-            let counter = CommitCounter { store: self.store_id, commits };
+            let counter = CommitCounter { database_id: self.database_id, commits };
             let written = self.write_count(counter);
             let synced = written.and_then(|()| self.file.acknowledged.sync());
             synced.map_err(|error| database_unavailable("the disk failed", Some(error)))?;
         }
         let mut batch = TreeBatch::default();
         batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
-        batch.put(META, STORE_KEY, encode(STORE_KEY, &self.store_id.0));
+        batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
         if schema.is_none() {
             batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
         }

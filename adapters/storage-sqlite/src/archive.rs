@@ -32,7 +32,7 @@ const CHECKPOINT_PAGES: u32 = 8_000;
 #[async_trait]
 impl Archive for SqliteStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
-        self.damage.trust_absence(CheckStage::WholeFile).await?;
+        self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         let (connector, damage) = (self.connector.clone(), Arc::clone(&self.damage));
         let snapshot =
             run_blocking(move || begin_export(&connector).map_err(|error| damage.note(error)));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
 use rusqlite::Connection;
 
 use crate::database_file::sibling_path;
@@ -33,10 +33,13 @@ pub(crate) fn read_counter(connection: &Connection) -> Result<CommitCounter, Que
         LazyLock::new(|| format!("SELECT commits, {} FROM store", STORE.verify("")));
     let mut select = connection.prepare_cached(&SELECT)?;
     let value: Vec<u8> = select.query_one([], |row| row.get(0))?;
-    if let Some((store, commits)) = value.split_first_chunk()
+    if let Some((database_id, commits)) = value.split_first_chunk()
         && let Ok(commits) = commits.try_into()
     {
-        return Ok(CommitCounter { store: StoreId(*store), commits: u64::from_be_bytes(commits) });
+        return Ok(CommitCounter {
+            database_id: DatabaseId(*database_id),
+            commits: u64::from_be_bytes(commits),
+        });
     }
     Err(QueryError::damaged("the number of commits"))
 }
@@ -44,26 +47,26 @@ pub(crate) fn read_counter(connection: &Connection) -> Result<CommitCounter, Que
 /// Counts a commit. Call it last in each transaction that a caller relies on, and pass the result
 /// to `DatabaseFile::record_commit` after the commit.
 pub(crate) fn count_commit(connection: &Connection) -> Result<CommitCount, QueryError> {
-    let CommitCounter { store, commits } = read_counter(connection)?;
-    write_counter(connection, CommitCounter { store, commits: commits + 1 })
+    let CommitCounter { database_id, commits } = read_counter(connection)?;
+    write_counter(connection, CommitCounter { database_id, commits: commits + 1 })
 }
 
 /// Gives the database a new identity, because its history differs from that of every copy.
-pub(crate) fn renew_identity(
+pub(crate) fn renew_database_id(
     connection: &Connection,
-    store: StoreId,
+    database_id: DatabaseId,
 ) -> Result<CommitCount, QueryError> {
     let CommitCounter { commits, .. } = read_counter(connection)?;
-    write_counter(connection, CommitCounter { store, commits: commits + 1 })
+    write_counter(connection, CommitCounter { database_id, commits: commits + 1 })
 }
 
 fn write_counter(
     connection: &Connection,
-    CommitCounter { store, commits }: CommitCounter,
+    CommitCounter { database_id, commits }: CommitCounter,
 ) -> Result<CommitCount, QueryError> {
     static UPDATE: LazyLock<String> =
         LazyLock::new(|| STORE.update(&[("commits", "?1")], "one = 1"));
-    let value = [&store.0[..], &commits.to_be_bytes()].concat();
+    let value = [&database_id.0[..], &commits.to_be_bytes()].concat();
     connection.prepare_cached(&UPDATE)?.execute([value])?;
     current_count(connection)
 }

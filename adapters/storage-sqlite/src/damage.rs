@@ -1,7 +1,7 @@
 //! Known damage of the open database, and callers that wait until more is known.
 //!
-//! A row that is read proves itself by its checksum; a row that is not found proves nothing. So an
-//! answer that contains an absence, and every write, waits until the check has passed.
+//! The checksum of a row proves its content, but damage may also hide a row. So a read that found
+//! no row, a list and every write wait until the check has passed.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use rusqlite::ErrorCode;
 use crate::connection::run_blocking;
 use crate::error::{DATABASE_NAME, QueryError, call_error, damaged_object};
 
-/// A part of the check, in the order in which they run.
+/// A stage of the check. The stages run in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CheckStage {
     /// Small tables: projects, numbers, users and tokens.
@@ -45,17 +45,17 @@ struct CheckState {
     damage: Option<String>,
     /// No later stage will pass.
     has_ended: bool,
-    /// No absence is believed any more.
-    is_distrusted: bool,
+    /// Rows may be hidden, so a missing row no longer proves anything.
+    has_structural_damage: bool,
 }
 
 impl CheckState {
-    fn has_passed(&self, part: CheckStage) -> bool {
-        !self.is_distrusted && self.passed.iter().all(|passed| *passed >= Some(part))
+    fn has_passed(&self, stage: CheckStage) -> bool {
+        !self.has_structural_damage && self.passed.iter().all(|passed| *passed >= Some(stage))
     }
 }
 
-/// Shared by the check and by everything that reads or writes.
+/// Shared by the check, readers and the writer.
 #[derive(Debug)]
 pub(crate) struct DamageState {
     /// Name of the file, without its folder, which clients must not see.
@@ -73,8 +73,8 @@ impl DamageState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn pass(&self, worker: CheckWorker, part: CheckStage) {
-        self.lock().passed[worker as usize] = Some(part);
+    pub(crate) fn pass(&self, worker: CheckWorker, stage: CheckStage) {
+        self.lock().passed[worker as usize] = Some(stage);
         self.changed.notify_all();
     }
 
@@ -84,12 +84,12 @@ impl DamageState {
         self.changed.notify_all();
     }
 
-    /// Records damage. Only the first one is kept. After damage of the structure, no absence is
-    /// believed any more.
+    /// Records damage; only the first report is kept. After structural damage, all reads that wait
+    /// for a stage fail.
     pub(crate) fn report(&self, damage: &str, of_structure: bool) {
         let mut state = self.lock();
         if of_structure {
-            state.is_distrusted = true;
+            state.has_structural_damage = true;
             state.has_ended = true;
         }
         if state.damage.is_none() {
@@ -134,14 +134,14 @@ impl DamageState {
         StoreError::Unreadable { place: self.place(), reason }
     }
 
-    /// `None` while this is not known.
+    /// `None` if the caller must wait.
     fn outcome(
         &self,
         state: &CheckState,
-        part: CheckStage,
+        stage: CheckStage,
         is_write: bool,
     ) -> Option<StoreResult<()>> {
-        let has_passed = state.has_passed(part);
+        let has_passed = state.has_passed(stage);
         match &state.damage {
             Some(damage) if is_write || (!has_passed && state.has_ended) => {
                 Some(Err(self.refusal(damage)))
@@ -155,10 +155,10 @@ impl DamageState {
         }
     }
 
-    fn wait(&self, part: CheckStage, is_write: bool) -> StoreResult<()> {
+    fn wait(&self, stage: CheckStage, is_write: bool) -> StoreResult<()> {
         let mut state = self.lock();
         loop {
-            if let Some(outcome) = self.outcome(&state, part, is_write) {
+            if let Some(outcome) = self.outcome(&state, stage, is_write) {
                 return outcome;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -170,13 +170,13 @@ impl DamageState {
         self.wait(CheckStage::WholeFile, true)
     }
 
-    /// Waits until this part of the check has passed, so that an absence in it can be believed.
-    pub(crate) async fn trust_absence(self: &Arc<Self>, part: CheckStage) -> StoreResult<()> {
-        let known = self.outcome(&self.lock(), part, false);
+    /// Waits until this stage has passed. Only then is a missing row known not to exist.
+    pub(crate) async fn wait_for_stage(self: &Arc<Self>, stage: CheckStage) -> StoreResult<()> {
+        let known = self.outcome(&self.lock(), stage, false);
         if let Some(outcome) = known {
             return outcome;
         }
         let waiting = Arc::clone(self);
-        run_blocking(move || waiting.wait(part, false)).await
+        run_blocking(move || waiting.wait(stage, false)).await
     }
 }

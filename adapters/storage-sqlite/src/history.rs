@@ -371,7 +371,7 @@ impl DocumentHistory for SqliteStore {
     ) -> StoreResult<HistoryPage> {
         let before = query.before_number()?;
         let (project, id, limit) = (project.clone(), id.clone(), query.limit);
-        self.damage.trust_absence(CheckStage::WholeFile).await?;
+        self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         self.pool
             .read_blocking(move |connection| page(connection, &project, &id, before, limit))
             .await
@@ -389,7 +389,7 @@ impl DocumentHistory for SqliteStore {
             .read_blocking(move |connection| document_at(connection, &project, &id, version))
             .await?;
         if found.is_none() {
-            self.damage.trust_absence(CheckStage::WholeFile).await?;
+            self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         }
         Ok(found)
     }

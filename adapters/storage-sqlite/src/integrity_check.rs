@@ -34,32 +34,35 @@ const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
     (
         CheckStage::Projects,
         &[
-            CheckedTable::Sealed(STORE),
-            CheckedTable::Sealed(PROJECTS),
-            CheckedTable::Sealed(MARKS),
-            CheckedTable::Sealed(EPOCH),
-            CheckedTable::Sealed(USERS),
-            CheckedTable::Sealed(TOKENS),
+            CheckedTable::Checksummed(STORE),
+            CheckedTable::Checksummed(PROJECTS),
+            CheckedTable::Checksummed(MARKS),
+            CheckedTable::Checksummed(EPOCH),
+            CheckedTable::Checksummed(USERS),
+            CheckedTable::Checksummed(TOKENS),
         ],
     ),
-    (CheckStage::Documents, &[CheckedTable::Sealed(DOCUMENTS), CheckedTable::Sealed(REMOVED)]),
-    (CheckStage::Links, &[CheckedTable::Sealed(LINKS)]),
+    (
+        CheckStage::Documents,
+        &[CheckedTable::Checksummed(DOCUMENTS), CheckedTable::Checksummed(REMOVED)],
+    ),
+    (CheckStage::Links, &[CheckedTable::Checksummed(LINKS)]),
     (
         CheckStage::Lists,
         &[
-            CheckedTable::Sealed(ITEMS),
-            CheckedTable::Sealed(ITEM_COUNTS),
-            CheckedTable::Sealed(FAULTS),
+            CheckedTable::Checksummed(ITEMS),
+            CheckedTable::Checksummed(ITEM_COUNTS),
+            CheckedTable::Checksummed(FAULTS),
         ],
     ),
     (
         CheckStage::WholeFile,
         &[
-            CheckedTable::Sealed(HISTORY),
+            CheckedTable::Checksummed(HISTORY),
             CheckedTable::Plain("bodies"),
             CheckedTable::Plain("history_texts"),
-            CheckedTable::Sealed(AUDIT),
-            CheckedTable::Sealed(ANSWERS),
+            CheckedTable::Checksummed(AUDIT),
+            CheckedTable::Checksummed(ANSWERS),
         ],
     ),
 ];
@@ -67,7 +70,7 @@ const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
 #[derive(Debug, Clone, Copy)]
 enum CheckedTable {
     /// Its rows have checksums.
-    Sealed(TableLayout),
+    Checksummed(TableLayout),
     /// Its rows are verified in another way.
     Plain(&'static str),
 }
@@ -200,9 +203,11 @@ fn check_table(
     match (worker, table) {
         (
             CheckWorker::DocumentStructure | CheckWorker::OtherStructure,
-            CheckedTable::Sealed(TableLayout { name, .. }) | CheckedTable::Plain(name),
+            CheckedTable::Checksummed(TableLayout { name, .. }) | CheckedTable::Plain(name),
         ) => sqlite_findings(connection, &format!("integrity_check({name})")),
-        (CheckWorker::Checksums, CheckedTable::Sealed(layout)) => layout.find_damage(connection, 1),
+        (CheckWorker::Checksums, CheckedTable::Checksummed(layout)) => {
+            layout.find_damage(connection, 1)
+        }
         (CheckWorker::Checksums, CheckedTable::Plain(_)) => Ok(Vec::new()),
     }
 }
@@ -264,21 +269,21 @@ pub(crate) fn find_all_damage(connector: &Connector) -> Result<Vec<String>, Quer
     Ok(damage)
 }
 
-pub(crate) fn sealed_tables() -> Vec<TableLayout> {
-    let mut sealed = Vec::new();
+pub(crate) fn checksummed_tables() -> Vec<TableLayout> {
+    let mut checksummed = Vec::new();
     for (_, tables) in STAGES {
         for table in tables {
-            if let CheckedTable::Sealed(layout) = table {
-                sealed.push(*layout);
+            if let CheckedTable::Checksummed(layout) = table {
+                checksummed.push(*layout);
             }
         }
     }
-    sealed
+    checksummed
 }
 
 fn damaged_rows(connection: &Connection) -> Result<Vec<String>, QueryError> {
     let mut damage = Vec::new();
-    for table in sealed_tables() {
+    for table in checksummed_tables() {
         damage.extend(table.find_damage(connection, MAX_DAMAGE)?);
     }
     Ok(damage)

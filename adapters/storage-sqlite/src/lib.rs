@@ -12,12 +12,12 @@ mod error;
 mod history;
 mod integrity_check;
 mod item_list;
-mod log_gap;
 mod loss;
 mod read;
 mod schema;
 mod tables;
 mod team;
+mod torn_copy;
 mod write;
 
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ use damage::{CheckStage, DamageState};
 use database_file::DatabaseFile;
 use error::{QueryError, io_error};
 use integrity_check::IntegrityCheck;
-use loss::Loss;
+use loss::CommitLoss;
 use schema::MIGRATIONS;
 use write::SqliteEngine;
 
@@ -179,10 +179,10 @@ fn open_for_writing(
         schema::create_database(&file, migrations)?;
     }
     if loss::is_log_missing(&file)? {
-        return Err(Loss::MissingLog.into_error(&file).into());
+        return Err(CommitLoss::MissingLog.into_error(&file).into());
     }
     if file.has_pending_log() {
-        log_gap::check_log(&file)?;
+        torn_copy::check_log(&file)?;
     }
     let mut connection = match open_and_access(connector, ConnectionUse::Write) {
         Err(error) if needs_immutable_mode(&error) && file.exists() && !file.has_pending_log() => {
@@ -202,7 +202,7 @@ fn open_existing(
     newest: usize,
 ) -> Result<(Connection, usize, bool), QueryError> {
     if loss::is_log_missing(&connector.file)? {
-        return Err(Loss::MissingLog.into_error(&connector.file).into());
+        return Err(CommitLoss::MissingLog.into_error(&connector.file).into());
     }
     let connection = connector.open(ConnectionUse::Read)?;
     // Before the tables are read, which another schema may not have.
@@ -249,7 +249,7 @@ impl DocumentRepository for SqliteStore {
         let read = self
             .pool
             .read_by_count(count, move |connection| read::documents(connection, &project, &ids));
-        self.trust_missing(read.await?).await
+        self.confirm_missing(read.await?).await
     }
 
     async fn versions(
@@ -262,7 +262,7 @@ impl DocumentRepository for SqliteStore {
         let read = self
             .pool
             .read_by_count(count, move |connection| read::versions(connection, &project, &ids));
-        self.trust_missing(read.await?).await
+        self.confirm_missing(read.await?).await
     }
 
     async fn find(
@@ -271,7 +271,7 @@ impl DocumentRepository for SqliteStore {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
         let (project, filter) = (project.clone(), filter.clone());
-        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.damage.wait_for_stage(CheckStage::Documents).await?;
         self.pool
             .read_blocking(move |connection| read::metadata_page(connection, &project, &filter))
             .await
@@ -279,7 +279,7 @@ impl DocumentRepository for SqliteStore {
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
         let (project, query) = (project.clone(), query.clone());
-        self.damage.trust_absence(CheckStage::Lists).await?;
+        self.damage.wait_for_stage(CheckStage::Lists).await?;
         self.pool
             .read_inline(move |connection| item_list::items(connection, &project, &query))
             .await
@@ -292,7 +292,7 @@ impl DocumentRepository for SqliteStore {
         limit: usize,
     ) -> StoreResult<FaultList> {
         let project = project.clone();
-        self.damage.trust_absence(CheckStage::Lists).await?;
+        self.damage.wait_for_stage(CheckStage::Lists).await?;
         self.pool
             .read_inline(move |connection| item_list::faults(connection, &project, kind, limit))
             .await
@@ -307,7 +307,7 @@ impl DocumentRepository for SqliteStore {
         let (project, words) = (project.clone(), words.to_vec());
         let count = words.len();
         // Even a hit says that no other document has the same reference.
-        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.damage.wait_for_stage(CheckStage::Documents).await?;
         self.pool
             .read_by_count(count, move |connection| {
                 read::lookup(connection, &project, kind, &words)
@@ -320,7 +320,7 @@ impl DocumentRepository for SqliteStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        self.damage.trust_absence(CheckStage::Links).await?;
+        self.damage.wait_for_stage(CheckStage::Links).await?;
         // Most targets have few backlinks: reading them is cheaper than a switch of threads.
         if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
@@ -356,7 +356,7 @@ impl DocumentRepository for SqliteStore {
         _: Refresh,
     ) -> StoreResult<ChangeSet> {
         let project = project.clone();
-        self.damage.trust_absence(CheckStage::Documents).await?;
+        self.damage.wait_for_stage(CheckStage::Documents).await?;
         self.pool
             .read_inline(move |connection| read::changes(connection, &project, kind, since))
             .await
@@ -365,9 +365,9 @@ impl DocumentRepository for SqliteStore {
 
 impl SqliteStore {
     /// Waits before an answer says that a document is missing.
-    async fn trust_missing<T>(&self, found: Vec<Option<T>>) -> StoreResult<Vec<Option<T>>> {
+    async fn confirm_missing<T>(&self, found: Vec<Option<T>>) -> StoreResult<Vec<Option<T>>> {
         if found.iter().any(Option::is_none) {
-            self.damage.trust_absence(CheckStage::Documents).await?;
+            self.damage.wait_for_stage(CheckStage::Documents).await?;
         }
         Ok(found)
     }

@@ -1,4 +1,4 @@
-//! Recognizes a database that lost commits, and accepts the loss on request.
+//! Detects that a database lost commits, and accepts the loss on request.
 //!
 //! The database, its log and its side file belong together: without one of them, or with an older
 //! one, acknowledged commits may be missing, and references would be issued again.
@@ -10,29 +10,29 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences, nothin
 use reqlore_domain::ports::archive::HighWaterMark;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_durable_fs::commit_counter::{CommitCounter, StoreId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
 use reqlore_sqlite_team::audit;
 use reqlore_sqlite_team::connection::keep_log_on_close;
 use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused};
 use rusqlite::Connection;
 
 use crate::archive::ArchiveSnapshot;
-use crate::commit_count::{COUNTED_SCHEMA, read_counter, renew_identity};
+use crate::commit_count::{COUNTED_SCHEMA, read_counter, renew_database_id};
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
 use crate::integrity_check::refuse_damage;
 use crate::schema::{MIGRATIONS, enable_wal, schema_version};
-use crate::{SqliteConfig, SqliteStore, log_gap, open_and_access, read, write};
+use crate::{SqliteConfig, SqliteStore, open_and_access, read, torn_copy, write};
 
 /// Why a database may lack commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(crate) enum CommitLoss {
     MissingLog,
     /// The side file is missing or damaged.
-    MissingCount,
+    MissingCounter,
     /// The side file belongs to another database.
-    OtherCount,
+    ForeignCounter,
     /// The database has fewer commits than its side file.
     OlderDatabase {
         commits: u64,
@@ -40,15 +40,14 @@ pub(crate) enum Loss {
     },
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for CommitLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingLog => write!(f, "its -wal file is missing, and commits with it"),
-            Self::MissingCount => write!(
-                f,
-                "its -commits file is missing or damaged, so commits may be missing as well"
-            ),
-            Self::OtherCount => {
+            Self::MissingLog => write!(f, "its -wal file is missing, so commits may be missing"),
+            Self::MissingCounter => {
+                write!(f, "its -commits file is missing or damaged, so commits may be missing")
+            }
+            Self::ForeignCounter => {
                 write!(
                     f,
                     "its -commits file belongs to another database, so commits may be missing"
@@ -63,7 +62,7 @@ impl fmt::Display for Loss {
     }
 }
 
-impl Loss {
+impl CommitLoss {
     pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
         let reason = format!(
             "{self}; put all its files back, or move them away and {RESTORE_HINT}, or accept the \
@@ -92,18 +91,18 @@ pub(crate) fn find_loss(
     file: &DatabaseFile,
     connection: &Connection,
     schema: usize,
-) -> Result<Option<Loss>, QueryError> {
+) -> Result<Option<CommitLoss>, QueryError> {
     if schema < COUNTED_SCHEMA {
         return Ok(None);
     }
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    let CommitCounter { store, commits } = read_counter(connection)?;
+    let CommitCounter { database_id, commits } = read_counter(connection)?;
     Ok(match recorded.map(|recorded| recorded.counter) {
-        None => Some(Loss::MissingCount),
-        Some(recorded) if recorded.store != store => Some(Loss::OtherCount),
+        None => Some(CommitLoss::MissingCounter),
+        Some(recorded) if recorded.database_id != database_id => Some(CommitLoss::ForeignCounter),
         Some(CommitCounter { commits: recorded, .. }) if commits < recorded => {
-            Some(Loss::OlderDatabase { commits, recorded })
+            Some(CommitLoss::OlderDatabase { commits, recorded })
         }
         Some(_) => None,
     })
@@ -116,7 +115,7 @@ impl SqliteStore {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
         let shown_path = file.shown_path.clone();
         if !file.exists() {
-            let reason = format!("does not exist, so nothing can be accepted; {RESTORE_HINT}");
+            let reason = format!("does not exist, so there is no loss to accept; {RESTORE_HINT}");
             return Err(refused(&shown_path, reason));
         }
         accept(&file, context).map_err(|error| error.into_store_error(&shown_path))
@@ -135,11 +134,14 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
         connection => connection?,
     };
     let schema = schema_version(file, &connection, MIGRATIONS.len())?;
-    let loss =
-        if is_log_missing { Some(Loss::MissingLog) } else { find_loss(file, &connection, schema)? };
-    // Such a copy is a mixture of two states, which no acceptance makes valid.
+    let loss = if is_log_missing {
+        Some(CommitLoss::MissingLog)
+    } else {
+        find_loss(file, &connection, schema)?
+    };
+    // A torn copy mixes two states, so its loss cannot be accepted.
     if file.has_pending_log() {
-        log_gap::check_log(file)?;
+        torn_copy::check_log(file)?;
     }
     let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
     // A file without its log may have been copied in the middle of a checkpoint.
@@ -156,14 +158,15 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     if file.read_commits()?.is_none() {
         accepted.loss += "; the numbers of lost items are unknown and may be issued again";
     }
-    for mark in known.into_marks() {
+    for mark in known.into_high_water_marks() {
         if raise_sequence(&connection, &mark)? {
             accepted.raised.push(mark);
         }
     }
     audit::append_events(&connection, accepted.audit_event(context))?;
-    let store = StoreId::random().map_err(|error| io_error(&file.shown_path, "name it", error))?;
-    let count = renew_identity(&connection, store)?;
+    let database_id =
+        DatabaseId::random().map_err(|error| io_error(&file.shown_path, "name it", error))?;
+    let count = renew_database_id(&connection, database_id)?;
     connection.execute_batch("COMMIT")?;
     // A crash before this leaves the side file of the old ID, and the loss is accepted again.
     file.replace_commits(count)?;

@@ -27,12 +27,12 @@ impl SqliteStore {
 #[async_trait]
 impl IdentityRepository for SqliteStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
-        self.damage.trust_absence(CheckStage::Projects).await?;
+        self.damage.wait_for_stage(CheckStage::Projects).await?;
         self.pool.read_blocking(identity::users).await
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
-        self.damage.trust_absence(CheckStage::Projects).await?;
+        self.damage.wait_for_stage(CheckStage::Projects).await?;
         self.pool.read_blocking(identity::tokens).await
     }
 
@@ -43,7 +43,7 @@ impl IdentityRepository for SqliteStore {
             .read_inline_statement(move |connection| identity::token_owner(connection, &id))
             .await?;
         if owner.is_none() {
-            self.damage.trust_absence(CheckStage::Projects).await?;
+            self.damage.wait_for_stage(CheckStage::Projects).await?;
         }
         Ok(owner)
     }
@@ -75,14 +75,14 @@ impl AuditLog for SqliteStore {
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        self.damage.trust_absence(CheckStage::WholeFile).await?;
+        self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         self.pool
             .read_blocking(move |connection| audit::rows(connection, from, limit, usize::MAX))
             .await
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        self.damage.trust_absence(CheckStage::WholeFile).await?;
+        self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         self.pool.read_inline_statement(audit::newest).await
     }
 
@@ -110,7 +110,7 @@ impl IdempotencyStore for SqliteStore {
             .read_inline_statement(move |connection| idempotency::find(connection, &key))
             .await?;
         if found.is_none() {
-            self.damage.trust_absence(CheckStage::WholeFile).await?;
+            self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         }
         Ok(found)
     }

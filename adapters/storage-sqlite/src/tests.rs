@@ -94,10 +94,10 @@ fn create_older_schema(file: &Path, schema: usize) {
 }
 
 /// Like [`run_sql`], and computes all checksums again, as another version of Reqlore would.
-fn run_sealed_sql(file: &Path, statements: &str) {
+fn run_sql_with_checksums(file: &Path, statements: &str) {
     let connection = connect(file);
     connection.execute_batch(statements).unwrap();
-    for table in crate::integrity_check::sealed_tables() {
+    for table in crate::integrity_check::checksummed_tables() {
         let (name, row) = (table.name, table.arguments_with("", &[]));
         let seal = format!("UPDATE {name} SET checksum = row_checksum({row})");
         connection.execute(&seal, []).unwrap();

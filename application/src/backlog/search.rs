@@ -8,8 +8,8 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::incomplete_report::IncompleteReport;
 use crate::pagination::{PageCursor, PageReader};
-use crate::search_gaps::SearchGaps;
 use crate::tool;
 
 const SECTION: &str = "section";
@@ -63,8 +63,8 @@ pub(super) struct SearchResponse {
     /// Texts not embedded yet.
     pub(super) pending: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SearchGaps", default)]
-    pub(super) incomplete: Option<SearchGaps>,
+    #[schemars(with = "IncompleteReport", default)]
+    pub(super) incomplete: Option<IncompleteReport>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -100,7 +100,7 @@ impl SearchResponse {
         let next_cursor = position.after(&page).map(|next| pages.cursor(&next));
         let SearchHits { hits, total, signals, pending, incomplete, .. } = page;
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
-        let incomplete = SearchGaps::from_documents(&incomplete);
+        let incomplete = IncompleteReport::from_documents(&incomplete);
         Ok(Self { total, results, next_cursor, signals, pending, incomplete })
     }
 
@@ -115,7 +115,7 @@ impl SearchResponse {
             is_certain = !result.uncertain;
             lines.push(result.text_line());
         }
-        lines.extend(self.incomplete.as_ref().map(SearchGaps::text_line));
+        lines.extend(self.incomplete.as_ref().map(IncompleteReport::text_line));
         if let Some(cursor) = &self.next_cursor {
             lines.push(format!("Next page: cursor {cursor}"));
         }

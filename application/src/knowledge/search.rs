@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{MaxTokens, Repo, TokenBudget, Truncation};
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
-use crate::search_gaps::SearchGaps;
+use crate::incomplete_report::IncompleteReport;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchTool;
@@ -53,8 +53,8 @@ struct SearchResults<'a> {
     /// Texts not embedded yet.
     pending: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SearchGaps", default)]
-    incomplete: Option<SearchGaps>,
+    #[schemars(with = "IncompleteReport", default)]
+    incomplete: Option<IncompleteReport>,
     #[serde(flatten)]
     cut: Truncation,
 }
@@ -149,7 +149,7 @@ fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<Too
         total: found.total,
         signals: &found.signals,
         pending: found.pending,
-        incomplete: SearchGaps::from_documents(&found.incomplete),
+        incomplete: IncompleteReport::from_documents(&found.incomplete),
         cut: budget.into_truncation(),
     })
 }

@@ -123,7 +123,7 @@ impl KnownReferences {
     }
 
     /// Returns the highest numbers, by project and kind.
-    pub fn into_marks(mut self) -> Vec<HighWaterMark> {
+    pub fn into_high_water_marks(mut self) -> Vec<HighWaterMark> {
         if self.by_project.is_empty() {
             self.by_project.insert(ProjectKey::default(), self.unscoped);
         }
@@ -157,7 +157,7 @@ mod tests {
 
     fn marks_of(known: KnownReferences) -> Vec<(String, String)> {
         let mut marks = Vec::new();
-        for HighWaterMark { project, kind, number } in known.into_marks() {
+        for HighWaterMark { project, kind, number } in known.into_high_water_marks() {
             marks.push((project.to_string(), Reference { kind, number }.to_string()));
         }
         marks

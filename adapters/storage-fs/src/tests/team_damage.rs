@@ -129,19 +129,19 @@ impl Fixture {
     fn check_calls(&self, what: &str) -> bool {
         let (store, expected) = (self.project.store(), &self.content);
         let mut problems = 0;
-        problems += judge(what, block_on(store.list_users()), &expected.users);
-        problems += judge(what, block_on(store.list_tokens()), &expected.tokens);
-        problems += judge(what, block_on(store.rows(1, usize::MAX)), &expected.rows);
+        problems += check_outcome(what, block_on(store.list_users()), &expected.users);
+        problems += check_outcome(what, block_on(store.list_tokens()), &expected.tokens);
+        problems += check_outcome(what, block_on(store.rows(1, usize::MAX)), &expected.rows);
         problems += match block_on(store.find_record(KEY)) {
             // Found no more: the write below must be refused.
             Ok(None) => 1,
-            found => judge(what, found, &expected.record),
+            found => check_outcome(what, found, &expected.record),
         };
         for (id, owner) in token_ids().iter().zip(&expected.owners) {
             problems += match block_on(store.token_owner(id)) {
                 // Denied.
                 Ok(None) => 1,
-                found => judge(what, found, owner),
+                found => check_outcome(what, found, owner),
             };
         }
         let is_refused = match block_on(store.append_events(vec![test_event(9)])) {
@@ -189,7 +189,11 @@ fn read_all(store: &FsStore) -> StoreResult<TeamContent> {
 }
 
 /// Returns 1 for an error with the way out, 0 for the expected answer.
-fn judge<T: PartialEq + std::fmt::Debug>(what: &str, found: StoreResult<T>, expected: &T) -> usize {
+fn check_outcome<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    found: StoreResult<T>,
+    expected: &T,
+) -> usize {
     match found {
         Ok(found) => {
             assert_eq!(&found, expected, "{what}");

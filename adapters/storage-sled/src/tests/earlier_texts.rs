@@ -16,7 +16,7 @@ use crate::database::{
     BODIES, DOCUMENTS, META, OVERFLOW, TEXTS, TOTALS_KEY, VERSION_ENDS, VERSIONS,
 };
 use crate::files::ACKNOWLEDGED;
-use crate::open::{SCHEMA_KEY, STORE_KEY};
+use crate::open::{DATABASE_ID_KEY, SCHEMA_KEY};
 use crate::records::{
     DocumentRow, PIECE_BYTES, SCHEMA_VERSION, document_key, encode, piece_key, text_key,
 };
@@ -82,7 +82,7 @@ fn database_of_an_older_schema_is_upgraded() {
                 put(&store, &id, "kept").await.unwrap();
                 let meta = database(&store).tree(META).clone();
                 meta.insert(SCHEMA_KEY, &[schema]).unwrap();
-                let store_id = meta.remove(STORE_KEY).unwrap();
+                let database_id = meta.remove(DATABASE_ID_KEY).unwrap();
                 meta.remove(TOTALS_KEY).unwrap();
                 drop(meta);
                 store.close().unwrap();
@@ -97,8 +97,8 @@ fn database_of_an_older_schema_is_upgraded() {
                     let database = database(&store);
                     let schema = database.tree(META).get(SCHEMA_KEY).unwrap();
                     assert_eq!(schema.as_deref(), Some(&[SCHEMA_VERSION][..]));
-                    let new_id = database.tree(META).get(STORE_KEY).unwrap();
-                    assert_eq!(new_id == store_id, is_interrupted);
+                    let new_id = database.tree(META).get(DATABASE_ID_KEY).unwrap();
+                    assert_eq!(new_id == database_id, is_interrupted);
                     assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
                     drop(database);
                     store.close().unwrap();

@@ -220,7 +220,7 @@ fn accepted_loss_raises_numbers_and_is_audited() {
     assert!(
         message.contains("there is no loss to accept") || message.contains("no loss to accept")
     );
-    assert_ne!(read_counter(&connect(&file)).unwrap().store, old.store);
+    assert_ne!(read_counter(&connect(&file)).unwrap().database_id, old.database_id);
 }
 
 #[test]

@@ -17,8 +17,8 @@ use reqlore_domain::project_key::ProjectKey;
 use rusqlite::StatementStatus;
 
 use super::{
-    closed_database, create_older_schema, database_path, error_text, open_file, run_sealed_sql,
-    run_sql, storage, try_put,
+    closed_database, create_older_schema, database_path, error_text, open_file, run_sql,
+    run_sql_with_checksums, storage, try_put,
 };
 use crate::connection::ConnectionUse;
 use crate::database_file::sibling_path;
@@ -189,7 +189,7 @@ fn metadata_of_another_format_is_rebuilt() {
         let story = DocumentId { kind, name: "US-001".to_owned() };
         s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
     });
-    run_sealed_sql(
+    run_sql_with_checksums(
         &file,
         "UPDATE store SET heads = 0; DELETE FROM links; \
          UPDATE documents SET head = x'', reference = NULL, modified = 7000000000",

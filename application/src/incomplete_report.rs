@@ -1,19 +1,19 @@
-//! The documents that a search answer names because they are indexed in part or not at all.
+//! Names the documents that a search could not cover completely.
 
 use reqlore_domain::search::{IncompleteDocuments, MAX_INDEXED_BYTES};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Documents too long or unreadable to be searched whole.
+/// Documents that were searched only in part or not at all.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct SearchGaps {
+pub(crate) struct IncompleteReport {
     pub(crate) total: usize,
     /// The first of them.
     pub(crate) documents: Vec<String>,
 }
 
-impl SearchGaps {
-    /// `None` if the documents were searched whole.
+impl IncompleteReport {
+    /// `None` if all documents were searched completely.
     pub(crate) fn from_documents(incomplete: &IncompleteDocuments) -> Option<Self> {
         let documents: Vec<String> = incomplete.first.iter().map(ToString::to_string).collect();
         (incomplete.total > 0).then_some(Self { total: incomplete.total, documents })
@@ -26,7 +26,9 @@ impl SearchGaps {
             more => format!(" and {more} more"),
         };
         let limit = MAX_INDEXED_BYTES >> 10;
-        format!("Not searched whole (text over {limit} KiB, or unreadable): {named}{more}")
+        format!(
+            "Searched in part or not at all (text over {limit} KiB, or unreadable): {named}{more}"
+        )
     }
 }
 
@@ -38,7 +40,7 @@ mod tests {
     use crate::test_support::TestApplication;
 
     #[tokio::test]
-    async fn search_names_documents_that_are_not_searched_whole() {
+    async fn search_names_documents_that_are_searched_in_part() {
         let testing = TestApplication::new();
         let long = "word ".repeat(MAX_INDEXED_BYTES);
         for name in ["a", "b", "c", "d"] {
@@ -55,7 +57,7 @@ mod tests {
         }
         let text = testing.text("search_global", json!({ "query": "quokka" })).await;
         assert!(text.contains(".ixchel/c.md and 1 more"), "{text}");
-        // Requirements are searched whole.
+        // Requirements are searched completely.
         let data = testing.data("search_requirements", json!({ "query": "quokka" })).await;
         assert_eq!(data.get("incomplete"), None);
     }

@@ -1,4 +1,4 @@
-//! Recognizes files that were copied one after the other while a server wrote.
+//! Detects a torn copy: files that were copied one after the other while a server wrote.
 //!
 //! SQLite restarts its log after it moved all of it into the database. A file that was copied
 //! before that, with a log from after it, lacks the commits in between, and their counter does not
@@ -36,7 +36,7 @@ pub(crate) fn check_log(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
     let first = first_count(&file.wal_path, page, counter)
         .map_err(|error| io_error(&file.shown_path, "read its -wal file", error))?;
     let Some(first) = first.filter(|first| *first > counter.commits + 1) else { return Ok(()) };
-    // Another process may have restarted the log after the first look at the file.
+    // Another process may have restarted the log after the first read of the file.
     match counter_without_log(file) {
         Ok(Some((counter, _))) if first > counter.commits + 1 => Err(torn_copy(file).into()),
         _ => Ok(()),
@@ -95,7 +95,7 @@ fn newest_count(page: &[u8], counter: CommitCounter) -> Option<u64> {
     let mut newest = None;
     for value in page.windows(24) {
         if let Some((id, commits)) = value.split_first_chunk::<16>()
-            && *id == counter.store.0
+            && *id == counter.database_id.0
             && let Ok(commits) = commits.try_into()
         {
             newest = newest.max(Some(u64::from_be_bytes(commits)));

@@ -1,4 +1,4 @@
-//! A team database that lost commits, or may have, until an administrator accepts the loss.
+//! Accepts that a team database lost commits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::connection::{configure, keep_log_on_close};
 use crate::error::{DatabaseError, RESTORE_HINT, is_busy, refused};
 use crate::{audit, identity, team_schema};
 
-/// The database, open in this process only. SQLite creates a missing log.
+/// A database with an exclusive lock, whose loss can be accepted. SQLite creates a missing log.
 #[derive(Debug)]
-pub struct LossyDatabase {
+pub struct LossAcceptance {
     connection: Connection,
     place: &'static str,
     /// The number of commits that the database has.
     pub commits: u64,
 }
 
-impl LossyDatabase {
+impl LossAcceptance {
     /// Fails if the database is damaged or another process has it open.
     pub fn open(file: &Path, place: &'static str) -> StoreResult<Self> {
         open(file, place).map_err(|error| match error {
@@ -66,20 +66,21 @@ impl LossyDatabase {
     }
 }
 
-fn open(file: &Path, place: &'static str) -> Result<LossyDatabase, DatabaseError> {
+fn open(file: &Path, place: &'static str) -> Result<LossAcceptance, DatabaseError> {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     keep_log_on_close(&connection, true)?;
     configure(&connection, team_schema::CACHE_KIB)?;
     if !team_schema::is_current(&connection, place)? {
-        let reason = "has an older schema, which counts no commits; open it with `reqlore serve`";
+        let reason = "has an older schema without a commit counter; open it with `reqlore serve`";
         return Err(refused(place, reason).into());
     }
     if let Some(damage) = team_schema::find_damage(&connection)?.first() {
-        let reason = format!("is damaged ({damage}), which cannot be accepted; {RESTORE_HINT}");
+        let reason =
+            format!("is damaged ({damage}), so its loss cannot be accepted; {RESTORE_HINT}");
         return Err(refused(place, reason).into());
     }
     let commits = team_schema::commits(&connection)?;
-    Ok(LossyDatabase { connection, place, commits })
+    Ok(LossAcceptance { connection, place, commits })
 }
