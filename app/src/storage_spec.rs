@@ -36,7 +36,7 @@ impl StorageSpec {
         // A cloned repository may contain a link instead of the folder.
         if path.is_empty() && !default.is_empty() && !is_inside(&place, root) {
             return Err(CommandError::usage_error(format!(
-                "storage: a link at {default} leads out of the project; remove it, or name the \
+                "storage: a link at {default} points outside the project; remove it, or name the \
                  place as {name}:PATH"
             )));
         }

@@ -773,7 +773,7 @@ export type IxchelSearchResult = {
    */
   pending: number;
   /**
-   * Documents too long or unreadable to be searched whole.
+   * Documents that were searched only in part or not at all.
    */
   incomplete?: {
     total: number;
@@ -1243,7 +1243,7 @@ export type SearchGlobalResult = {
    */
   pending: number;
   /**
-   * Documents too long or unreadable to be searched whole.
+   * Documents that were searched only in part or not at all.
    */
   incomplete?: {
     total: number;
@@ -1311,7 +1311,7 @@ export type SearchRequirementsResult = {
    */
   pending: number;
   /**
-   * Documents too long or unreadable to be searched whole.
+   * Documents that were searched only in part or not at all.
    */
   incomplete?: {
     total: number;

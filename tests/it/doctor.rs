@@ -209,7 +209,7 @@ fn settings_file_does_not_block_and_is_not_quoted() {
     for target in [Path::new("/dev/zero"), &machine.at("home/.netrc"), Path::new("missing")] {
         symlink(target, &file).unwrap();
         let report = machine.doctor(&[]);
-        report.assert_problem("settings", "the link does not lead to a file of the project");
+        report.assert_problem("settings", "the link does not point to a file in the project");
         assert!(!report.text.contains("login a"), "{}", report.text);
         std::fs::remove_file(&file).unwrap();
     }
@@ -268,7 +268,7 @@ fn doctor_reports_a_storage_that_cannot_be_opened() {
     let report = machine.doctor(&["--storage", "sqlite:other.db"]);
     report.assert_problem("storage", "other.db: is not an SQLite database");
     machine.write("project/folder/file", "x");
-    machine.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "holds other files");
+    machine.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "contains other files");
     machine.write("project/.reqlore/local/incomplete", "x");
     machine.doctor(&[]).assert_problem("storage", "a copy into this folder did not finish");
     std::fs::remove_file(machine.at("project/.reqlore/local/incomplete")).unwrap();
@@ -276,7 +276,7 @@ fn doctor_reports_a_storage_that_cannot_be_opened() {
     machine.doctor(&[]).assert("storage", "note", "a change is in progress or was interrupted");
     machine.write("project/empty.db", "");
     let report = machine.doctor(&["--storage", "sqlite:empty.db"]);
-    report.assert_problem("storage", "empty.db: is empty, but a database never is");
+    report.assert_problem("storage", "empty.db: is an empty file");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct CommitCounter {
     pub commits: u64,
 }
 
-/// The highest numbers that the sequences of a database have issued, in an order that the storage defines.
+/// The highest numbers that the sequences of a database have issued. The storage defines the order.
 pub type IssuedNumbers = [u32; 4];
 
 /// Counter, numbers and checksum.
@@ -116,8 +116,8 @@ impl CounterFile {
         Ok(Self(options.open(path)?))
     }
 
-    /// Records a commit without a sync: one write of a few bytes. Processes may write in a different
-    /// order than they committed; the file then lags behind by a few commits.
+    /// Records a commit without a sync: one write of a few bytes. Processes may write in another
+    /// order than they commit; the file then lags behind by a few commits.
     pub fn write(&self, counter: CommitCounter) -> io::Result<()> {
         self.write_with_numbers(counter, IssuedNumbers::default())
     }

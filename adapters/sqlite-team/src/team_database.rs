@@ -217,7 +217,7 @@ impl TeamDatabase {
             .check_before_write(connection)
             .and_then(|()| self.write_transaction(connection, write))
             .map_err(|error| self.note_error(error))?;
-        // A commit that was not synced may be lost, and its number must not lead. The next synced
+        // A commit that was not synced may be lost, so its number is not recorded. The next synced
         // commit counts both.
         if let Some(guard) = self.guard.as_ref().filter(|_| is_synced) {
             guard.record_commit(number);
@@ -329,7 +329,7 @@ fn open_connections(
             })?)
         })?;
     }
-    // First: another process may be committing, and its number must not lead.
+    // The file is read first, because other processes commit meanwhile.
     let recorded = guard.recorded_commits()?;
     let commits = team_schema::commits(&writer)?;
     if commits < recorded {

@@ -31,8 +31,8 @@ use crate::stage_and_swap::{
 
 const FILE_NAME: &str = "journal";
 const DISPLAY_PATH: &str = ".reqlore/local/journal";
-/// A journal that was not applied. It is kept, because it has texts of a commit that may be half
-/// done.
+/// A journal that was not applied. It is kept, because it has texts of a commit that may be
+/// incomplete.
 const SET_ASIDE: &str = "journal.damaged";
 /// The first bytes. The journal's own identity and the checksum of the body follow.
 const MAGIC: &[u8] = b"reqlore journal 2\n";
@@ -110,7 +110,7 @@ fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     sync_file(FailPoint::JournalSynced, &as_file(local)?)
 }
 
-/// Fails if the next process would take this journal for a copy, and leave a commit half done.
+/// Fails if the next process would take this journal for a copy, and leave a commit incomplete.
 fn check_recoverable(local: &Dir) -> StoreResult<()> {
     let header = read_journal(local, 0).map_err(not_journaled)?;
     if header.is_some_and(|(bytes, identity)| !is_copied(&bytes, &identity)) {
@@ -208,7 +208,7 @@ pub(crate) fn recover(layout: &RequirementsLayout, lock: &ProjectLock) -> StoreR
 /// Keeps a journal under another name and does not apply it.
 fn set_aside(root: &ProjectRoot, problem: &str) {
     tracing::error!(
-        "{DISPLAY_PATH} {problem}, so it is not applied and its commit may be half done; compare \
+        "{DISPLAY_PATH} {problem}, so it is not applied and its commit may be incomplete; compare \
          the documents that changed last with {LOCAL_STATE_DIR}/{SET_ASIDE} or a backup"
     );
     let renamed = local::open_existing(&root.dir).and_then(|local| match local {

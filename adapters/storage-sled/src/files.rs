@@ -139,7 +139,7 @@ fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResu
             return Err(folder_refused(folder, &reason));
         }
         if !is_marked && names.iter().any(|name| name != DB) {
-            let reason = "holds other files and no database; name an empty folder, or put the \
+            let reason = "contains other files but no database; name an empty folder, or put the \
                           missing files of its database back";
             return Err(folder_refused(folder, reason));
         }

@@ -193,7 +193,7 @@ fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
         }
         OpenFailure::Sled(sled::Error::Io(error)) => folder_error(folder, "open it", error),
         OpenFailure::Sled(error) => damaged_folder(folder, &error.to_string()),
-        OpenFailure::Disordered => damaged_folder(folder, "its keys are not in order"),
+        OpenFailure::Disordered => damaged_folder(folder, "its keys are out of order"),
     }
 }
 
@@ -244,7 +244,7 @@ fn identify(trees: &[Tree], state: FolderState) -> StoreResult<DatabaseId> {
     if let Some(value) = trees[META].get(DATABASE_ID_KEY).map_err(from_sled)? {
         return decode(DATABASE_ID_KEY, &value)
             .map(DatabaseId)
-            .ok_or_else(|| damaged_database("its identity is unreadable"));
+            .ok_or_else(|| damaged_database("its ID is unreadable"));
     }
     if let Some(id) = state.acknowledged.and_then(|counter| counter.database_id) {
         return Ok(id);
@@ -372,7 +372,7 @@ impl SledDatabase {
         }
         let read = read_totals(&self.trees, || {}).map_err(|failure| match failure {
             OpenFailure::Sled(error) => from_sled(error),
-            _ => damaged_database("its keys are not in order"),
+            _ => damaged_database("its keys are out of order"),
         });
         match self.watch_damage(read) {
             Err(error) if damages.is_empty() => damages.push(error.to_string()),

@@ -114,7 +114,7 @@ impl DatabaseFile {
             // SQLite would make a new database of it.
             Ok(metadata) if metadata.len() == 0 => {
                 let reason = format!(
-                    "is empty, but a database never is; put the database back, or move all files \
+                    "is an empty file, not a database; put the database back, or move all files \
                      with this name away and {RESTORE_HINT}"
                 );
                 Err(refused(&self.shown_path, reason))

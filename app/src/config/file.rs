@@ -45,8 +45,8 @@ impl ConfigFile {
         // Before it is read: a message could quote a file of the user that a link leads to.
         if !named && path.is_symlink() && !is_inside(&path, &resolve_links(root)) {
             return Err(CommandError::usage_error(format!(
-                "{}: the link does not lead to a file of the project; replace it by the file, or \
-                 pass the file with --config",
+                "{}: the link does not point to a file in the project; replace it with the file, \
+                 or pass the file with --config",
                 path.display()
             )));
         }

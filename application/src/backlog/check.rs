@@ -64,7 +64,9 @@ fn future_times(meta: &DocumentMeta, text: &str, latest: i64) -> Vec<Diagnostic>
         let (line, time) = (line_of_key(text, key), time.to_rfc3339());
         let message = match line {
             Some(_) => {
-                format!("{key}: {time} is more than a day ahead; correct it, lists sort by time")
+                format!(
+                    "{key}: {time} is more than a day ahead; correct it, because lists sort by time"
+                )
             }
             None if key == "created_at" => format!(
                 "{key}: missing, and the file's time {time} is more than a day ahead; add {key}, \

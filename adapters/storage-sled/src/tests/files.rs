@@ -111,9 +111,9 @@ fn foreign_files_are_refused_unchanged() {
     make_foreign(&sled, "meta");
     assert_untouched(folder.path(), "is not known to be Reqlore's");
     fs::remove_file(sled.join("db")).unwrap();
-    assert_untouched(folder.path(), "holds other files");
+    assert_untouched(folder.path(), "contains other files");
     fs::write(sled.join("db"), "").unwrap();
-    assert_untouched(folder.path(), "holds other files");
+    assert_untouched(folder.path(), "contains other files");
     fs::remove_dir_all(&sled).unwrap();
     fs::write(&sled, "a file").unwrap();
     assert!(open_error(folder.path()).contains("instead of a file"));

@@ -79,7 +79,7 @@ fn refused_database_keeps_its_log() {
     assert!(message.contains("newer reqlore"), "{message}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
-    assert_refused_unchanged(&copy, &["is empty", "reqlore restore"]);
+    assert_refused_unchanged(&copy, &["is an empty file", "reqlore restore"]);
     fs::remove_file(&copy).unwrap();
     let (_, message) = error_text(open_file(&copy));
     assert!(message.contains("is missing, but copy.db-wal is not"), "{message}");

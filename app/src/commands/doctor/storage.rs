@@ -127,8 +127,8 @@ fn check_content(
     let damage = composition::block_on(check::find_damage(&**store, ""))??;
     if let Some(first) = damage.first() {
         let message = format!("{} is damaged: {}", config.storage, first.message);
-        let next = "run `reqlore check` to see all damage; until a restart without it, nothing is \
-                    written";
+        let next = "run `reqlore check` to list all damage; writes stay disabled until a restart \
+                    that finds none";
         report.problem(message, next);
         return Ok(());
     }

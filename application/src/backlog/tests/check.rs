@@ -88,7 +88,7 @@ async fn check_reports_items_dated_over_a_day_ahead() {
     let ahead = |line: usize, key: &str, time: &str| {
         format!(
             ".reqlore/backlog/epics/EP-002.md:{line}: {key}: {time} is more than a day ahead; \
-             correct it, lists sort by time"
+             correct it, because lists sort by time"
         )
     };
     let expected = [
