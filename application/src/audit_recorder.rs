@@ -157,7 +157,7 @@ impl AuditRecorder {
             pending.written + pending.rows.len() as u64
         };
         if let Ok(_permit) = self.waiting_refusals.try_acquire() {
-            // The refusal stands if it fails: the row stays pending, and the error is logged.
+            // A failure does not change the answer: the row stays pending, and the error is logged.
             let _ = self.flush_up_to(number).await;
         }
     }

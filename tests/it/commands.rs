@@ -290,10 +290,11 @@ Additional projects each have a key and a folder relative to the file. Tools acc
 root = \"shop\"
 ```
 
-## A file that was found
+## A found settings file
 
-Anyone who can commit to a repository can change its `reqlore.toml`. So a file that was found in the root, and not named, may
-name only places inside the project, also after all symbolic links, and no URL. This holds for both transports and all commands.
+Anyone who can commit to a repository can change its `reqlore.toml`. So a file that was found in the root and not named by
+you may contain only paths inside the project, after all links are resolved, and no URLs. This applies to both transports and
+all commands.
 Below, `found file` states the limit of each setting. Settings without it name no place and grant nothing.
 `[projects.KEY]` are accepted inside the project, on stdio. A found file must not be a link out of the project.
 

@@ -76,7 +76,7 @@ impl StaleTempFiles {
         if self.clean_folder(&folder).is_some() {
             return;
         }
-        // Not waited for: the next write tries again.
+        // Does not wait for the lock, because the next write tries again.
         if is_locked || try_lock(&folder).unwrap_or(false) {
             self.search(&folder.into(), 0, budget);
         }

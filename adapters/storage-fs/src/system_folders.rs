@@ -1,7 +1,8 @@
-//! Folders of the operating system, in which a project would change the machine.
+//! Rejects folders of the operating system as projects, because writes there change the machine.
 //!
 //! Containers mount projects at places like `/work`, `/srv/x`, `/opt/x` or `/var/www/x`, and a
-//! server keeps its data in `/var/lib/x`, so only what surely belongs to the system is listed.
+//! server keeps its data in `/var/lib/x`, so only folders that certainly belong to the system are
+//! listed.
 
 use std::path::Path;
 
@@ -38,7 +39,7 @@ const SYSTEM_TREES: [&str; 29] = [
     "/System",
     "/var/db",
 ];
-/// Only these folders themselves. Projects are below them.
+/// Only these folders themselves, because projects are below them.
 const SYSTEM_PARENTS: [&str; 11] = [
     "/",
     "/home",

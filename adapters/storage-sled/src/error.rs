@@ -14,7 +14,7 @@ const DATABASE_NAME: &str = "the database";
 pub(crate) const RESTORE_HINT: &str =
     "stop the server, keep the folder and run `reqlore restore` into a new one";
 
-/// The next step after a file was lost.
+/// The next steps after a file was lost.
 pub(crate) const PUT_BACK_HINT: &str =
     "put all files of the folder back, or run `reqlore restore` into a new one";
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::documents::StoreResult;
 
-/// Reports damaged content. The defaults are those of a storage that leaves this to its readers.
+/// Reports damaged content. By default a storage finds damage only in its reads.
 #[async_trait]
 pub trait StorageHealth: Send + Sync {
     /// The damage that this process knows of, as a sentence with the next step. From the first sign
