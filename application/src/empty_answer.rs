@@ -33,9 +33,13 @@ async fn missing_reason(
     project: &ProjectKey,
     kinds: &[DocumentKind],
 ) -> Result<Option<String>> {
-    let (stored, _) = count_documents(&*ports.documents, project, kinds).await?;
-    if stored > 0 {
-        return Ok(None);
+    for kind in kinds {
+        // Only the first page counts all documents, and one is enough here.
+        let after_name = Some(String::new());
+        let filter = DocumentFilter { kind: *kind, after_name, limit: Some(1) };
+        if !ports.documents.find(project, &filter).await?.metadata.is_empty() {
+            return Ok(None);
+        }
     }
     let nouns = match kinds {
         [kind] => plural_noun(*kind),

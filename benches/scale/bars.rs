@@ -15,7 +15,7 @@ const fn bar(label: &'static str, ratio: f64, milliseconds: f64) -> GrowthBar {
     GrowthBar { label, ratio, milliseconds }
 }
 
-const GROWTH_BARS: [GrowthBar; 14] = [
+const GROWTH_BARS: [GrowthBar; 13] = [
     bar("get_item", 3.0, 1.0),
     bar("create_requirement", 3.0, 1.0),
     bar("first page of epics", 3.0, 1.0),
@@ -23,7 +23,6 @@ const GROWTH_BARS: [GrowthBar; 14] = [
     bar("common filter", 3.0, 1.0),
     bar("common filter, middle page", 3.0, 1.0),
     bar("rare filter", 3.0, 1.0),
-    bar("rare filter, middle page", 3.0, 1.0),
     bar("empty filter", 3.0, 1.0),
     bar("first ixchel_tags", 3.0, 1.0),
     bar("ixchel_tags", 3.0, 1.0),

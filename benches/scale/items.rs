@@ -17,6 +17,8 @@ use crate::harness::language::{Random, SyntheticLanguage};
 
 /// Number of different tags, the same at every size.
 pub(crate) const TAGS: u64 = 200;
+/// Number of obsolete requirements, the same at every size.
+const RARE_ITEMS: usize = 40;
 /// Number of records in a batch of the dump.
 const BATCH_RECORDS: usize = 1_000;
 /// Timestamp of the first item in seconds. Each item is one second newer than the previous one.
@@ -149,10 +151,10 @@ fn item_text(
         _ => None,
     };
     let is_requirement = kind == ItemKind::Requirement;
-    let (status, requirement_type) = match number % 1_000 {
-        // Rare on purpose, and always of the same type.
-        999 => (Status::Obsolete, RequirementType::Interface),
-        rest if rest % 4 == 0 => (Status::Draft, RequirementType::Functional),
+    let (status, requirement_type) = match number {
+        // Equally many at every size, so that a page of them is as long.
+        ..=RARE_ITEMS => (Status::Obsolete, RequirementType::Interface),
+        _ if number % 4 == 0 => (Status::Draft, RequirementType::Functional),
         _ => (Status::Active, RequirementType::NonFunctional),
     };
     let item = NewItem {
