@@ -280,6 +280,15 @@ async fn transfer_encoding_other_than_chunked_gets_400_and_closes() {
     server.assert_serves().await;
 }
 
+// RFC 9112, section 2.2; hyper has no option to refuse it. SECURITY.md says so.
+#[tokio::test]
+async fn bare_lf_ends_a_line_of_the_head() {
+    let server = TestServer::start();
+    let request = String::from_utf8(valid_request().bytes()).unwrap().replace("\r\n", "\n");
+    let response = send(server.address, request.as_bytes()).await;
+    assert_eq!(response.unwrap().status, 200);
+}
+
 // RFC 9112, section 6.1: the chunks count, and the connection ends with the response.
 #[tokio::test]
 async fn content_length_beside_chunks_is_ignored_and_closes() {
