@@ -138,10 +138,10 @@ impl DamageState {
     fn outcome(
         &self,
         state: &CheckState,
-        stage: CheckStage,
+        needed: CheckStage,
         is_write: bool,
     ) -> Option<StoreResult<()>> {
-        let has_passed = state.has_passed(stage);
+        let has_passed = state.has_passed(needed);
         match &state.damage {
             Some(damage) if is_write || (!has_passed && state.has_ended) => {
                 Some(Err(self.refusal(damage)))
@@ -155,10 +155,10 @@ impl DamageState {
         }
     }
 
-    fn wait(&self, stage: CheckStage, is_write: bool) -> StoreResult<()> {
+    fn wait(&self, needed: CheckStage, is_write: bool) -> StoreResult<()> {
         let mut state = self.lock();
         loop {
-            if let Some(outcome) = self.outcome(&state, stage, is_write) {
+            if let Some(outcome) = self.outcome(&state, needed, is_write) {
                 return outcome;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -171,12 +171,12 @@ impl DamageState {
     }
 
     /// Waits until this stage has passed. Only then is a missing row known not to exist.
-    pub(crate) async fn wait_for_stage(self: &Arc<Self>, stage: CheckStage) -> StoreResult<()> {
-        let known = self.outcome(&self.lock(), stage, false);
+    pub(crate) async fn wait_for_stage(self: &Arc<Self>, needed: CheckStage) -> StoreResult<()> {
+        let known = self.outcome(&self.lock(), needed, false);
         if let Some(outcome) = known {
             return outcome;
         }
         let waiting = Arc::clone(self);
-        run_blocking(move || waiting.wait(stage, false)).await
+        run_blocking(move || waiting.wait(needed, false)).await
     }
 }
