@@ -154,7 +154,7 @@ fn item_text(
     let (status, requirement_type) = match number {
         // Equally many at every size, so that a page of them is as long.
         ..=RARE_ITEMS => (Status::Obsolete, RequirementType::Interface),
-        _ if number % 4 == 0 => (Status::Draft, RequirementType::Functional),
+        _ if number.is_multiple_of(4) => (Status::Draft, RequirementType::Functional),
         _ => (Status::Active, RequirementType::NonFunctional),
     };
     let item = NewItem {
