@@ -106,10 +106,14 @@ impl DamageState {
     /// Converts an error of a call, and records it if it is a sign of damage.
     pub(crate) fn note(&self, error: QueryError) -> StoreError {
         let of_structure = match &error {
-            QueryError::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt),
+            QueryError::Sql(error) => {
+                use ErrorCode::{DatabaseCorrupt, NotADatabase};
+                // The second one is a damaged header of the file that this process opened.
+                matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+            }
             _ => false,
         };
-        if !error.is_damage() {
+        if !of_structure && !error.is_damage() {
             return call_error(error);
         }
         self.report(&damaged_object(&error), of_structure);

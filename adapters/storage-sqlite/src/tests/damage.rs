@@ -12,6 +12,7 @@ use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, Store
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
+use crate::damage::DamageState;
 use crate::database_file::sibling_path;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
@@ -197,4 +198,14 @@ fn damage_is_found_before_the_first_write() {
             assert!(s.read_body(&DocumentId::section("last")).await.is_some(), "reads continue");
         });
     }
+}
+
+#[test]
+fn damaged_header_found_by_a_call_stops_writes() {
+    let damage = DamageState::new("reqlore.db".to_owned());
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
+    let error = damage.note(rusqlite::Error::SqliteFailure(code, None).into());
+    assert!(error.to_string().contains("its first page is damaged"), "{error}");
+    let refused = damage.permit_write().unwrap_err().to_string();
+    assert!(refused.contains("so writes and answers"), "{refused}");
 }
