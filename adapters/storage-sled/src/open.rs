@@ -392,8 +392,9 @@ impl SledDatabase {
             // First, so that an interrupted upgrade finds the identity again.
             let commits = self.commits.load(Ordering::Relaxed);
             let counter = CommitCounter { database_id: self.database_id, commits };
-            let written = self.write_count(counter);
-            let synced = written.and_then(|()| self.file.acknowledged.sync());
+            // A killed process may have left commits without their sync.
+            let synced = self.file.sync().and_then(|()| self.write_count(counter));
+            let synced = synced.and_then(|()| self.file.acknowledged.sync());
             synced.map_err(|error| database_unavailable("the disk failed", Some(error)))?;
         }
         let mut batch = TreeBatch::default();

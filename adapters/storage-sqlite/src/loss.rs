@@ -33,6 +33,8 @@ pub(crate) enum CommitLoss {
     MissingCounter,
     /// The side file belongs to another database.
     ForeignCounter,
+    /// The database does not contain its migration, but its side file counts commits after it.
+    OlderSchema,
     /// The database has fewer commits than its side file.
     OlderDatabase {
         commits: u64,
@@ -53,6 +55,11 @@ impl fmt::Display for CommitLoss {
                     "its -commits file belongs to another database, so commits may be missing"
                 )
             }
+            Self::OlderSchema => write!(
+                f,
+                "its -commits file counts commits after a migration, which it lacks: it is older, \
+                 or its -wal file was replaced"
+            ),
             Self::OlderDatabase { commits, recorded } => write!(
                 f,
                 "it has {commits} of {recorded} commits: it is older than its -commits file, or \
@@ -64,9 +71,13 @@ impl fmt::Display for CommitLoss {
 
 impl CommitLoss {
     pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
+        let last_way = match self {
+            // Without that file it is migrated again.
+            Self::OlderSchema => "to go back to this state, move its -commits file away",
+            _ => "accept the loss with `reqlore check --accept-loss`",
+        };
         let reason = format!(
-            "{self}; put all its files back, or move them away and {RESTORE_HINT}, or accept the \
-             loss with `reqlore check --accept-loss`"
+            "{self}; put all its files back, or move them away and {RESTORE_HINT}, or {last_way}"
         );
         refused(&file.shown_path, reason)
     }
@@ -92,11 +103,13 @@ pub(crate) fn find_loss(
     connection: &Connection,
     schema: usize,
 ) -> Result<Option<CommitLoss>, QueryError> {
-    if schema < COUNTED_SCHEMA {
-        return Ok(None);
-    }
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
+    if schema < COUNTED_SCHEMA {
+        // An interrupted migration leaves a count of 0.
+        let has_commits = recorded.is_some_and(|recorded| recorded.counter.commits > 0);
+        return Ok(has_commits.then_some(CommitLoss::OlderSchema));
+    }
     let CommitCounter { database_id, commits } = read_counter(connection)?;
     Ok(match recorded.map(|recorded| recorded.counter) {
         None => Some(CommitLoss::MissingCounter),
@@ -143,7 +156,12 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     if file.has_pending_log() {
         torn_copy::check_log(file)?;
     }
-    let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
+    let loss = match loss {
+        None => return Err(nothing_to_accept(&file.shown_path).into()),
+        // Its tables have no counter and no checksums yet.
+        Some(loss @ CommitLoss::OlderSchema) => return Err(loss.into_error(file).into()),
+        Some(loss) => loss,
+    };
     // A file without its log may have been copied in the middle of a checkpoint.
     refuse_damage(&connection)?;
     read::check_complete(&file.shown_path, &connection)?;

@@ -147,10 +147,10 @@ pub(crate) fn prepare_database(
         migrate(connector, connection, migrations)?;
     }
     if !is_readonly {
+        // Not written here: the last commit of a killed process may not be synced yet, and the side
+        // file must not lead.
         if migrations.len() >= COUNTED_SCHEMA {
             file.open_commits()?;
-            // After a crash or a power cut the side file may lag behind.
-            file.record_commit(current_count(connection)?);
         }
         // A process that was killed may have created the files without syncing their names.
         file.sync_folder()?;

@@ -11,6 +11,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreError};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile};
 use tempfile::TempDir;
 
 use super::{connect, create_older_schema, database_path, error_text, open_file, run_sql, storage};
@@ -264,6 +265,37 @@ fn database_of_an_older_schema_needs_no_log() {
     assert!(!is_refused(&file, "migrated"));
     fs::remove_file(sibling_path(&file, "-wal")).unwrap();
     assert!(is_refused(&file, "migrated, without its log"));
+}
+
+#[test]
+fn older_schema_with_counted_commits_is_refused() {
+    let (_folder, file) = database_path();
+    create_older_schema(&file, 3);
+    let (_away, older) = database_path();
+    fs::copy(&file, &older).unwrap();
+    run(async { put_epics(&storage(&file), 1..=EPICS).await });
+    fs::copy(&older, &file).unwrap();
+    assert!(is_refused(&file, "older schema"));
+    let accepted =
+        SqliteStore::accept_loss(&SqliteConfig { file: file.clone() }, audited_context());
+    let (_, message) = error_text(accepted);
+    assert!(message.contains("move its -commits file away"), "{message}");
+    fs::remove_file(sibling_path(&file, "-commits")).unwrap();
+    assert_eq!(next_epic(&open_file(&file).unwrap()), 1);
+}
+
+#[test]
+fn start_does_not_count_commits_that_may_be_unsynced() {
+    let (_folder, file) = copied_database(DatabaseState::Killed, &SUFFIXES);
+    let commits = sibling_path(&file, "-commits");
+    let id = CommitCounter::read(&commits).unwrap().unwrap().database_id;
+    let lagging = CommitCounter { database_id: id, commits: 3 };
+    fs::remove_file(&commits).unwrap();
+    CounterFile::open(&commits).unwrap().write(lagging).unwrap();
+    drop(open_file(&file).unwrap());
+    assert_eq!(CommitCounter::read(&commits).unwrap(), Some(lagging));
+    run(async { put_epics(&storage(&file), EPICS + 1..=EPICS + 1).await });
+    assert_eq!(CommitCounter::read(&commits).unwrap().unwrap().commits, u64::from(EPICS) + 1);
 }
 
 #[test]
