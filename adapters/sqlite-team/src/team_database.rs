@@ -14,7 +14,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::connection::{configure, is_too_old, keep_log_on_close, wait_when_busy};
-use crate::error::{DatabaseError, LOSS_HINT, refused};
+use crate::error::{DatabaseError, LOSS_HINT, RESTORE_HINT, refused};
 use crate::team_schema;
 
 /// A connection, for callers without a dependency on SQLite.
@@ -317,6 +317,14 @@ fn open_connections(
 ) -> Result<(Connection, Vec<Mutex<Connection>>), DatabaseError> {
     let mut writer = connect(file, read_only)?;
     if !team_schema::is_current(&writer, place)? {
+        // The count begins with the migration.
+        if guard.recorded_commits().is_ok_and(|recorded| recorded > 0) {
+            let reason = format!(
+                "lost its migration to the present schema and all later commits, as after a loss \
+                 of its -wal file; put all its files back, or {RESTORE_HINT}"
+            );
+            return Err(refused(place, reason).into());
+        }
         if read_only || writer.is_readonly("main")? {
             return Ok((team_schema::migrated_copy(&writer, place)?, Vec::new()));
         }

@@ -405,6 +405,7 @@ fn downgrade(project: &Project) {
         let drop = format!("ALTER TABLE {table} DROP COLUMN checksum");
         connection.execute_batch(&drop).unwrap();
     }
+    connection.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     drop(connection);
     fs::remove_file(project.path(LOCAL).join("team.commits")).unwrap();
 }
@@ -431,6 +432,11 @@ fn team_db_of_schema_1_is_backed_up_and_migrated() {
     let copied = TeamConnection::open(&backup).unwrap();
     let users = copied.query_one("SELECT count(*) FROM users", [], |row| row.get::<_, i64>(0));
     assert_eq!(users.unwrap(), COUNT);
+    drop((copied, store));
+    // The migration and the commits after it are in the log.
+    fs::write(project.path(LOCAL).join("team.db-wal"), "").unwrap();
+    let epoch = block_on(project.store().identity_epoch());
+    check_refused(epoch, TEAM, "lost its migration");
 }
 
 #[test]
