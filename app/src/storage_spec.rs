@@ -83,7 +83,8 @@ impl StorageSpec {
         match self {
             Self::Fs(_) => return Ok(()),
             Self::Sqlite(file) => {
-                for suffix in ["", SQLITE_FILE_SUFFIXES[0], SQLITE_FILE_SUFFIXES[1]] {
+                files.push(file.clone());
+                for suffix in SQLITE_FILE_SUFFIXES {
                     let mut path = file.clone().into_os_string();
                     path.push(suffix);
                     files.push(PathBuf::from(path));

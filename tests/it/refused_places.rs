@@ -143,6 +143,8 @@ fn pipe_instead_of_a_file_is_refused_at_once() {
         "project/pipe",
         "project/sled/db",
         "project/x.db-wal",
+        "project/y.db-journal",
+        "project/z.db-commits",
     ];
     for pipe in pipes {
         fs::create_dir_all(place.at(pipe).parent().unwrap()).unwrap();
@@ -176,6 +178,8 @@ fn pipe_instead_of_a_file_is_refused_at_once() {
         "doctor --storage sled:sled",
         "doctor --storage sqlite:pipe",
         "check --storage sqlite:x.db",
+        "check --storage sqlite:y.db",
+        "check --storage sqlite:z.db",
         "user add eve --role user",
         "serve",
     ] {
