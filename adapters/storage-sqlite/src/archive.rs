@@ -24,7 +24,7 @@ use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::damage::{CheckStage, DamageState};
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::tables::{DOCUMENTS, MARKS, PROJECTS, STORE};
-use crate::{SqliteStore, history, read, write};
+use crate::{SqliteStore, history, item_list, read, write};
 
 /// Size of the log, in pages, at which an import checkpoints.
 const CHECKPOINT_PAGES: u32 = 8_000;
@@ -327,14 +327,10 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
                 };
                 current = Some((project, row));
                 write::raise_mark_to(connection, row.0, &document.id)?;
-                write::put_document(
-                    connection,
-                    row,
-                    &document,
-                    modified,
-                    place.as_deref(),
-                    &entry,
-                )?;
+                let place = place.as_deref();
+                let (id, meta) =
+                    write::put_document(connection, row, &document, modified, place, &entry)?;
+                item_list::replace(connection, row.0, None, Some((id, &meta)))?;
             }
             ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                 let (project, _) = write::next_revision(connection, &project)?;

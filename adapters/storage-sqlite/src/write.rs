@@ -249,14 +249,20 @@ fn write_changes(
         raise_mark_to(connection, project, change.id())?;
         let old = history::present_version(connection, project, change.id(), context.at)?;
         let row = (project, revision);
+        // A new document is in no list.
+        let listed = match &old {
+            Some(_) => read::metadata(connection, project, change.id())?,
+            None => None,
+        };
         match change {
             DocumentChange::Put { document } => {
-                replace_document(connection, row, document, old, context)?;
+                replace_document(connection, row, document, (old, listed), context)?;
             }
             DocumentChange::Delete { id } => {
                 if let Some(old) = &old {
                     record_deletion(connection, project, id, old, context)?;
                 }
+                item_list::replace(connection, project, listed.as_deref(), None)?;
                 delete_document(connection, project, revision, id)?;
             }
         }
@@ -269,7 +275,7 @@ fn replace_document(
     connection: &Connection,
     (project, revision): (i64, Revision),
     document: &Document,
-    old: Option<PastEntry>,
+    (old, listed): (Option<PastEntry>, Option<Arc<DocumentMeta>>),
     context: &WriteContext,
 ) -> Result<(), QueryError> {
     let id = &document.id;
@@ -290,7 +296,9 @@ fn replace_document(
         None => history::next_number(connection, project, id)?,
     };
     let entry = PresentEntry { number, origin: context.origin() };
-    put_document(connection, (project, revision), document, context.at, None, &entry)
+    let row = (project, revision);
+    let (id, meta) = put_document(connection, row, document, context.at, None, &entry)?;
+    item_list::replace(connection, project, listed.as_deref(), Some((id, &meta)))
 }
 
 fn record_deletion(
@@ -348,7 +356,8 @@ static UPSERT_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Inserts or replaces a document. A replaced document keeps its place.
+/// Inserts or replaces a document, but not its rows in lists. A replaced document keeps its place.
+/// Returns its row and its metadata.
 pub(crate) fn put_document(
     connection: &Connection,
     (project, revision): (i64, Revision),
@@ -356,11 +365,10 @@ pub(crate) fn put_document(
     modified: Timestamp,
     place: Option<&str>,
     entry: &PresentEntry,
-) -> Result<(), QueryError> {
+) -> Result<(i64, DocumentMeta), QueryError> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let meta = DocumentMeta::from_document(document, modified);
-    let old = read::metadata(connection, project, &document.id)?;
     let (kind, reference, bytes) = (kind.name(), meta.reference(), encode_metadata(&meta)?);
     let PresentEntry { number, origin } = entry;
     let ChangeOrigin { user, tool, reason } = origin;
@@ -376,9 +384,9 @@ pub(crate) fn put_document(
     )?;
     body.execute((id, &document.body[..]))?;
     replace_links(connection, (id, project), &meta)?;
-    item_list::replace(connection, project, old.as_deref(), Some((id, &meta)))?;
     // The document exists again, so its deletion is no longer a change to report.
-    forget_deletion(connection, project, &document.id)
+    forget_deletion(connection, project, &document.id)?;
+    Ok((id, meta))
 }
 
 /// Replaces the metadata and the links of a stored document, which no list has.
@@ -454,8 +462,6 @@ fn delete_document(
         let count = PROJECTS.update(&[("removed", "removed + 1")], "id = ?1");
         format!("{count} RETURNING removed")
     });
-    let old = read::metadata(connection, project, id)?;
-    item_list::replace(connection, project, old.as_deref(), None)?;
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     // Foreign keys delete the body and the links. Deleting a missing document is a change too, and
