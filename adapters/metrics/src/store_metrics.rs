@@ -16,7 +16,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::ports::item_list::{FaultList, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -115,7 +115,7 @@ measured_port! { DocumentRepository;
     "versions": versions(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Version>>;
     "find": find(project: &ProjectKey, filter: &DocumentFilter) -> MetadataPage;
     "items": items(project: &ProjectKey, query: &ItemQuery) -> ItemPage;
-    "faults": faults(project: &ProjectKey, kind: DocumentKind, limit: usize) -> FaultList;
+    "diagnostics": diagnostics(project: &ProjectKey, kind: DocumentKind, limit: usize) -> DiagnosticList;
     "named": lookup(project: &ProjectKey, kind: DocumentKind, words: &[String])
         -> Vec<Vec<Arc<DocumentMeta>>>;
     "linking": backlinks(project: &ProjectKey, links: &BacklinkQuery)

@@ -20,7 +20,7 @@ pub(crate) enum CheckStage {
     /// Documents without their bodies and links.
     Documents,
     Links,
-    /// Items in the order of lists, and faulty documents.
+    /// Items in the order of lists, and documents with a diagnostic.
     Lists,
     /// All other tables, and the structure of the whole file.
     WholeFile,

@@ -22,7 +22,7 @@ use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
 use crate::tables::{
-    DOCUMENTS, FAULTS, HISTORY, ITEM_COUNTS, ITEMS, LINKS, MARKS, PROJECTS, REMOVED, STORE,
+    DIAGNOSTICS, DOCUMENTS, HISTORY, ITEM_COUNTS, ITEMS, LINKS, MARKS, PROJECTS, REMOVED, STORE,
 };
 use crate::{history, item_list, read};
 
@@ -52,7 +52,7 @@ const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
         &[
             CheckedTable::Checksummed(ITEMS),
             CheckedTable::Checksummed(ITEM_COUNTS),
-            CheckedTable::Checksummed(FAULTS),
+            CheckedTable::Checksummed(DIAGNOSTICS),
         ],
     ),
     (

@@ -1,4 +1,4 @@
-//! The tables of lists: items in their order, numbers of items by group, faulty documents.
+//! The tables of lists: items in their order, numbers of items by group, documents with a diagnostic.
 //!
 //! They are derived from the metadata, in the same commit. A list shows the metadata itself, and
 //! refuses a row that disagrees with it.
@@ -9,13 +9,15 @@ use std::sync::{Arc, LazyLock};
 
 use reqlore_domain::backlog::{ItemMeta, Priority};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
-use reqlore_domain::ports::item_list::{FaultList, ItemFilter, ItemPage, ItemPosition, ItemQuery};
+use reqlore_domain::ports::item_list::{
+    DiagnosticList, ItemFilter, ItemPage, ItemPosition, ItemQuery,
+};
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 
 use crate::error::QueryError;
 use crate::read;
-use crate::tables::{DOCUMENTS, FAULTS, ITEM_COUNTS, ITEMS};
+use crate::tables::{DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS, ITEMS};
 
 /// The columns of an item that lists select and sort by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +88,7 @@ pub(crate) fn replace(
             count_item(connection, project, &item, 1)?;
         }
     }
-    replace_fault(connection, project, old, new)
+    replace_diagnostic(connection, project, old, new)
 }
 
 fn count_item(
@@ -111,7 +113,7 @@ fn count_item(
     Ok(())
 }
 
-fn replace_fault(
+fn replace_diagnostic(
     connection: &Connection,
     project: i64,
     old: Option<&DocumentMeta>,
@@ -123,12 +125,12 @@ fn replace_fault(
         return Ok(());
     }
     if let Some(meta) = old {
-        let delete = "DELETE FROM faults WHERE project = ?1 AND kind = ?2 AND name = ?3";
+        let delete = "DELETE FROM diagnostics WHERE project = ?1 AND kind = ?2 AND name = ?3";
         let key = (project, meta.id.kind.name(), &meta.id.name);
         connection.prepare_cached(delete)?.execute(key)?;
     }
     if let Some((document, meta)) = new {
-        static INSERT: LazyLock<String> = LazyLock::new(|| FAULTS.insert());
+        static INSERT: LazyLock<String> = LazyLock::new(|| DIAGNOSTICS.insert());
         let row = (&meta.id.name, project, meta.id.kind.name(), document);
         connection.prepare_cached(&INSERT)?.execute(row)?;
     }
@@ -137,7 +139,7 @@ fn replace_fault(
 
 /// Removes all rows, before the metadata of all documents is derived again.
 pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("DELETE FROM items; DELETE FROM item_counts; DELETE FROM faults")
+    connection.execute_batch("DELETE FROM items; DELETE FROM item_counts; DELETE FROM diagnostics")
 }
 
 /// A row of the index: position and document.
@@ -328,32 +330,32 @@ fn read_metadata(connection: &Connection, document: i64) -> Result<Arc<DocumentM
     found.into_iter().next().ok_or_else(|| QueryError::damaged("the list of items"))
 }
 
-pub(crate) fn faults(
+pub(crate) fn diagnostics(
     connection: &Connection,
     project: &ProjectKey,
     kind: DocumentKind,
     limit: usize,
-) -> Result<FaultList, QueryError> {
+) -> Result<DiagnosticList, QueryError> {
     let project = read::project_id(connection, project)?;
-    let count = "SELECT count(*) FROM faults WHERE project = ?1 AND kind = ?2";
+    let count = "SELECT count(*) FROM diagnostics WHERE project = ?1 AND kind = ?2";
     let total: usize =
         connection.prepare_cached(count)?.query_one((project, kind.name()), |row| row.get(0))?;
     let mut metadata = Vec::new();
     // Usually there is none, and the second statement is not needed.
     if total > 0 && limit > 0 {
-        let select = "SELECT document FROM faults WHERE project = ?1 AND kind = ?2 \
+        let select = "SELECT document FROM diagnostics WHERE project = ?1 AND kind = ?2 \
                       ORDER BY name LIMIT ?3";
         let mut select = connection.prepare_cached(select)?;
         let mut rows = select.query((project, kind.name(), read::sql_limit(limit, 0)))?;
         while let Some(row) = rows.next()? {
             let meta = read_metadata(connection, row.get(0)?)?;
             if meta.id.kind != kind || meta.diagnostic.is_none() {
-                return Err(QueryError::damaged("the list of faulty documents"));
+                return Err(QueryError::damaged("the list of diagnostics"));
             }
             metadata.push(meta);
         }
     }
-    Ok(FaultList { metadata, total, unread: Vec::new() })
+    Ok(DiagnosticList { metadata, total, unread: Vec::new() })
 }
 
 /// Compares the rows with the metadata of all documents. Returns a text for each difference.
@@ -362,13 +364,13 @@ pub(crate) fn find_differences(
     limit: usize,
 ) -> Result<Vec<String>, QueryError> {
     let mut differences = Vec::new();
-    let (mut items, mut faults) = (0_usize, 0_usize);
+    let (mut items, mut diagnostics) = (0_usize, 0_usize);
     let mut listed = connection.prepare(
         "SELECT status, type, parent FROM items \
          WHERE project = ?1 AND kind = ?2 AND position = ?3 AND document = ?4",
     )?;
-    let mut is_faulty = connection.prepare(
-        "SELECT EXISTS (SELECT 1 FROM faults \
+    let mut has_diagnostic = connection.prepare(
+        "SELECT EXISTS (SELECT 1 FROM diagnostics \
          WHERE project = ?1 AND kind = ?2 AND name = ?3 AND document = ?4)",
     )?;
     let mut documents = connection.prepare("SELECT head, project, id FROM documents")?;
@@ -405,15 +407,15 @@ pub(crate) fn find_differences(
             *counts.entry(group).or_default() += 1;
         }
         if meta.diagnostic.is_some() {
-            faults += 1;
+            diagnostics += 1;
             let key = (project, meta.id.kind.name(), &meta.id.name, id);
-            if !is_faulty.query_one(key, |row| row.get(0))? {
-                differences.push(format!("{} in the list of faulty documents", meta.id));
+            if !has_diagnostic.query_one(key, |row| row.get(0))? {
+                differences.push(format!("{} in the list of diagnostics", meta.id));
             }
         }
     }
     if differences.is_empty() {
-        for (table, expected) in [("items", items), ("faults", faults)] {
+        for (table, expected) in [("items", items), ("diagnostics", diagnostics)] {
             let count = format!("SELECT count(*) FROM {table}");
             let rows: usize = connection.query_one(&count, [], |row| row.get(0))?;
             if rows != expected {

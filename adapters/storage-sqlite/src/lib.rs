@@ -29,7 +29,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
-use reqlore_domain::ports::item_list::{FaultList, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
@@ -285,16 +285,18 @@ impl DocumentRepository for SqliteStore {
             .await
     }
 
-    async fn faults(
+    async fn diagnostics(
         &self,
         project: &ProjectKey,
         kind: DocumentKind,
         limit: usize,
-    ) -> StoreResult<FaultList> {
+    ) -> StoreResult<DiagnosticList> {
         let project = project.clone();
         self.damage.wait_for_stage(CheckStage::Lists).await?;
         self.pool
-            .read_inline(move |connection| item_list::faults(connection, &project, kind, limit))
+            .read_inline(move |connection| {
+                item_list::diagnostics(connection, &project, kind, limit)
+            })
             .await
     }
 

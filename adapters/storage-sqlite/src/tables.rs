@@ -50,8 +50,8 @@ pub(crate) const ITEMS: TableLayout = TableLayout {
     columns: &["document", "project", "kind", "position", "status", "type", "parent"],
 };
 
-pub(crate) const FAULTS: TableLayout =
-    TableLayout { name: "faults", columns: &["name", "project", "kind", "document"] };
+pub(crate) const DIAGNOSTICS: TableLayout =
+    TableLayout { name: "diagnostics", columns: &["name", "project", "kind", "document"] };
 
 pub(crate) const ITEM_COUNTS: TableLayout = TableLayout {
     name: "item_counts",

@@ -149,18 +149,18 @@ impl<'a> BacklogReader<'a> {
         let page = self.ports.documents.items(self.project, query).await?;
         let kind = DocumentKind::Item(query.kind);
         let limit = FileWarnings::MAX_LISTED;
-        let faults = self.ports.documents.faults(self.project, kind, limit).await?;
+        let diagnostics = self.ports.documents.diagnostics(self.project, kind, limit).await?;
         let mut warnings = FileWarnings::default();
-        warnings.add_unread(&faults.unread);
-        warnings.add_diagnostics(&faults.metadata);
-        warnings.unlisted = faults.total - faults.metadata.len();
+        warnings.add_unread(&diagnostics.unread);
+        warnings.add_diagnostics(&diagnostics.metadata);
+        warnings.unlisted = diagnostics.total - diagnostics.metadata.len();
         Ok((page, warnings))
     }
 
     /// The files that look like items of this kind but are not read.
     pub(crate) async fn unread_files(self, kind: ItemKind) -> Result<Vec<UnreadFile>> {
         let kind = DocumentKind::Item(kind);
-        Ok(self.ports.documents.faults(self.project, kind, 0).await?.unread)
+        Ok(self.ports.documents.diagnostics(self.project, kind, 0).await?.unread)
     }
 }
 

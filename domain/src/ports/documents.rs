@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::item_list::{FaultList, ItemPage, ItemQuery};
+use super::item_list::{DiagnosticList, ItemPage, ItemQuery};
 pub use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
@@ -69,17 +69,17 @@ pub trait DocumentRepository: Send + Sync {
     }
 
     /// Returns the first documents of a kind that have a diagnostic, at most `limit`, and the files
-    /// that are not read (`faulty_documents_are_listed`).
+    /// that are not read (`documents_with_diagnostics_are_listed`).
     ///
     /// By default all metadata of the kind is read.
-    async fn faults(
+    async fn diagnostics(
         &self,
         project: &ProjectKey,
         kind: DocumentKind,
         limit: usize,
-    ) -> StoreResult<FaultList> {
+    ) -> StoreResult<DiagnosticList> {
         let page = self.find(project, &DocumentFilter::of_kind(kind)).await?;
-        Ok(FaultList::select(page.metadata, limit, page.unread))
+        Ok(DiagnosticList::select(page.metadata, limit, page.unread))
     }
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,

@@ -104,7 +104,7 @@ impl ItemPage {
 
 /// The documents of one kind that have a problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FaultList {
+pub struct DiagnosticList {
     /// Documents with a diagnostic, sorted by name: the first ones.
     pub metadata: Vec<Arc<DocumentMeta>>,
     /// Number of documents with a diagnostic.
@@ -113,7 +113,7 @@ pub struct FaultList {
     pub unread: Vec<UnreadFile>,
 }
 
-impl FaultList {
+impl DiagnosticList {
     /// Selects from the metadata of all documents of a kind, sorted by name.
     pub fn select(all: Vec<Arc<DocumentMeta>>, limit: usize, unread: Vec<UnreadFile>) -> Self {
         let mut metadata = all;

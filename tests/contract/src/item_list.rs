@@ -128,22 +128,22 @@ pub async fn item_pages_survive_changes(s: &Storage) {
     assert_eq!((names(&rest), rest.total, &rest.next), (expected, 5, &None));
 }
 
-pub async fn faulty_documents_are_listed(s: &Storage) {
+pub async fn documents_with_diagnostics_are_listed(s: &Storage) {
     put_items(s).await;
     for name in ["REQ-020", "REQ-010", "REQ-030"] {
         s.put(&item(name), "---\ntitle: [\n---\n").await;
     }
     let kind = DocumentKind::Item(REQ);
-    let faults = s.store.faults(&s.project, kind, 2).await.unwrap();
-    let listed: Vec<&str> = faults.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
-    // A name without a reference is a fault as well.
-    assert_eq!((listed, faults.total), (vec!["REQ-010", "REQ-020"], 4));
-    assert!(faults.metadata.iter().all(|meta| meta.diagnostic.is_some()));
+    let diagnostics = s.store.diagnostics(&s.project, kind, 2).await.unwrap();
+    let listed: Vec<&str> = diagnostics.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+    // A name without a reference is a diagnostic as well.
+    assert_eq!((listed, diagnostics.total), (vec!["REQ-010", "REQ-020"], 4));
+    assert!(diagnostics.metadata.iter().all(|meta| meta.diagnostic.is_some()));
     s.put(&item("REQ-010"), "---\ntitle: A\n---\n").await;
     s.delete(&item("REQ-020")).await;
     s.delete(&item("notes")).await;
-    let faults = s.store.faults(&s.project, kind, 0).await.unwrap();
-    assert_eq!((faults.metadata.len(), faults.total), (0, 1));
-    let other = s.store.faults(&s.other, kind, 2).await.unwrap();
+    let diagnostics = s.store.diagnostics(&s.project, kind, 0).await.unwrap();
+    assert_eq!((diagnostics.metadata.len(), diagnostics.total), (0, 1));
+    let other = s.store.diagnostics(&s.other, kind, 2).await.unwrap();
     assert_eq!(other.total, 0, "projects are isolated");
 }

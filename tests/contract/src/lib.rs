@@ -166,7 +166,7 @@ macro_rules! suite {
                 number_in_a_name_raises_the_sequence tombstone_keeps_its_number
                 numbers_survive_restart decision_reads_backlinks marks_survive_a_round_trip;
             item_list: items_have_the_order_of_lists items_are_filtered_and_counted
-                items_need_a_reference item_pages_survive_changes faulty_documents_are_listed;
+                items_need_a_reference item_pages_survive_changes documents_with_diagnostics_are_listed;
             archive: records_survive_a_round_trip records_have_one_order
                 import_rejects_a_store_with_documents unfinished_import_is_incomplete
                 import_survives_restart export_is_a_snapshot;

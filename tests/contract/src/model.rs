@@ -33,7 +33,7 @@ enum StoreOperation {
     Get { project: bool, ids: Vec<usize> },
     Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: Option<usize> },
     Items { project: bool, kind: ItemKind, filter: usize, limit: usize },
-    Faults { project: bool, kind: DocumentKind, limit: usize },
+    Diagnostics { project: bool, kind: DocumentKind, limit: usize },
     Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
     Backlinks { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
     Create { project: bool, kind: ItemKind },
@@ -137,7 +137,7 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
                 StoreOperation::Items { project, kind, filter, limit }
             }),
         1 => (any::<bool>(), kind.clone(), 0..3usize)
-            .prop_map(|(project, kind, limit)| StoreOperation::Faults { project, kind, limit }),
+            .prop_map(|(project, kind, limit)| StoreOperation::Diagnostics { project, kind, limit }),
         3 => (any::<bool>(), kind.clone(), words.clone())
             .prop_map(|(project, kind, words)| StoreOperation::Lookup { project, kind, words }),
         3 => (any::<bool>(), proptest::collection::vec(kind.clone(), 0..9), words)
@@ -266,11 +266,12 @@ impl ModelSide {
                 let query = ItemQuery { filter, ..ItemQuery::of_kind(*kind, *limit) };
                 self.items(self.project(*project), query).await
             }
-            StoreOperation::Faults { project, kind, limit } => {
-                let faults = self.store.faults(self.project(*project), *kind, *limit).await;
-                answer_text(faults.map(|faults| {
-                    let ids = faults.metadata.iter().map(|meta| meta.id.clone());
-                    (ids.collect::<Vec<_>>(), faults.total)
+            StoreOperation::Diagnostics { project, kind, limit } => {
+                let diagnostics =
+                    self.store.diagnostics(self.project(*project), *kind, *limit).await;
+                answer_text(diagnostics.map(|diagnostics| {
+                    let ids = diagnostics.metadata.iter().map(|meta| meta.id.clone());
+                    (ids.collect::<Vec<_>>(), diagnostics.total)
                 }))
             }
             StoreOperation::Lookup { project, kind, words } => {

@@ -27,7 +27,7 @@ CREATE TABLE item_counts (
 ) STRICT, WITHOUT ROWID;
 
 -- Documents with a diagnostic.
-CREATE TABLE faults (
+CREATE TABLE diagnostics (
     project INTEGER NOT NULL,
     kind TEXT NOT NULL,
     name TEXT NOT NULL,

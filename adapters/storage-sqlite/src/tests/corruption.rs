@@ -145,7 +145,10 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
             let page =
                 DocumentFilter { limit: Some(3), after_name: Some("EP-02".into()), ..filter };
             answers.push(answer(("page", project, kind), store.find(project, &page).await));
-            answers.push(answer(("faults", project, kind), store.faults(project, kind, 3).await));
+            answers.push(answer(
+                ("diagnostics", project, kind),
+                store.diagnostics(project, kind, 3).await,
+            ));
             for since in [0, 45] {
                 let since = Revision(since);
                 let changes = store.changes(project, kind, since, Refresh::Full).await;

@@ -16,7 +16,7 @@ use crate::item_list::find_differences;
 
 const REQ: ItemKind = ItemKind::Requirement;
 
-/// A closed database with three requirements, of which one is active and one has a fault.
+/// A closed database with three requirements, of which one is active and one has a diagnostic.
 fn database_with_items() -> (TempDir, std::path::PathBuf) {
     let (folder, file) = database_path();
     run(async {
@@ -48,8 +48,8 @@ fn wrong_row_of_a_list_is_found_by_the_check() {
         "INSERT INTO items VALUES (1, 'requirement', x'00', 9, '', '', '', 0)",
         "UPDATE item_counts SET number = 7",
         "DELETE FROM item_counts",
-        "DELETE FROM faults",
-        "INSERT INTO faults VALUES (1, 'requirement', 'REQ-009', 1, 0)",
+        "DELETE FROM diagnostics",
+        "INSERT INTO diagnostics VALUES (1, 'requirement', 'REQ-009', 1, 0)",
     ] {
         let (_folder, file) = database_with_items();
         assert_eq!(differences(&file), Vec::<String>::new());
@@ -82,7 +82,7 @@ fn migration_fills_the_tables_of_lists() {
     let (_folder, file) = database_with_items();
     run_sql(
         &file,
-        "DROP TABLE items; DROP TABLE item_counts; DROP TABLE faults; PRAGMA user_version = 4",
+        "DROP TABLE items; DROP TABLE item_counts; DROP TABLE diagnostics; PRAGMA user_version = 4",
     );
     let store = open_file(&file).unwrap();
     let page = run(store.items(&ProjectKey::default(), &ItemQuery::of_kind(REQ, 2))).unwrap();
