@@ -1,4 +1,4 @@
-//! The tables of lists: items in their order, numbers of items by group, documents with a diagnostic.
+//! The tables of lists: items in their order, numbers of items by group, diagnostics.
 //!
 //! They are derived from the metadata, in the same commit. A list shows the metadata itself, and
 //! refuses a row that disagrees with it.
