@@ -115,7 +115,8 @@ measured_port! { DocumentRepository;
     "versions": versions(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Version>>;
     "find": find(project: &ProjectKey, filter: &DocumentFilter) -> MetadataPage;
     "items": items(project: &ProjectKey, query: &ItemQuery) -> ItemPage;
-    "diagnostics": diagnostics(project: &ProjectKey, kind: DocumentKind, limit: usize) -> DiagnosticList;
+    "diagnostics": diagnostics(project: &ProjectKey, kind: DocumentKind, limit: usize)
+        -> DiagnosticList;
     "named": lookup(project: &ProjectKey, kind: DocumentKind, words: &[String])
         -> Vec<Vec<Arc<DocumentMeta>>>;
     "linking": backlinks(project: &ProjectKey, links: &BacklinkQuery)
