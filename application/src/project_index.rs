@@ -510,8 +510,19 @@ async fn read_documents(
     for id in ids {
         outcomes.push(match get_one(&*ports.documents, project, id).await {
             Ok(document) => document.into(),
-            Err(_) => ReadOutcome::Failed,
+            Err(_) if is_listed(ports, project, id).await => ReadOutcome::Failed,
+            // For example a folder where the document was.
+            Err(_) => ReadOutcome::Missing,
         });
     }
     outcomes
+}
+
+/// True if the storage lists the document, or may do so.
+async fn is_listed(ports: &ApplicationPorts, project: &ProjectKey, id: &DocumentId) -> bool {
+    let name = std::slice::from_ref(&id.name);
+    match ports.documents.lookup(project, id.kind, name).await {
+        Ok(found) => found.iter().flatten().any(|meta| meta.id == *id),
+        Err(_) => true,
+    }
 }

@@ -187,6 +187,12 @@ fn play_steps(steps: &[EditStep]) -> TestCaseResult {
     })
 }
 
+#[test]
+fn search_does_not_name_a_folder_as_a_document() {
+    use EditStep::{MoveTreeAway, Sync, Write};
+    play_steps(&[Write(4, 0), Sync, MoveTreeAway, Write(5, 0)]).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,

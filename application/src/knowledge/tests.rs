@@ -121,6 +121,7 @@ async fn unreadable_changed_document_is_looked_up_in_the_list() {
     store.expect_get().returning(|_, _| {
         Err(StoreError::Refused { place: "a".to_owned(), reason: "is a folder".to_owned() })
     });
+    store.expect_lookup().returning(|_, _, words| Ok(vec![Vec::new(); words.len()]));
     let mut listed = 0;
     store.expect_find().returning(move |_, filter| {
         listed += 1;
