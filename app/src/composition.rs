@@ -132,6 +132,10 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
     let storage = &config.storage;
     let metadata = std::fs::metadata(storage.path());
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        if let StorageSpec::Sqlite(file) = storage {
+            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
+            SqliteStore::check_never_used(&config).map_err(CommandError::failure)?;
+        }
         return Ok(StorageState::Absent);
     }
     storage.check_file_types()?;

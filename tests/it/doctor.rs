@@ -290,6 +290,9 @@ fn doctor_keeps_the_files_of_a_killed_server() {
     // As after a reboot, or in a copy.
     std::fs::remove_file(machine.at("project/.reqlore/local/reqlore.db-shm")).unwrap();
     machine.doctor(&sqlite).assert("storage", "note", "a change is in progress or was interrupted");
+    std::fs::remove_file(machine.at("project/.reqlore/local/reqlore.db")).unwrap();
+    let report = machine.doctor(&sqlite);
+    report.assert_problem("storage", "is missing, but reqlore.db-commits is not");
 }
 
 #[test]

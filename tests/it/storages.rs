@@ -121,6 +121,18 @@ fn sqlite_copy_of_a_running_server_needs_accept_loss() {
     assert_eq!(code, 1, "{refused}");
     let words = ["copy.db: its -wal file is missing", "restore a backup", "check --accept-loss"];
     assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+    // Following the message: `restore` alone would only repeat it.
+    assert!(refused.contains("move its files away and restore"), "{refused}");
+    run_ok(root, "backup backup.dump --storage sqlite");
+    let (_, repeated) = run(root, "restore backup.dump --storage sqlite:copy.db");
+    assert!(repeated.contains("move its files away and restore"), "{repeated}");
+    fs::rename(root.join("copy.db"), root.join("away.db")).unwrap();
+    run_ok(root, "restore backup.dump --storage sqlite:copy.db");
+    run_ok(root, "check --storage sqlite:copy.db");
+    for suffix in ["db", "db-wal", "db-shm", "db-commits"] {
+        let _ = fs::remove_file(root.join("copy").with_extension(suffix));
+    }
+    fs::rename(root.join("away.db"), root.join("copy.db")).unwrap();
     let (code, open) = run(root, "check --storage sqlite --accept-loss");
     assert!(code == 1 && open.contains("stop the server and try again"), "{open}");
     // The side file of the same database has the number that the copy lacks.

@@ -5,7 +5,9 @@ use rusqlite::ErrorCode;
 use rusqlite::types::FromSqlError;
 
 /// The next step after damage.
-pub const RESTORE_HINT: &str = "restore a backup with `reqlore restore`";
+///
+/// `reqlore restore` refuses to write over files, so they must go first.
+pub const RESTORE_HINT: &str = "move its files away and restore a backup with `reqlore restore`";
 
 /// Begins the message with which the checksum of a row fails; the name of the table follows.
 pub(crate) const ROW_DAMAGE: &str = "a row does not match its checksum: table";

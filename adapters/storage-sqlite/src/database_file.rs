@@ -114,8 +114,7 @@ impl DatabaseFile {
             // SQLite would make a new database of it.
             Ok(metadata) if metadata.len() == 0 => {
                 let reason = format!(
-                    "is an empty file, not a database; put the database back, or move all files \
-                     with this name away and {RESTORE_HINT}"
+                    "is an empty file, not a database; put the database back, or {RESTORE_HINT}"
                 );
                 Err(refused(&self.shown_path, reason))
             }
@@ -144,10 +143,8 @@ impl DatabaseFile {
             _ => return Ok(()),
         };
         let left = left.file_name().unwrap_or_default().display();
-        let reason = format!(
-            "is missing, but {left} is not; put the database back, or move that file away and \
-             {RESTORE_HINT}"
-        );
+        let reason =
+            format!("is missing, but {left} is not; put the database back, or {RESTORE_HINT}");
         Err(refused(&self.shown_path, reason))
     }
 

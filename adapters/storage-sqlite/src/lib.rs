@@ -20,7 +20,7 @@ mod team;
 mod torn_copy;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -113,6 +113,15 @@ impl SqliteStore {
             );
         }
         Self::start(connector, connection, migrations.len())
+    }
+
+    /// Fails if files next to a missing database show that it was lost. Changes nothing.
+    pub fn check_never_used(config: &SqliteConfig) -> StoreResult<()> {
+        // A missing folder has no such files, and would be created.
+        if !config.file.parent().is_some_and(Path::is_dir) {
+            return Ok(());
+        }
+        DatabaseFile::prepare(&config.file)?.check_never_used()
     }
 
     /// Opens an existing database for reading, without creating, migrating or recovering it.
@@ -228,7 +237,9 @@ fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::R
 #[async_trait]
 impl StorageHealth for SqliteStore {
     fn known_damage(&self) -> Option<String> {
-        self.damage.known()
+        // A missing file stops all writes, but only writes would find that out.
+        let check_files = || self.connector.file.check_all_identities().err();
+        self.damage.known().or_else(|| check_files().map(|error| error.to_string()))
     }
 
     async fn find_damage(&self) -> StoreResult<Vec<String>> {

@@ -76,9 +76,7 @@ impl CommitLoss {
             Self::OlderSchema => "to go back to this state, move its -commits file away",
             _ => "accept the loss with `reqlore check --accept-loss`",
         };
-        let reason = format!(
-            "{self}; put all its files back, or move them away and {RESTORE_HINT}, or {last_way}"
-        );
+        let reason = format!("{self}; put all its files back, {RESTORE_HINT}, or {last_way}");
         refused(&file.shown_path, reason)
     }
 }

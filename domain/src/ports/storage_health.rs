@@ -7,8 +7,9 @@ use super::documents::StoreResult;
 /// Reports damaged content. By default a storage finds damage only in its reads.
 #[async_trait]
 pub trait StorageHealth: Send + Sync {
-    /// The damage that this process knows of, as a sentence with the next step. From the first sign
-    /// of it all writes are refused until a restart that finds none.
+    /// The damage that this process knows of, as a sentence with the next step; also a file that
+    /// was lost while it was open. While there is any, all writes are refused. Only a restart ends
+    /// damage of the content.
     fn known_damage(&self) -> Option<String> {
         None
     }

@@ -96,6 +96,7 @@ fn removed_or_replaced_database_rejects_writes() {
             assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
             assert!(message.contains("deleted, emptied, moved or replaced"), "{name}: {message}");
             assert!(!message.contains('/'), "{name}: {message}");
+            assert_eq!(s.store.known_damage(), Some(message), "{name}");
         });
     }
 }
