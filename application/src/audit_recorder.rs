@@ -23,7 +23,7 @@ const MAX_PENDING_ROWS: usize = 16_384;
 /// Refusals take only half of the queue, so that they never make reads fail.
 const MAX_PENDING_REFUSALS: usize = MAX_PENDING_ROWS / 2;
 /// Refused calls that wait for their rows at the same time. They hold permits to run, of which a
-/// server has 64 by default: others must be left for good calls while the disk is slow.
+/// server has 64 by default: the rest is left for good calls while the disk is slow.
 const MAX_WAITING_REFUSALS: usize = 32;
 /// Arguments that name the target of a call.
 const TARGET_ARGUMENTS: [&str; 8] = [

@@ -511,7 +511,7 @@ async fn read_documents(
         outcomes.push(match get_one(&*ports.documents, project, id).await {
             Ok(document) => document.into(),
             Err(_) if is_listed(ports, project, id).await => ReadOutcome::Failed,
-            // For example a folder where the document was.
+            // For example, a folder replaced the document.
             Err(_) => ReadOutcome::Missing,
         });
     }

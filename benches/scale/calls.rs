@@ -19,7 +19,7 @@ const PAGE_SIZE: usize = 50;
 /// Number of pages to walk to a page in the middle: walking further takes too long.
 const MAX_WALK: usize = 20;
 
-/// Filters of requirements: what they select, and whether any item matches.
+/// Filters of requirements: label, arguments, and true if any item matches.
 const FILTERS: [(&str, &str, bool); 3] = [
     ("common filter", r#"{"status":"Active"}"#, true),
     ("rare filter", r#"{"status":"Obsolete"}"#, true),

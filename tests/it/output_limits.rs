@@ -136,7 +136,7 @@ fn write_beyond_the_file_size_limit_is_an_error() {
             acknowledged += 1;
         }
         let refusal = refusal.unwrap_or_else(|| panic!("{storage}: no write reached the limit"));
-        // It still answers, and a restart without the limit has what was acknowledged.
+        // It still answers, and a restart without the limit has all acknowledged writes.
         let listed = server.call("list_epics", json!({}));
         assert!(text(&listed).contains("First"), "{storage}: {refusal} {listed}");
         server.end();

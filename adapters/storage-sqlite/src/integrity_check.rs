@@ -220,7 +220,7 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
     }
 }
 
-/// Runs one of SQLite's own checks. Returns what it found.
+/// Runs one of SQLite's own checks. Returns its findings.
 fn sqlite_findings(connection: &Connection, check: &str) -> Result<Vec<String>, QueryError> {
     let mut pragma = connection.prepare(&format!("PRAGMA {check}"))?;
     let mut rows = pragma.query([])?;

@@ -24,7 +24,7 @@ use crate::tables::{DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS, ITEMS};
 struct ItemRow {
     kind: &'static str,
     position: Vec<u8>,
-    /// Empty if the item has none; so are the others.
+    /// Empty if the item has none, as are the fields below.
     status: &'static str,
     requirement_type: &'static str,
     parent: String,
@@ -52,7 +52,7 @@ impl ItemRow {
 /// Returns bytes that sort like the position.
 fn encode_position(((priority, created, number), name): &ItemPosition) -> Vec<u8> {
     let mut bytes = vec![*priority];
-    // The newest first. With the sign bit inverted, times before 1970 are older than all others.
+    // The newest first. With the sign bit inverted, times before 1970 are older than later ones.
     bytes.extend((!(created.0.0 ^ i64::MIN)).to_be_bytes());
     // The highest number first. Items of lists have one.
     bytes.extend((!number.0.unwrap_or_default()).to_be_bytes());

@@ -321,7 +321,7 @@ fn rebuild_next(connection: &Connection, last: i64) -> Result<Option<i64>, Query
             let meta = DocumentMeta::from_document(&document, modified);
             write::update_metadata(connection, (id, project), &meta)?;
         }
-        // Reads refuse it; the others can be served.
+        // Reads refuse it; all other documents can be served.
         Err(QueryError::Damaged(object)) => {
             tracing::error!(object, "a document is damaged, so its metadata was not rebuilt");
         }

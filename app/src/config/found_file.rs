@@ -121,7 +121,7 @@ pub(crate) fn is_inside(path: &Path, folder: &Path) -> bool {
     for part in path.components() {
         has_parent |= part == Component::ParentDir;
     }
-    // A missing folder before `..` can't be resolved. What it will be is not known.
+    // A missing folder before `..` can't be resolved. Its target is not known yet.
     if has_parent {
         return path.canonicalize().is_ok_and(|path| path.starts_with(folder));
     }

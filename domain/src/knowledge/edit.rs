@@ -121,7 +121,7 @@ pub fn edit_entity(
             edits.extend(tag_edits(&entries, tags));
         }
     }
-    // Only the first links are known, and setting targets would remove the others.
+    // Only the first links are known, and setting targets would remove the rest.
     if !edit.links.is_empty() && parse_links(&entries).len() > MAX_LINKS {
         return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));
     }

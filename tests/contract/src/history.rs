@@ -226,7 +226,7 @@ pub async fn purge_erases_the_text_and_keeps_the_entry(s: &Storage) {
     assert_eq!(verified_rows(&*s.store).await.len(), 6, "nothing changed, no row");
 }
 
-/// A response quotes what was written.
+/// A response quotes the written text.
 pub async fn purge_erases_stored_responses(s: &Storage) {
     let keys = ['a', 'b'].map(|letter| letter.to_string().repeat(32));
     for (letter, text) in [('a', "secret"), ('b', "two")] {

@@ -42,7 +42,7 @@ struct TeamContent {
     record: Option<IdempotencyRecord>,
 }
 
-/// Its name in the report, and what a person did.
+/// Its name in the report, and the action of a person.
 type Loss = (&'static str, fn(&Fixture));
 
 /// A closed store with its expected content, and the bytes of its files.

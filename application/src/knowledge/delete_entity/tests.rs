@@ -153,7 +153,7 @@ async fn deletion_of_mutually_linked_entities_unlinks_the_rest() {
     testing.data("apply_changes", json!({ "changes": changes })).await;
     let last = testing.body(DocumentId::entity(format!("decisions/{}", id(8)))).await.unwrap();
     assert!(last.contains("title: Last") && !last.contains("refs:"), "{last}");
-    // A tombstone has no link to what was deleted before it.
+    // A tombstone has no link to an item that was deleted before it.
     let third = DocumentId::entity(format!("decisions/{}", id(3))).tombstone();
     let third = testing.body(third).await.unwrap();
     let expected = (4..9).map(id).collect::<Vec<_>>().join(", ");
