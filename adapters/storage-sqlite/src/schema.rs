@@ -278,28 +278,20 @@ fn apply_migrations(
 
 /// Derives the metadata of all documents from their bodies, in the format of this version.
 fn rebuild_metadata(connection: &mut Connection, schema: usize) -> Result<(), QueryError> {
-    tracing::info!("rebuilding the metadata of all documents");
+    // One transaction, because two rebuilds at once would mix their rows of lists.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have finished meanwhile, and already writes.
     if read::is_current(&transaction, schema)? {
         return Ok(());
     }
-    // A process with the old format stops writing when it sees another format.
-    set_metadata_format(&transaction, 0)?;
+    tracing::info!("rebuilding the metadata of all documents");
     item_list::clear(&transaction)?;
-    transaction.commit()?;
     let mut last_id = 0;
-    loop {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for _ in 0..read::BATCH_RECORDS {
-            let Some(id) = rebuild_next(&transaction, last_id)? else {
-                set_metadata_format(&transaction, DocumentMeta::FORMAT)?;
-                return Ok(transaction.commit()?);
-            };
-            last_id = id;
-        }
-        transaction.commit()?;
+    while let Some(id) = rebuild_next(&transaction, last_id)? {
+        last_id = id;
     }
+    set_metadata_format(&transaction, DocumentMeta::FORMAT)?;
+    Ok(transaction.commit()?)
 }
 
 fn set_metadata_format(connection: &Connection, format: u32) -> rusqlite::Result<()> {
