@@ -1,6 +1,7 @@
 //! Names the documents that a search could not cover completely.
 
 use reqlore_domain::search::{IncompleteDocuments, MAX_INDEXED_BYTES};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,7 +21,8 @@ impl IncompleteReport {
     }
 
     pub(crate) fn text_line(&self) -> String {
-        let named = self.documents.join(", ");
+        // One line, also for a file name with line breaks.
+        let named = encode_line(&self.documents.join(", ")).into_owned();
         let more = match self.total - self.documents.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -38,6 +40,19 @@ mod tests {
 
     use super::*;
     use crate::test_support::TestApplication;
+
+    #[test]
+    fn file_name_with_line_breaks_stays_on_one_line() {
+        let report = IncompleteReport { total: 1, documents: vec!["a\n::error::b".to_owned()] };
+        assert!(report.text_line().contains("a\\n::error::b"), "{}", report.text_line());
+        let mut warnings = crate::backlog::item_lookup::FileWarnings::default();
+        warnings.add_unread(&[reqlore_domain::ports::documents::UnreadFile {
+            path: "a\n::error::b".to_owned(),
+            reference: None,
+            reason: "is not read".to_owned(),
+        }]);
+        assert_eq!(warnings.into_list(), ["a\\n::error::b: is not read"]);
+    }
 
     #[tokio::test]
     async fn search_names_documents_that_are_searched_in_part() {

@@ -10,6 +10,7 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, UnreadFile};
 use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
 use crate::ApplicationPorts;
@@ -189,7 +190,9 @@ impl FileWarnings {
 
     /// The first warnings, and the number of the others.
     pub(crate) fn into_list(self) -> Vec<String> {
-        let mut listed = self.lines;
+        // A file name may contain line breaks, which would look like further lines.
+        let mut listed: Vec<String> =
+            self.lines.iter().map(|line| encode_line(line).into()).collect();
         // An item may name two of the parents.
         listed.sort();
         listed.dedup();
