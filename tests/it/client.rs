@@ -92,7 +92,14 @@ impl Server {
 
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let request = call(0, tool, &self.root, arguments);
-        self.ask(&request)
+        self.send(request.to_string());
+        loop {
+            let message = self.answer();
+            // A notification, for example of changed resources, may come first.
+            if message.get("method").is_none() {
+                return message;
+            }
+        }
     }
 
     /// Calls a tool, asserts success and returns its structured content.
