@@ -12,6 +12,7 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityIndex;
+use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
@@ -188,7 +189,7 @@ impl ProjectIndexes {
         // Kept in `search` until it is indexed, so that a cancelled call loses nothing.
         search.stale.merge(feed.searched.take());
         drop(feed);
-        search.check_generation(ports, project).await?;
+        search.check_position(ports, project).await?;
         // A full refresh also compares the versions in the index.
         if matches!(search.stale, StaleDocuments::All) || refresh == Refresh::Full {
             let entities = index.entities.lock().await.entity_index.versions();
@@ -209,7 +210,7 @@ impl ProjectIndexes {
         let hits = ports.search.search(project, query).await?;
         let index = self.project_index(project);
         // A damaged index is detected only when it is read.
-        if !index.search.lock().await.check_generation(ports, project).await? {
+        if !index.search.lock().await.check_position(ports, project).await? {
             return Ok(hits);
         }
         // The index lost its content during the search, so the hits are incomplete.
@@ -332,23 +333,19 @@ impl EntityCache {
 struct SearchState {
     /// Documents that are not yet in the search index.
     stale: StaleDocuments,
-    /// The generation of the search index at the last check.
-    generation: u64,
 }
 
 impl SearchState {
     /// Returns true if the index lost its content since the last check, for example because its
     /// files were damaged. Then all documents are stale.
-    async fn check_generation(
+    async fn check_position(
         &mut self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
     ) -> Result<bool> {
-        let generation = ports.search.generation(project).await?;
-        if generation == self.generation {
+        if ports.search.position(project).await?.is_some() {
             return Ok(false);
         }
-        self.generation = generation;
         self.stale = StaleDocuments::All;
         Ok(true)
     }
@@ -369,13 +366,15 @@ impl SearchState {
             let ids: Vec<DocumentId> = stale.iter().take(BATCH_DOCUMENTS).cloned().collect();
             let projections = read_projections(ports, project, &ids).await?;
             let indexed = projections.len();
-            ports.search.apply_projections(project, projections).await?;
+            ports.search.apply_projections(project, projections, None).await?;
             // Removed only after they are indexed, so that a cancelled call loses nothing.
             for id in &ids[..indexed] {
                 stale.remove(id);
             }
             progress.progress(total - stale.len(), total, "indexed");
         }
+        let position = Some(ChangePosition::default());
+        ports.search.apply_projections(project, Vec::new(), position).await?;
         Ok(())
     }
 }
@@ -386,7 +385,8 @@ async fn find_stale(
     project: &ProjectKey,
     entities: impl IntoIterator<Item = (DocumentId, Version)>,
 ) -> Result<BTreeSet<DocumentId>> {
-    let indexed = ports.search.indexed_versions(project).await?;
+    let indexed = ports.search.indexed_versions(project, None, usize::MAX).await?;
+    let indexed: HashMap<DocumentId, Version> = indexed.into_iter().collect();
     let mut stored: HashMap<DocumentId, Version> = entities.into_iter().collect();
     for kind in LISTED_KINDS {
         let mut filter = DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::of_kind(kind) };

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -111,11 +112,20 @@ impl ItemTable {
         matches.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    pub(crate) fn versions(&self) -> BTreeMap<DocumentId, Version> {
-        self.documents
-            .iter()
-            .map(|(id, document)| (DocumentId::clone(id), document.version))
-            .collect()
+    pub(crate) fn versions(
+        &self,
+        after: Option<&DocumentId>,
+        limit: usize,
+    ) -> Vec<(DocumentId, Version)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut versions = Vec::new();
+        for (id, document) in self.documents.range::<DocumentId, _>((start, Bound::Unbounded)) {
+            if versions.len() == limit {
+                break;
+            }
+            versions.push((DocumentId::clone(id), document.version));
+        }
+        versions
     }
 
     /// Removes a document and returns its items with their slots.
@@ -344,7 +354,7 @@ mod tests {
         table.mark_incomplete(&empty);
         let bytes = table.encode();
         let decoded = ItemTable::decode(&bytes).unwrap();
-        assert_eq!(decoded.versions(), table.versions());
+        assert_eq!(decoded.versions(None, 9), table.versions(None, 9));
         assert_eq!(decoded.content_hash(), table.content_hash());
         assert!(decoded.iter().eq(table.iter()));
         assert!(decoded.incomplete().eq([&empty]));

@@ -28,6 +28,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project_key::ProjectKey;
@@ -116,17 +117,26 @@ async fn run_blocking<T: Send + 'static>(
 
 #[async_trait]
 impl SearchIndex for LocalSearchIndex {
-    async fn indexed_versions(
+    async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>> {
+        self.with_project(project, |_| true, |project| Ok(project.position())).await
+    }
+
+    async fn indexed_versions<'a>(
         &self,
         project: &ProjectKey,
-    ) -> Result<BTreeMap<DocumentId, Version>> {
-        self.with_project(project, |_| true, |project| Ok(project.indexed())).await
+        after: Option<&'a DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentId, Version)>> {
+        let after = after.cloned();
+        let work = move |project: &mut ProjectIndex| Ok(project.indexed(after.as_ref(), limit));
+        self.with_project(project, |_| true, work).await
     }
 
     async fn apply_projections(
         &self,
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
+        position: Option<ChangePosition>,
     ) -> Result<()> {
         let _call = self.shared.begin_call();
         let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
@@ -138,7 +148,7 @@ impl SearchIndex for LocalSearchIndex {
             move |project| {
                 // Before the work: the caller may drop this future, the blocking thread continues.
                 shared.record_change();
-                project.apply(&projections)
+                project.apply(&projections, position)
             },
         )
         .await
@@ -174,10 +184,6 @@ impl SearchIndex for LocalSearchIndex {
             project.search(&query, &plan)
         })
         .await
-    }
-
-    async fn generation(&self, project: &ProjectKey) -> Result<u64> {
-        self.with_project(project, |_| true, |project| Ok(project.generation())).await
     }
 
     async fn update_checkpoint(

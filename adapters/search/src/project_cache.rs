@@ -1,9 +1,7 @@
 //! The open project indexes: at most eight, because each has its own threads and memory.
 //!
 //! A running call may still use a closed index, so an index saves itself again when it is dropped.
-//! [`ProjectIndex::generation`] tells the application that an index was opened again.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
@@ -26,8 +24,6 @@ pub(crate) struct ProjectCache {
     /// Held while an index is closed and opened, so that no directory is read while it is saved.
     /// Calls to open indexes do not wait for it.
     opening: Mutex<()>,
-    /// The generation of the next index that is opened or emptied.
-    next_generation: Arc<AtomicU64>,
 }
 
 impl ProjectCache {
@@ -35,7 +31,7 @@ impl ProjectCache {
         let analyzers = AnalyzerPair { query: Analyzer::new(), document: Analyzer::new() };
         // Unbounded: `close_oldest` removes entries, because it saves them first.
         let open = Mutex::new(LruCache::unbounded());
-        Self { config, analyzers, open, opening: Mutex::default(), next_generation: Arc::default() }
+        Self { config, analyzers, open, opening: Mutex::default() }
     }
 
     pub(crate) fn get(&self, key: &ProjectKey) -> Option<Arc<Mutex<ProjectIndex>>> {
@@ -51,9 +47,7 @@ impl ProjectCache {
         }
         self.close_oldest();
         let cache_dir = self.open_cache_dir(key);
-        let (analyzers, next_generation) =
-            (self.analyzers.clone(), Arc::clone(&self.next_generation));
-        let opened = ProjectIndex::open(cache_dir, analyzers, &self.config, next_generation)?;
+        let opened = ProjectIndex::open(cache_dir, self.analyzers.clone(), &self.config)?;
         let project = Arc::new(Mutex::new(opened));
         lock(&self.open).put(key.clone(), Arc::clone(&project));
         Ok(project)

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
 use reqlore_domain::search::{
     self, DocumentProjection, IncompleteDocuments, IndexDifference, SearchHit, SearchHits,
@@ -52,10 +52,8 @@ pub(crate) struct ProjectIndex {
     has_unsaved: bool,
     /// Bytes of texts that may wait for tantivy.
     max_queued_bytes: usize,
-    /// See [`ProjectIndex::generation`].
-    generation: u64,
-    /// The next generation, shared by all projects.
-    next_generation: Arc<AtomicU64>,
+    /// See [`SearchIndex::position`](reqlore_domain::ports::search::SearchIndex::position).
+    position: Option<ChangePosition>,
 }
 
 /// Separate analyzers, because an analyzer is locked and a search must not wait for indexing.
@@ -84,7 +82,6 @@ impl ProjectIndex {
         mut cache_dir: Option<CacheDir>,
         analyzers: AnalyzerPair,
         config: &SearchConfig,
-        next_generation: Arc<AtomicU64>,
     ) -> Result<Self> {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
         let saved = match &mut cache_dir {
@@ -107,9 +104,8 @@ impl ProjectIndex {
             checkpoints: CheckpointFile::default(),
             has_unsaved: false,
             max_queued_bytes: config.memory_bytes / QUEUE_SHARE,
-            // Shared by all projects, so that a number never returns after a project is reopened.
-            generation: next_generation.fetch_add(1, Ordering::Relaxed),
-            next_generation,
+            // Not saved, so callers compare all documents after each opening.
+            position: None,
         };
         if has_saved {
             project.queue_missing_vectors();
@@ -120,21 +116,34 @@ impl ProjectIndex {
         Ok(project)
     }
 
-    pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
-        self.table.versions()
+    pub(crate) fn position(&self) -> Option<ChangePosition> {
+        self.position
     }
 
-    /// Differs after each opening and after each error that emptied the index.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+    pub(crate) fn indexed(
+        &self,
+        after: Option<&DocumentId>,
+        limit: usize,
+    ) -> Vec<(DocumentId, Version)> {
+        self.table.versions(after, limit)
     }
 
     /// Adds, replaces or removes documents. After an error it empties the index and tries again.
-    pub(crate) fn apply(&mut self, projections: &[DocumentProjection]) -> Result<()> {
+    pub(crate) fn apply(
+        &mut self,
+        projections: &[DocumentProjection],
+        position: Option<ChangePosition>,
+    ) -> Result<()> {
         self.has_unsaved = true;
-        let Err(error) = self.try_apply(projections) else { return Ok(()) };
-        self.reset_after(&error)?;
-        self.try_apply(projections).map_err(build_error)
+        match self.try_apply(projections) {
+            Ok(()) => self.position = position.or(self.position),
+            Err(error) => {
+                self.reset_after(&error)?;
+                // The other documents are missing now, so the position stays unknown.
+                self.try_apply(projections).map_err(build_error)?;
+            }
+        }
+        Ok(())
     }
 
     fn try_apply(&mut self, projections: &[DocumentProjection]) -> tantivy::Result<()> {
@@ -383,7 +392,7 @@ impl ProjectIndex {
 
     /// Empties the index after an error.
     fn reset_after(&mut self, error: &tantivy::TantivyError) -> Result<()> {
-        self.generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        self.position = None;
         tracing::warn!(%error, "search index: it is damaged and is rebuilt");
         self.semantic.clear_items();
         self.table = ItemTable::default();

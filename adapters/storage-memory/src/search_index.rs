@@ -4,11 +4,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{
@@ -27,6 +29,7 @@ struct IndexedProject {
     documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
     incomplete: BTreeSet<DocumentId>,
     checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
+    position: Option<ChangePosition>,
     /// Number of changes, which identifies the state.
     changes: u64,
 }
@@ -44,14 +47,24 @@ impl MemoryIndex {
 
 #[async_trait]
 impl SearchIndex for MemoryIndex {
-    async fn indexed_versions(
+    async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>> {
+        Ok(self.with_project(project, |project| project.position))
+    }
+
+    async fn indexed_versions<'a>(
         &self,
         project: &ProjectKey,
-    ) -> Result<BTreeMap<DocumentId, Version>> {
+        after: Option<&'a DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentId, Version)>> {
         Ok(self.with_project(project, |project| {
-            let mut versions = BTreeMap::new();
-            for (id, (version, _)) in &project.documents {
-                versions.insert(id.clone(), *version);
+            let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let mut versions = Vec::new();
+            for (id, (version, _)) in project.documents.range((start, Bound::Unbounded)) {
+                if versions.len() == limit {
+                    break;
+                }
+                versions.push((id.clone(), *version));
             }
             versions
         }))
@@ -61,8 +74,10 @@ impl SearchIndex for MemoryIndex {
         &self,
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
+        position: Option<ChangePosition>,
     ) -> Result<()> {
         self.with_project(project, |project| {
+            project.position = position.or(project.position);
             for DocumentProjection { document, version, items, is_incomplete } in projections {
                 project.changes += 1;
                 project.incomplete.remove(&document);
@@ -108,10 +123,6 @@ impl SearchIndex for MemoryIndex {
         let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
         let signals = vec!["words".to_owned()];
         Ok(SearchHits { hits, total, signals, pending: 0, incomplete, state })
-    }
-
-    async fn generation(&self, _: &ProjectKey) -> Result<u64> {
-        Ok(0)
     }
 
     async fn update_checkpoint(

@@ -99,7 +99,7 @@ async fn sync_after_index_loss_indexes_documents_again() {
     let application = testing.application();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let gone = DocumentProjection::without_items(DocumentId::entity("a"), None);
-    testing.search.apply_projections(&ProjectKey::default(), vec![gone]).await.unwrap();
+    testing.search.apply_projections(&ProjectKey::default(), vec![gone], None).await.unwrap();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let found = testing.call_on(&application, "ixchel_search", json!({ "query": "apple" })).await;
     assert_eq!(found.unwrap().data["total"], 1);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::item_list::{DiagnosticList, ItemPage, ItemQuery};
@@ -379,7 +380,7 @@ pub struct CommitResult {
 }
 
 /// The change counter of a storage. Grows with every change of the project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
 /// How thoroughly to search for changes by other writers.

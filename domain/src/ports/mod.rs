@@ -8,6 +8,7 @@ pub mod accepted_loss;
 pub mod archive;
 pub mod audit;
 pub mod authenticator;
+pub mod change_page;
 pub mod clock;
 pub mod documents;
 pub mod embedder;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
+use super::change_page::ChangePosition;
 use crate::document::{DocumentId, Version};
 use crate::error::Result;
 use crate::project_key::ProjectKey;
@@ -16,24 +17,31 @@ use crate::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait SearchIndex: Send + Sync {
-    /// The indexed documents with their versions. Callers compare them with the storage's versions.
-    async fn indexed_versions(&self, project: &ProjectKey)
-    -> Result<BTreeMap<DocumentId, Version>>;
+    /// The position in the storage's history up to which all documents are indexed. `None` for an
+    /// index that is new, that was damaged, or whose first build did not end. Callers then compare
+    /// [`indexed_versions`](Self::indexed_versions) with the storage's versions.
+    async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>>;
 
-    /// Adds, replaces or removes documents. The next search finds the new items, although their
+    /// The indexed documents after `after` with their versions, sorted, at most `limit`.
+    async fn indexed_versions<'a>(
+        &self,
+        project: &ProjectKey,
+        after: Option<&'a DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentId, Version)>>;
+
+    /// Adds, replaces or removes documents, and moves the index to `position` in the same step;
+    /// without one, its position stays. The next search finds the new items, although their
     /// embeddings may follow later ([`SearchHits::pending`]).
     async fn apply_projections(
         &self,
         project: &ProjectKey,
         projections: Vec<DocumentProjection>,
+        position: Option<ChangePosition>,
     ) -> Result<()>;
 
     /// The best items. Any text is a valid query.
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits>;
-
-    /// Changes whenever the index may have lost documents, after an error or a reopening. Callers
-    /// then compare [`indexed_versions`](Self::indexed_versions) with the storage again.
-    async fn generation(&self, project: &ProjectKey) -> Result<u64>;
 
     /// Compares these versions with those of the last checkpoint of this name, and stores them as
     /// the new checkpoint. After the loss of the index, all documents are new.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::change_page::ChangePosition;
+use reqlore_domain::ports::documents::Revision;
 use reqlore_domain::ports::embedder::{
     Embedder, ModelLanguages, ModelProfile, ModelSpeed, TextRole,
 };
@@ -53,7 +55,7 @@ impl TestIndex {
     }
 
     pub(crate) fn apply(&self, projections: Vec<DocumentProjection>) {
-        self.runtime.block_on(self.index.apply_projections(&self.key, projections)).unwrap();
+        self.runtime.block_on(self.index.apply_projections(&self.key, projections, None)).unwrap();
     }
 
     pub(crate) fn search(&self, query: &SearchQuery) -> SearchHits {
@@ -61,11 +63,19 @@ impl TestIndex {
     }
 
     pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
-        self.runtime.block_on(self.index.indexed_versions(&self.key)).unwrap()
+        let versions = self.index.indexed_versions(&self.key, None, usize::MAX);
+        self.runtime.block_on(versions).unwrap().into_iter().collect()
     }
 
-    pub(crate) fn generation(&self) -> u64 {
-        self.runtime.block_on(self.index.generation(&self.key)).unwrap()
+    pub(crate) fn position(&self) -> Option<ChangePosition> {
+        self.runtime.block_on(self.index.position(&self.key)).unwrap()
+    }
+
+    /// Moves the index to the position of a revision.
+    pub(crate) fn move_to(&self, revision: u64) {
+        let position = ChangePosition { revision: Revision(revision), ..Default::default() };
+        let moved = self.index.apply_projections(&self.key, Vec::new(), Some(position));
+        self.runtime.block_on(moved).unwrap();
     }
 
     pub(crate) fn checkpoint(&self, versions: BTreeMap<DocumentId, Version>) -> IndexDifference {

@@ -1,0 +1,35 @@
+//! Positions in the history of a project, and pages of its changes.
+
+use serde::{Deserialize, Serialize};
+
+use super::documents::Revision;
+use crate::document::DocumentId;
+
+/// A place in the history of a project's documents.
+///
+/// A revision alone does not identify a state: in a restored backup, an older copy, or a cache that
+/// a power cut set back, the same number may belong to other changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ChangePosition {
+    /// Random ID of the storage. A storage gets it when it is created, restored or filled by `copy`.
+    pub store_id: u128,
+    /// Random ID of the writer that made the revision. Every process that opens the storage is
+    /// another writer.
+    pub writer_id: u64,
+    pub revision: Revision,
+}
+
+/// A page of the changes since a position, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangePage {
+    /// The documents of all kinds that changed or were deleted, each at its last change only.
+    Since {
+        ids: Vec<DocumentId>,
+        /// The position after these changes. Continue from it.
+        position: ChangePosition,
+        /// True if there are more changes.
+        has_more: bool,
+    },
+    /// The changes are unknown. Compare all documents, then continue from `position`.
+    Reset { position: ChangePosition },
+}
