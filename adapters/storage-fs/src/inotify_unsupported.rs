@@ -7,12 +7,21 @@ use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
 use crate::metadata_index::watch_state::WatchEvents;
 
+/// Has no state.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct WatchQueue;
+
 /// Has no values: [`Self::start`] always returns `None`.
 #[derive(Debug)]
 pub(crate) enum TreeWatcher {}
 
 impl TreeWatcher {
-    pub(crate) fn start(_: &ProjectRoot, _: &Path, _: DocumentArea) -> Option<Self> {
+    pub(crate) fn start(
+        _: &WatchQueue,
+        _: &ProjectRoot,
+        _: &Path,
+        _: DocumentArea,
+    ) -> Option<Self> {
         None
     }
 

@@ -20,6 +20,8 @@ mod layout;
 mod list_files;
 mod lock;
 mod metadata_index;
+mod open_indexes;
+mod project_cache;
 mod projects;
 mod read_file;
 mod sequence;
@@ -48,10 +50,12 @@ use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 use tokio::sync::Semaphore;
 
+use inotify::WatchQueue;
 use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use lock::LockQueue;
+use metadata_index::MetadataIndex;
 use metadata_index::load::MetadataCache;
-use metadata_index::{MetadataIndex, MetadataIndexes};
+use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
 use stale_temp_files::StaleTempFiles;
@@ -127,13 +131,15 @@ impl FsStore {
     }
 
     fn with_team(config: &Config, team: TeamHandle) -> Self {
+        let cache = MetadataCache { parent_dir: config.cache.clone() };
+        let (max_bytes, queue) = (open_indexes::MAX_BYTES, WatchQueue::default());
         let inner = StoreInner {
             folders: ProjectFolders::new(config),
             layout: RequirementsLayout::new(config.requirements_directory.as_deref()),
             locks: LockQueue::default(),
             stale_temp_files: StaleTempFiles::default(),
-            indexes: MetadataIndexes::default(),
-            cache: MetadataCache { parent_dir: config.cache.clone() },
+            indexes: OpenIndexes::new(max_bytes, queue, cache.clone()),
+            cache,
             git: config.git.clone(),
             git_permits: Semaphore::new(history::MAX_CONCURRENT),
             team,

@@ -4,11 +4,10 @@
 //! releases the lock of a killed process. The kernel queues the waiting processes; polling would
 //! let a process that writes all the time starve another one.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::fs::Dir;
@@ -20,15 +19,25 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::error::failed;
 use crate::layout::{ProjectRoot, same_folder};
+use crate::project_cache::ProjectCache;
 
 /// How long a write waits for other writers.
 pub(crate) const LOCK_TIMEOUT: Duration =
     Duration::from_millis(if cfg!(test) { 1_000 } else { 5_000 });
 
 /// The writers of each project within this process, in order of arrival.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LockQueue {
-    projects: Mutex<HashMap<ProjectKey, Arc<tokio::sync::Mutex<()>>>>,
+    projects: ProjectCache<tokio::sync::Mutex<()>>,
+}
+
+/// Number of projects above which one that no writer locks or waits for is forgotten.
+const MAX_PROJECTS: usize = 1_000;
+
+impl Default for LockQueue {
+    fn default() -> Self {
+        Self { projects: ProjectCache::new(MAX_PROJECTS) }
+    }
 }
 
 /// A project's root folder, locked against other Reqlore writers until this is dropped.
@@ -85,8 +94,10 @@ impl LockQueue {
     }
 
     fn project_mutex(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(projects.entry(project.clone()).or_default())
+        let mutex = self.projects.get_or_insert(project, Default::default);
+        // An idle mutex protects nothing, so the next writer of its project gets a new one.
+        self.projects.evict();
+        mutex
     }
 }
 

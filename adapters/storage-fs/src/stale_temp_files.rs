@@ -4,13 +4,14 @@
 //! their folders is stale. All folders are searched, because a killed process may have written to
 //! any of them, and Git tracks most.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::fs::Dir;
+use lru::LruCache;
 use reqlore_domain::ports::documents::DocumentChange;
 use reqlore_durable_fs::try_lock;
 use reqlore_local_state::{as_file, open_folder};
@@ -23,14 +24,14 @@ use crate::stage_and_swap::is_temp;
 /// Folders that one search inspects. Further ones are searched when a change is in them.
 const MAX_SEARCHED_FOLDERS: usize = 500;
 /// Folders that are remembered. A forgotten one is only searched again.
-const MAX_CLEAN_FOLDERS: usize = 10 * MAX_SEARCHED_FOLDERS;
+const MAX_CLEAN_FOLDERS: NonZeroUsize = NonZeroUsize::new(10 * MAX_SEARCHED_FOLDERS).unwrap();
 /// The folders of the kinds are below the backlog's top folder.
 const SEARCH_DEPTH: usize = MAX_AREA_DEPTH + 1;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StaleTempFiles {
     /// By device and inode.
-    clean_folders: Mutex<HashMap<(u64, u64), CleanFolder>>,
+    clean_folders: Mutex<LruCache<(u64, u64), CleanFolder>>,
 }
 
 /// A folder without temporary files, as long as its stamp stays the same.
@@ -38,6 +39,12 @@ pub(crate) struct StaleTempFiles {
 struct CleanFolder {
     stamp: FileStamp,
     subfolders: Arc<[CString]>,
+}
+
+impl Default for StaleTempFiles {
+    fn default() -> Self {
+        Self { clean_folders: Mutex::new(LruCache::new(MAX_CLEAN_FOLDERS)) }
+    }
 }
 
 impl StaleTempFiles {
@@ -139,12 +146,9 @@ impl StaleTempFiles {
             && removed == 0
         {
             let mut clean = self.lock_folders();
-            if clean.len() >= MAX_CLEAN_FOLDERS {
-                clean.clear();
-            }
             let stamp = FileStamp::from_stat(&stat);
             let subfolders = Arc::clone(&subfolders);
-            clean.insert(folder_id(&stat), CleanFolder { stamp, subfolders });
+            clean.put(folder_id(&stat), CleanFolder { stamp, subfolders });
         }
         subfolders
     }
@@ -156,7 +160,7 @@ impl StaleTempFiles {
         (clean.stamp == FileStamp::from_stat(&stat)).then_some(clean)
     }
 
-    fn lock_folders(&self) -> MutexGuard<'_, HashMap<(u64, u64), CleanFolder>> {
+    fn lock_folders(&self) -> MutexGuard<'_, LruCache<(u64, u64), CleanFolder>> {
         self.clean_folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

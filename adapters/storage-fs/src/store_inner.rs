@@ -11,8 +11,9 @@ use tokio::sync::Semaphore;
 
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::lock::LockQueue;
+use crate::metadata_index::MetadataIndex;
 use crate::metadata_index::load::MetadataCache;
-use crate::metadata_index::{MetadataIndex, MetadataIndexes};
+use crate::open_indexes::OpenIndexes;
 use crate::projects::ProjectFolders;
 use crate::read_file::{self, FileContent};
 use crate::stale_temp_files::StaleTempFiles;
@@ -31,7 +32,7 @@ pub(crate) struct StoreInner {
     pub(crate) layout: RequirementsLayout,
     pub(crate) locks: LockQueue,
     pub(crate) stale_temp_files: StaleTempFiles,
-    pub(crate) indexes: MetadataIndexes,
+    pub(crate) indexes: OpenIndexes,
     pub(crate) cache: MetadataCache,
     pub(crate) team: TeamHandle,
     pub(crate) git: GitEnvironment,
@@ -110,6 +111,9 @@ impl StoreInner {
                 Err(_) => Document::new(id.clone(), content.bytes),
             }));
         }
+        if let Ok(index) = index.try_lock() {
+            self.record_size(project, &index);
+        }
         Ok(documents)
     }
 
@@ -147,6 +151,7 @@ impl StoreInner {
             }
             documents.push(Some(index.record_read(id, &content)));
         }
+        self.record_size(project, &index);
         Some(documents)
     }
 
@@ -192,7 +197,13 @@ impl StoreInner {
         let is_full = refresh == Refresh::Full;
         index.refresh(kinds, tree, self.project_path(project), &self.cache, is_full)?;
         self.save_large_changes(project, &mut index);
+        self.record_size(project, &index);
         Ok(query(&mut index))
+    }
+
+    fn record_size(&self, project: &ProjectKey, index: &MetadataIndex) {
+        let path_of = |project: &ProjectKey| self.project_path(project).to_owned();
+        self.indexes.record_size(project, index.size_bytes(), path_of);
     }
 
     /// Writes the cache of each area of which more than a twentieth is new.
@@ -246,16 +257,7 @@ impl StoreInner {
 impl Drop for StoreInner {
     fn drop(&mut self) {
         // The next process then need not read every document.
-        for (project, index) in self.indexes.all() {
-            let mut index = lock_index(&index);
-            for area in DocumentArea::ALL {
-                let (unsaved, _) = index.unsaved_count(area);
-                if unsaved > 0 {
-                    let entries = index.take_cacheable(area);
-                    self.cache.save(self.project_path(&project), area, &entries);
-                }
-            }
-        }
+        self.indexes.save_all(|project| self.project_path(project).to_owned());
     }
 }
 

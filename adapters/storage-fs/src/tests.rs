@@ -8,6 +8,7 @@ mod export;
 mod freshness;
 mod history;
 mod journal;
+mod many_projects;
 mod migration;
 mod pending_audit;
 mod projects;

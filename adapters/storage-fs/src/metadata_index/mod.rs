@@ -13,17 +13,16 @@ pub(crate) mod watch_state;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
 };
-use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::inotify::TreeWatcher;
+use crate::inotify::{TreeWatcher, WatchQueue};
 use crate::layout::{DocumentArea, ProjectTree};
 use crate::list_files::{self, ListedFile};
 use crate::read_file::{ClockTime, FileContent, FileStamp};
@@ -43,10 +42,15 @@ pub(crate) struct MetadataIndex {
     /// Numbers the scans, to find the documents that the last one did not list.
     scan_count: u64,
     bodies: BodyCache,
+    watch_queue: WatchQueue,
 }
 
-impl Default for MetadataIndex {
-    fn default() -> Self {
+/// Measured sizes: an index without documents, and a document's metadata with its list entries.
+const BASE_BYTES: usize = 2_048;
+const DOCUMENT_BYTES: usize = 1_500;
+
+impl MetadataIndex {
+    pub(crate) fn new(watch_queue: WatchQueue) -> Self {
         let random = RandomState::new().build_hasher().finish();
         Self {
             // Shifted, so that it can be incremented without an overflow.
@@ -57,11 +61,19 @@ impl Default for MetadataIndex {
             numbers: IssuedNumbers::default(),
             scan_count: 0,
             bodies: BodyCache::default(),
+            watch_queue,
         }
     }
-}
 
-impl MetadataIndex {
+    /// An estimate of the memory that the index uses.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let mut documents = 0;
+        for kind_index in self.kinds.values() {
+            documents += kind_index.entries.len();
+        }
+        BASE_BYTES + documents * DOCUMENT_BYTES + self.bodies.size
+    }
+
     /// Returns the version of the document if its stamp alone proves that the file is unchanged.
     pub(crate) fn cached_version(&self, id: &DocumentId, stamp: FileStamp) -> Option<Version> {
         let entry = self.kinds.get(&id.kind)?.entries.get(&id.name)?;
@@ -388,7 +400,7 @@ impl MetadataIndex {
         // Taken out, so that after an error nothing is valid because of it.
         let mut watcher = self.watch_state(area).watcher.take();
         if watcher.is_none() {
-            watcher = TreeWatcher::start(tree.root, path, area);
+            watcher = TreeWatcher::start(&self.watch_queue, tree.root, path, area);
         }
         let listed = list_files::list_documents(tree.root, area, None, &mut |handle, folder| {
             if let Some(watcher) = &mut watcher {
@@ -545,30 +557,4 @@ fn list_single(id: &DocumentId, tree: &ProjectTree<'_>) -> Vec<ListedFile> {
     let Ok(Some(location)) = tree.locate(id) else { return Vec::new() };
     let stamp = list_files::stat_file(&location.dir, &location.name);
     stamp.into_iter().map(|stamp| ListedFile { id: id.clone(), stamp }).collect()
-}
-
-/// The metadata indexes of all projects. The holder of an index's lock refreshes it.
-#[derive(Debug, Default)]
-pub(crate) struct MetadataIndexes {
-    projects: Mutex<HashMap<ProjectKey, Arc<Mutex<MetadataIndex>>>>,
-}
-
-/// With this many indexes, those that no call is using are dropped. Each holds inotify handles, of
-/// which a process has few.
-const MAX_INDEXES: usize = 16;
-
-impl MetadataIndexes {
-    pub(crate) fn get(&self, project: &ProjectKey) -> Arc<Mutex<MetadataIndex>> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        if projects.len() >= MAX_INDEXES && !projects.contains_key(project) {
-            // An index in use is referenced by its call.
-            projects.retain(|_, index| Arc::strong_count(index) > 1);
-        }
-        Arc::clone(projects.entry(project.clone()).or_default())
-    }
-
-    pub(crate) fn all(&self) -> Vec<(ProjectKey, Arc<Mutex<MetadataIndex>>)> {
-        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        projects.iter().map(|(key, index)| (key.clone(), Arc::clone(index))).collect()
-    }
 }

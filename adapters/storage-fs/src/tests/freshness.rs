@@ -14,6 +14,7 @@ use reqlore_domain::ports::documents::{
 use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
 use super::{PROJECT, Project, commit};
 use crate::FsStore;
+use crate::inotify::WatchQueue;
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::list_files;
 use crate::metadata_index::MetadataIndex;
@@ -220,7 +221,7 @@ fn cached_body_is_returned_only_for_same_stamp() {
     let location = ProjectTree::new(&root, &layout).locate(&id).unwrap().unwrap();
     let content = read_once(&location).unwrap().unwrap();
     let stamp = FileStamp::from_metadata(&content.metadata);
-    let mut index = MetadataIndex::default();
+    let mut index = MetadataIndex::new(WatchQueue::default());
     // The stamp of a new file is not reliable.
     index.record_read(&id, &content);
     assert_eq!(index.cached_document(&id, stamp), None);

@@ -14,7 +14,7 @@ use reqlore_domain::timestamp::Timestamp;
 use super::{PROJECT, Project, config};
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
-use crate::inotify::TreeWatcher;
+use crate::inotify::{TreeWatcher, WatchQueue};
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::store_inner::lock_index;
 use crate::{Config, FsStore, read_file};
@@ -270,5 +270,6 @@ fn partially_saved_files_share_one_pause() {
 #[test]
 fn network_file_system_is_not_watched() {
     let root = ProjectRoot::open(Path::new("/proc/sys")).unwrap();
-    assert!(TreeWatcher::start(&root, Path::new("/proc/sys"), DocumentArea::Knowledge).is_none());
+    let (queue, path) = (WatchQueue::default(), Path::new("/proc/sys"));
+    assert!(TreeWatcher::start(&queue, &root, path, DocumentArea::Knowledge).is_none());
 }
