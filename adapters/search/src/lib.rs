@@ -8,7 +8,11 @@ mod cache_dir;
 mod checkpoints;
 mod checksummed_file;
 mod chunk;
+#[cfg(test)]
+mod file_trailer;
 mod filter;
+#[cfg(test)]
+mod index_folder;
 pub mod inspect;
 mod item_table;
 mod lexical;

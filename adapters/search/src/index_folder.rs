@@ -1,0 +1,465 @@
+//! The index folders of a project: one for each process that has the project open.
+//!
+//! A process locks its folder, so no process waits for another one. Segment files never change,
+//! so a new folder starts with hard links to the files of another one.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tantivy::Directory;
+use tantivy::directory::RamDirectory;
+
+use crate::checksummed_file;
+use crate::file_trailer::IndexId;
+
+pub(crate) const META_FILE: &str = "meta.json";
+const MANAGED_FILE: &str = ".managed.json";
+/// Names the state that was synced last; see [`IndexFolder::mark_clean`].
+const MARKER_FILE: &str = "marker";
+const MARKER_FORMAT: &str = "marker 1";
+/// The extension of a file that replaces another one when it is complete.
+const TEMPORARY_EXTENSION: &str = "new";
+const FOLDER_PREFIX: &str = "index-";
+const ASIDE_PREFIX: &str = "aside-";
+const LOCK_SUFFIX: &str = ".lock";
+/// Maximum processes that have a folder at once; further ones keep their index in memory.
+const MAX_FOLDERS: usize = 64;
+/// A folder that no process has locked for this time is removed.
+const UNUSED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// A copy is made again if its source has changed meanwhile.
+const MAX_COPY_ATTEMPTS: usize = 3;
+/// Bytes that must fit on the disk for an index there to be worth another attempt.
+const PROBE_BYTES: usize = 1 << 20;
+
+/// The locked index folder of this process. The lock ends with the value.
+#[derive(Debug)]
+pub(crate) struct IndexFolder {
+    /// The project's cache folder.
+    project: PathBuf,
+    /// The format of the index and the number of the folder.
+    name: String,
+    lock: File,
+    id: IndexId,
+    /// Segment files whose content certainly is on the disk.
+    synced: HashSet<PathBuf>,
+    /// True until the index that replaces a damaged one is complete.
+    is_replacing: bool,
+}
+
+impl IndexFolder {
+    /// Locks the first free folder of this format. Fails if the project's folder cannot be
+    /// written. The folder has the files of an earlier index or none.
+    pub(crate) fn open(project: &Path, format: &str) -> io::Result<Self> {
+        fs::create_dir_all(project)?;
+        for number in 0..MAX_FOLDERS {
+            let name = format!("{format}-{number}");
+            let Some(lock) = try_lock(project, &name)? else { continue };
+            // Its time of modification is the time of the last use.
+            lock.write_all_at(b"\n", 0)?;
+            let (project, id) = (project.to_owned(), IndexId::of_project(project));
+            let synced = HashSet::new();
+            let mut folder = Self { project, name, lock, id, synced, is_replacing: false };
+            if let Err(error) = folder.remove_unused() {
+                tracing::info!(%error, "search cache: cannot remove an unused folder");
+            }
+            folder.prepare(format)?;
+            return Ok(folder);
+        }
+        Err(io::Error::other("too many processes have this project open"))
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.project.join(format!("{FOLDER_PREFIX}{}", self.name))
+    }
+
+    pub(crate) fn id(&self) -> IndexId {
+        self.id
+    }
+
+    /// Fills a folder without an index with the newest complete one. Lists its files for tantivy.
+    fn prepare(&mut self, format: &str) -> io::Result<()> {
+        let path = self.path();
+        fs::create_dir_all(&path)?;
+        if !path.join(META_FILE).try_exists()? {
+            // A process was killed while it filled the folder, or a file was removed.
+            for attempt in 1..=MAX_COPY_ATTEMPTS {
+                clear_folder(&path)?;
+                let Some(source) = newest_complete(&self.project, format) else { break };
+                let is_copied = link_index(&source, &path);
+                if let Ok(true) = is_copied {
+                    break;
+                }
+                // An empty index is complete later, a folder with missing files never.
+                if attempt == MAX_COPY_ATTEMPTS || is_copied.is_err() {
+                    clear_folder(&path)?;
+                    break;
+                }
+            }
+        }
+        let files = segment_files(&path)?;
+        // Tantivy removes only files of this list. Listed files that a killed process left behind
+        // are removed when the index is opened.
+        let mut managed = vec![format!("\"{META_FILE}\"")];
+        for file in &files {
+            managed.push(format!("\"{}\"", file.display()));
+        }
+        let managed = format!("[{}]", managed.join(","));
+        let managed = self.id.with_trailer(Path::new(MANAGED_FILE), managed.as_bytes());
+        let target = path.join(MANAGED_FILE);
+        checksummed_file::replace_file(
+            &target.with_extension(TEMPORARY_EXTENSION),
+            &target,
+            &managed,
+        )?;
+        if self.is_clean() {
+            self.synced = files.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    /// True if the committed index is the one that was synced last. Otherwise a power cut may have
+    /// damaged it, and all files must be verified before the first answer.
+    pub(crate) fn is_clean(&self) -> bool {
+        is_marked_clean(&self.path())
+    }
+
+    /// Opens the committed index; `None` if there is none. Fails if a file is missing or, unless
+    /// the index is clean, damaged.
+    #[expect(dead_code, reason = "the index on disk is not built yet")]
+    pub(crate) fn open_index(
+        &self,
+        directory: impl Into<Box<dyn Directory>>,
+    ) -> tantivy::Result<Option<tantivy::Index>> {
+        if !self.path().join(META_FILE).try_exists()? {
+            return Ok(None);
+        }
+        let mut index = tantivy::Index::open(directory)?;
+        let mut files = index.load_metas()?.list_segment_files();
+        if !self.is_clean() {
+            for file in &files {
+                // The list has all possible files of a segment. Tantivy misses a necessary one.
+                self.verify_file(file)?;
+            }
+        }
+        files.insert(PathBuf::from(META_FILE));
+        index.directory_mut().garbage_collect(|| files)?;
+        Ok(Some(index))
+    }
+
+    /// Verifies the content of a file. A file that does not exist is not damaged: it may have been
+    /// merged meanwhile.
+    pub(crate) fn verify_file(&self, file: &Path) -> io::Result<()> {
+        match self.id.verify_file(&self.path(), file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Fails if the folder is no longer this process's own, because a user has removed the cache.
+    /// Call it before a commit.
+    pub(crate) fn check_lock(&self) -> io::Result<()> {
+        let path = lock_path(&self.project, &self.name);
+        if fs::metadata(path)?.ino() == self.lock.metadata()?.ino() {
+            return Ok(());
+        }
+        Err(io::Error::other("the folder was removed"))
+    }
+
+    /// Syncs the committed index and marks it as clean, and as complete if it has all documents.
+    ///
+    /// The marker names one state of the index, so the next commit makes it invalid.
+    pub(crate) fn mark_clean(&mut self, is_complete: bool) -> io::Result<()> {
+        self.check_lock()?;
+        let path = self.path();
+        let is_marked_complete = read_marker(&path).is_some_and(|(_, is_complete)| is_complete);
+        let is_complete = is_complete || is_marked_complete;
+        if self.is_clean() && is_complete == is_marked_complete {
+            return Ok(());
+        }
+        // Before the files: a commit meanwhile must not be marked.
+        let meta = fs::read(path.join(META_FILE))?;
+        let mut synced = HashSet::new();
+        for file in segment_files(&path)? {
+            if !self.synced.contains(&file) {
+                match File::open(path.join(&file)) {
+                    // A merge has removed it meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    opened => opened?.sync_data()?,
+                }
+            }
+            synced.insert(file);
+        }
+        File::open(path.join(META_FILE))?.sync_data()?;
+        File::open(&path)?.sync_all()?;
+        self.synced = synced;
+        // Not synced: without the marker the files are only verified.
+        let mut marker = crc32fast::hash(&meta).to_le_bytes().to_vec();
+        marker.push(u8::from(is_complete));
+        checksummed_file::write(&path.join(MARKER_FILE), MARKER_FORMAT, &marker)?;
+        if is_complete {
+            remove_folder(&self.aside_path())?;
+            self.is_replacing = false;
+        }
+        Ok(())
+    }
+
+    /// Renames the folder of a damaged index and starts an empty one, which is never linked: the
+    /// files of other folders may be the same damaged ones. All readers must be closed.
+    pub(crate) fn set_aside(&mut self) -> io::Result<()> {
+        self.check_lock()?;
+        if self.is_replacing {
+            return Err(io::Error::other("the new index is damaged as well"));
+        }
+        self.probe()?;
+        // At most one folder is kept, of whichever process.
+        for (name, path) in entries(&self.project)? {
+            if name.starts_with(ASIDE_PREFIX) {
+                remove_folder(&path)?;
+            }
+        }
+        let path = self.path();
+        fs::rename(&path, self.aside_path())?;
+        fs::create_dir(&path)?;
+        self.synced.clear();
+        self.is_replacing = true;
+        Ok(())
+    }
+
+    /// Fails if the disk is full or read-only.
+    fn probe(&self) -> io::Result<()> {
+        let probe = self.path().join("probe.new");
+        let result = fs::write(&probe, vec![0; PROBE_BYTES]);
+        // The first error is the cause.
+        let _ = fs::remove_file(&probe);
+        result
+    }
+
+    fn aside_path(&self) -> PathBuf {
+        self.project.join(format!("{ASIDE_PREFIX}{}", self.name))
+    }
+
+    /// Removes folders that no process has locked for a week, and the caches of version 0.1.0.
+    fn remove_unused(&self) -> io::Result<()> {
+        // The clock of the file system, which may be another computer's.
+        let now = self.lock.metadata()?.modified()?;
+        for (file, path) in entries(&self.project)? {
+            let Some(name) = file.strip_suffix(LOCK_SUFFIX) else { continue };
+            if name == self.name || !is_older(&path, now, UNUSED_AGE)? {
+                continue;
+            }
+            // The lock file stays: a process that has just opened it would lock a removed file.
+            if let Some(_lock) = try_lock(&self.project, name)? {
+                remove_folder(&self.project.join(format!("{FOLDER_PREFIX}{name}")))?;
+                remove_folder(&self.project.join(format!("{ASIDE_PREFIX}{name}")))?;
+            }
+        }
+        let words = self.project.join("words");
+        if words.try_exists()?
+            && File::open(self.project.join("lock")).is_ok_and(|lock| lock.try_lock().is_ok())
+        {
+            remove_folder(&words)?;
+            fs::remove_file(self.project.join("manifest"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The place of an index: the folder of this process, or memory if there is none.
+pub(crate) enum IndexPlace {
+    Folder(IndexFolder),
+    Memory(RamDirectory),
+}
+
+impl IndexPlace {
+    /// Opens the index folder of the project. Without a writable one, copies the newest complete
+    /// index into memory if it has at most `max_memory` bytes.
+    pub(crate) fn open(project: Option<&Path>, format: &str, max_memory: usize) -> Self {
+        let Some(project) = project else { return Self::Memory(RamDirectory::create()) };
+        match IndexFolder::open(project, format) {
+            Ok(folder) => Self::Folder(folder),
+            Err(error) => Self::in_memory(project, format, max_memory, &error),
+        }
+    }
+
+    /// Replaces an index that is damaged or cannot be written. All readers must be closed. The
+    /// new one is empty, or has the last state that was saved.
+    pub(crate) fn replace(&mut self, format: &str, max_memory: usize, cause: &dyn ToString) {
+        let Self::Folder(folder) = self else {
+            *self = Self::Memory(RamDirectory::create());
+            return;
+        };
+        match folder.set_aside() {
+            Ok(()) => {
+                let (path, cause) = (folder.path(), cause.to_string());
+                let message = "search index: damaged; it is rebuilt";
+                tracing::info!(path = %path.display(), cause, message);
+            }
+            Err(error) => {
+                let project = folder.project.clone();
+                *self = Self::in_memory(&project, format, max_memory, &error);
+            }
+        }
+    }
+
+    fn in_memory(project: &Path, format: &str, max_memory: usize, cause: &io::Error) -> Self {
+        let message = "search cache: cannot be written; the index is in memory";
+        tracing::warn!(path = %project.display(), error = %cause, message);
+        let source = newest_complete(project, format);
+        let copy = source
+            .and_then(|source| copy_to_memory(&source, IndexId::of_project(project), max_memory));
+        Self::Memory(copy.unwrap_or_default())
+    }
+}
+
+/// Takes the lock of a folder. `None` if another process has it.
+fn try_lock(project: &Path, name: &str) -> io::Result<Option<File>> {
+    let path = lock_path(project, name);
+    let lock = File::options().create(true).truncate(false).write(true).open(path)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Locks are beside the folders, so that they stay while a folder is set aside or removed.
+fn lock_path(project: &Path, name: &str) -> PathBuf {
+    project.join(format!("{name}{LOCK_SUFFIX}"))
+}
+
+/// Returns the folder of this format whose complete index was committed last.
+pub(crate) fn newest_complete(project: &Path, format: &str) -> Option<PathBuf> {
+    let prefix = format!("{FOLDER_PREFIX}{format}-");
+    let mut newest: Option<(SystemTime, PathBuf)> = None;
+    for (name, path) in entries(project).ok()? {
+        if !name.starts_with(&prefix) || !read_marker(&path).is_some_and(|(_, complete)| complete) {
+            continue;
+        }
+        let Ok(meta) = fs::metadata(path.join(META_FILE)) else { continue };
+        let committed = meta.modified().ok()?;
+        if newest.as_ref().is_none_or(|(time, _)| committed > *time) {
+            newest = Some((committed, path));
+        }
+    }
+    newest.map(|(_, path)| path)
+}
+
+/// Links the files of an index that another process may be changing. False if it did.
+fn link_index(source: &Path, target: &Path) -> io::Result<bool> {
+    // Before the files: tantivy removes files only after it has replaced this one.
+    let meta = fs::read(source.join(META_FILE))?;
+    for file in segment_files(source)? {
+        let (from, to) = (source.join(&file), target.join(&file));
+        let linked = match fs::hard_link(&from, &to) {
+            // Some file systems have no links.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => fs::copy(&from, &to).map(drop),
+            linked => linked,
+        };
+        match linked {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // Removed by a merge, or of a commit that has not ended.
+            _ => {}
+        }
+    }
+    let marker = fs::read(source.join(MARKER_FILE))?;
+    fs::write(target.join(MARKER_FILE), marker)?;
+    if fs::read(source.join(META_FILE))? != meta {
+        return Ok(false);
+    }
+    // Last, because it makes the index complete.
+    let path = target.join(META_FILE);
+    checksummed_file::replace_file(&path.with_extension(TEMPORARY_EXTENSION), &path, &meta)?;
+    Ok(true)
+}
+
+/// Copies an index into memory without its trailers; `None` if it is too large or damaged.
+fn copy_to_memory(source: &Path, id: IndexId, max_bytes: usize) -> Option<RamDirectory> {
+    let meta = fs::read(source.join(META_FILE)).ok()?;
+    let directory = RamDirectory::create();
+    let mut left = max_bytes;
+    let mut managed = vec![format!("\"{META_FILE}\"")];
+    for file in segment_files(source).ok()? {
+        let length = fs::metadata(source.join(&file)).ok()?.len();
+        left = left.checked_sub(usize::try_from(length).ok()?)?;
+        // A file that is not complete belongs to no commit.
+        let Ok(content) = id.without_trailer(&file, fs::read(source.join(&file)).ok()?) else {
+            continue;
+        };
+        directory.atomic_write(&file, &content).ok()?;
+        managed.push(format!("\"{}\"", file.display()));
+    }
+    let managed = format!("[{}]", managed.join(","));
+    directory.atomic_write(Path::new(MANAGED_FILE), managed.as_bytes()).ok()?;
+    if fs::read(source.join(META_FILE)).ok()? != meta {
+        return None;
+    }
+    let meta_file = Path::new(META_FILE);
+    directory.atomic_write(meta_file, &id.without_trailer(meta_file, meta).ok()?).ok()?;
+    Some(directory)
+}
+
+/// True if the marker names the committed state.
+fn is_marked_clean(folder: &Path) -> bool {
+    let Ok(meta) = fs::read(folder.join(META_FILE)) else { return false };
+    read_marker(folder).is_some_and(|(sum, _)| sum == crc32fast::hash(&meta))
+}
+
+/// Returns the checksum of the marked state and whether the index has been complete.
+fn read_marker(folder: &Path) -> Option<(u32, bool)> {
+    let marker = checksummed_file::read(&folder.join(MARKER_FILE), MARKER_FORMAT)?;
+    let (sum, is_complete) = marker.split_first_chunk()?;
+    Some((u32::from_le_bytes(*sum), *is_complete == [1]))
+}
+
+/// Returns the names of the files that never change once they are written.
+fn segment_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for (name, _) in entries(folder)? {
+        // A foreign name could not be written into a list in JSON.
+        let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
+        let is_other = name.starts_with('.') || name == META_FILE || name == MARKER_FILE;
+        let file = PathBuf::from(name);
+        let is_temporary = file.extension().is_some_and(|end| end == TEMPORARY_EXTENSION);
+        if is_plain && !is_other && !is_temporary {
+            files.push(file);
+        }
+    }
+    Ok(files)
+}
+
+/// Names and paths in a folder. Other names than Unicode are not ours.
+fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string() {
+            entries.push((name, entry.path()));
+        }
+    }
+    Ok(entries)
+}
+
+fn is_older(file: &Path, now: SystemTime, age: Duration) -> io::Result<bool> {
+    let modified = fs::metadata(file)?.modified()?;
+    // A time in the future is not old.
+    Ok(now.duration_since(modified).is_ok_and(|unused| unused > age))
+}
+
+fn clear_folder(folder: &Path) -> io::Result<()> {
+    remove_folder(folder)?;
+    fs::create_dir(folder)
+}
+
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
