@@ -62,24 +62,29 @@ pub(crate) fn renew_database_id(
 
 fn write_counter(
     connection: &Connection,
-    CommitCounter { database_id, commits }: CommitCounter,
+    counter: CommitCounter,
 ) -> Result<CommitCount, QueryError> {
     static UPDATE: LazyLock<String> =
         LazyLock::new(|| STORE.update(&[("commits", "?1")], "one = 1"));
-    let value = [&database_id.0[..], &commits.to_be_bytes()].concat();
+    let value = [&counter.database_id.0[..], &counter.commits.to_be_bytes()].concat();
     connection.prepare_cached(&UPDATE)?.execute([value])?;
-    current_count(connection)
+    Ok(CommitCount { counter, numbers: issued_numbers(connection)? })
 }
 
 /// Returns the state of the database for its side file.
 pub(crate) fn current_count(connection: &Connection) -> Result<CommitCount, QueryError> {
+    Ok(CommitCount { counter: read_counter(connection)?, numbers: issued_numbers(connection)? })
+}
+
+fn issued_numbers(connection: &Connection) -> Result<IssuedNumbers, QueryError> {
+    // The index `marks_by_number` answers it, however many projects there are.
     let mut highest = connection.prepare_cached("SELECT max(number) FROM marks WHERE kind = ?1")?;
     let mut numbers = IssuedNumbers::default();
     for (number, kind) in numbers.iter_mut().zip(ItemKind::ALL) {
         *number =
             highest.query_one([kind.name()], |row| row.get::<_, Option<u32>>(0))?.unwrap_or(0);
     }
-    Ok(CommitCount { counter: read_counter(connection)?, numbers })
+    Ok(numbers)
 }
 
 impl CommitCount {

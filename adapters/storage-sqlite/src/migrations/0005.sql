@@ -36,4 +36,7 @@ CREATE TABLE diagnostics (
     PRIMARY KEY (project, kind, name)
 ) STRICT, WITHOUT ROWID;
 
+-- The highest number of a kind in all projects, which each commit writes to the side file.
+CREATE INDEX marks_by_number ON marks (kind, number);
+
 UPDATE store SET heads = 0, checksum = row_checksum('store', one, state, 0, commits);

@@ -82,7 +82,8 @@ fn migration_fills_the_tables_of_lists() {
     let (_folder, file) = database_with_items();
     run_sql(
         &file,
-        "DROP TABLE items; DROP TABLE item_counts; DROP TABLE diagnostics; PRAGMA user_version = 4",
+        "DROP TABLE items; DROP TABLE item_counts; DROP TABLE diagnostics; \
+         DROP INDEX marks_by_number; PRAGMA user_version = 4",
     );
     let store = open_file(&file).unwrap();
     let page = run(store.items(&ProjectKey::default(), &ItemQuery::of_kind(REQ, 2))).unwrap();
