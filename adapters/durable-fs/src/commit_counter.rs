@@ -47,6 +47,8 @@ const SLOT_BYTES: usize = 44;
 /// Distance of the two slots. They are written in turn and lie in different pages, so a write that
 /// was cut off damages only one.
 const SLOT_DISTANCE: u64 = 4096;
+/// A read may meet the write of another process, which ends at once.
+const MAX_READS: usize = 3;
 
 impl CommitCounter {
     /// `None` if the file is missing or damaged. Never follows a symbolic link.
@@ -63,6 +65,15 @@ impl CommitCounter {
             _ => {}
         }
         let file = private_open_options().read(true).open(path)?;
+        for _ in 0..MAX_READS {
+            if let Some(newest) = Self::read_slots(&file)? {
+                return Ok(Some(newest));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_slots(file: &File) -> io::Result<Option<(Self, IssuedNumbers)>> {
         let mut newest = None;
         for offset in [0, SLOT_DISTANCE] {
             let mut slot = [0; SLOT_BYTES];
@@ -114,6 +125,13 @@ impl CounterFile {
         let mut options = private_open_options();
         options.read(true).write(true).create(true).truncate(false);
         Ok(Self(options.open(path)?))
+    }
+
+    /// Writes the content of a new or empty file and makes it durable, except for the name.
+    pub fn fill(path: &Path, counter: CommitCounter, numbers: IssuedNumbers) -> io::Result<()> {
+        let file = Self::open(path)?;
+        file.write_with_numbers(counter, numbers)?;
+        file.sync()
     }
 
     /// Records a commit without a sync: one write of a few bytes. Processes may write in another

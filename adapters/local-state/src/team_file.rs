@@ -15,7 +15,7 @@ use cap_std::fs::Dir;
 use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
 use reqlore_sqlite_team::error::{DatabaseError, LOSS_HINT, RESTORE_HINT};
 use reqlore_sqlite_team::loss_acceptance::LossAcceptance;
 use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase};
@@ -31,7 +31,6 @@ const DATABASE_FILES: [&str; 3] = ["team.db", "team.db-wal", "team.db-shm"];
 const IDENTITY_FILE: &str = "team.id";
 /// The number of the last commit that was recorded here.
 const COMMITS_FILE: &str = "team.commits";
-const MAX_COUNTER_READS: usize = 3;
 /// The copy of a database with schema 1.
 const BACKUP: &str = "team.db.schema-1.backup";
 const TEMP_BACKUP: &str = "team.db.backup.new";
@@ -186,14 +185,11 @@ impl FileGuard for TeamFiles {
 
     fn recorded_commits(&self) -> StoreResult<u64> {
         let file = PrivateFile::new(&self.local, COMMITS_FILE);
-        // Another process may be writing it right now.
-        for _ in 0..MAX_COUNTER_READS {
-            let counter = CommitCounter::read(&self.folder.join(COMMITS_FILE));
-            if let Some(counter) = counter.map_err(|error| file.failed("read it", error))? {
-                return Ok(counter.commits);
-            }
+        match CommitCounter::read(&self.folder.join(COMMITS_FILE)) {
+            Ok(Some(counter)) => Ok(counter.commits),
+            Ok(None) => Err(file.refused(&format!("is missing or damaged; {LOSS_HINT}"))),
+            Err(error) => Err(file.failed("read it", error)),
         }
-        Err(file.refused(&format!("is missing or damaged; {LOSS_HINT}")))
     }
 
     fn record_commit(&self, number: u64) {
@@ -220,10 +216,8 @@ fn create_counter(local: &Dir, folder: &Path, commits: u64) -> StoreResult<()> {
     let temp = PrivateFile::new(local, TEMP_COMMITS_FILE);
     temp.remove()?;
     temp.create(|_| Ok(Vec::new()))?;
-    let written = CounterFile::open(&folder.join(TEMP_COMMITS_FILE)).and_then(|counter| {
-        counter.write(commit_counter(commits))?;
-        counter.sync()
-    });
+    let path = folder.join(TEMP_COMMITS_FILE);
+    let written = CounterFile::fill(&path, commit_counter(commits), IssuedNumbers::default());
     written.map_err(|error| temp.not_written("write it", error))?;
     temp.rename(COMMITS_FILE)
 }

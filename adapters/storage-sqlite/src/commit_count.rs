@@ -117,9 +117,7 @@ impl CommitCount {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = CounterFile::open(&unfinished)?;
-        file.write_with_numbers(self.counter, self.numbers)?;
-        file.sync()?;
+        CounterFile::fill(&unfinished, self.counter, self.numbers)?;
         fs::rename(unfinished, path)
     }
 }
