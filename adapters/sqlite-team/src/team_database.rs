@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::connection::{configure, is_too_old, keep_log_on_close, wait_when_busy};
 use crate::error::{DatabaseError, LOSS_HINT, RESTORE_HINT, refused};
-use crate::team_schema;
+use crate::{team_schema, whole_file};
 
 /// A connection, for callers without a dependency on SQLite.
 pub type TeamConnection = Connection;
@@ -332,7 +332,7 @@ fn open_connections(
             // The connection that migrates is in a transaction, so it can't be the source.
             let source = connect(file, true)?;
             Ok(guard.back_up(&|copy| {
-                team_schema::copy_to_file(&source, copy)
+                whole_file::copy_to_file(&source, copy)
                     .map_err(|error| error.into_store_error(place))
             })?)
         })?;

@@ -1,14 +1,12 @@
 //! Schema of a team database: creation, migration, the count of commits, and the search for damage.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
-use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::checksum::{self, TableLayout};
-use crate::connection::BUSY_PAUSE;
 use crate::error::{DatabaseError, RESTORE_HINT, refused};
+use crate::whole_file::{copy, sqlite_findings};
 use crate::{audit, idempotency, identity, pending};
 
 /// Application id in the header of our files: `Rqlt`.
@@ -79,14 +77,6 @@ pub(crate) fn migrate(
     Ok(transaction.commit()?)
 }
 
-/// Copies the database to an empty file.
-pub(crate) fn copy_to_file(source: &Connection, target: &Path) -> Result<(), DatabaseError> {
-    let mut target = Connection::open(target)?;
-    copy(source, &mut target)?;
-    // Without a log the copy is one file.
-    Ok(target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?)
-}
-
 /// Copies a database with an older schema that can only be read into memory, and migrates the copy.
 pub(crate) fn migrated_copy(source: &Connection, place: &str) -> Result<Connection, DatabaseError> {
     let mut copied = Connection::open_in_memory()?;
@@ -95,14 +85,6 @@ pub(crate) fn migrated_copy(source: &Connection, place: &str) -> Result<Connecti
     migrate(&mut copied, place, || Ok(()))?;
     copied.pragma_update(None, "query_only", true)?;
     Ok(copied)
-}
-
-fn copy(source: &Connection, target: &mut Connection) -> rusqlite::Result<()> {
-    let backup = Backup::new(source, target)?;
-    while backup.step(-1)? != StepResult::Done {
-        std::thread::sleep(BUSY_PAUSE);
-    }
-    Ok(())
 }
 
 /// Returns the number of committed write transactions.
@@ -139,16 +121,7 @@ pub(crate) fn find_damage(connection: &Connection) -> Result<Vec<String>, Databa
 
 fn find_damaged_pages(connection: &Connection) -> Result<Vec<String>, DatabaseError> {
     // Unlike `quick_check`, it compares indexes: a lost idempotency key would allow a second write.
-    let mut check = connection.prepare(&format!("PRAGMA integrity_check({MAX_REPORTED})"))?;
-    let mut rows = check.query([])?;
-    let mut damage = Vec::new();
-    while let Some(row) = rows.next()? {
-        let problem: String = row.get(0)?;
-        if problem != "ok" {
-            damage.push(problem);
-        }
-    }
-    Ok(damage)
+    sqlite_findings(connection, &format!("integrity_check({MAX_REPORTED})"))
 }
 
 /// Fails with the first of these damages.

@@ -38,6 +38,13 @@ pub(crate) struct DatabaseFile {
 /// Number of files of an open database.
 const FILES: usize = 4;
 
+/// Creates an empty file that only its owner may read, for a database that SQLite then fills. A
+/// killed process may have left a partial one.
+pub(crate) fn create_empty(path: &Path) -> io::Result<()> {
+    // SQLite would create the file readable by all users.
+    durable_fs::private_open_options().write(true).create(true).truncate(true).open(path).map(drop)
+}
+
 /// Device and inode.
 type FileIdentity = (u64, u64);
 

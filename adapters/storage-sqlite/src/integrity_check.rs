@@ -15,6 +15,7 @@ use reqlore_sqlite_team::connection::BUSY_PAUSE;
 use reqlore_sqlite_team::error::is_busy;
 use reqlore_sqlite_team::idempotency::ANSWERS;
 use reqlore_sqlite_team::identity::{EPOCH, TOKENS, USERS};
+use reqlore_sqlite_team::whole_file::sqlite_findings;
 use rusqlite::{Connection, InterruptHandle};
 
 use crate::archive::begin_export;
@@ -218,20 +219,6 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
         None => Ok(()),
         Some(found) => Err(QueryError::damaged(&format!("its structure ({found})"))),
     }
-}
-
-/// Runs one of SQLite's own checks. Returns its findings.
-fn sqlite_findings(connection: &Connection, check: &str) -> Result<Vec<String>, QueryError> {
-    let mut pragma = connection.prepare(&format!("PRAGMA {check}"))?;
-    let mut rows = pragma.query([])?;
-    let mut findings = Vec::new();
-    while let Some(row) = rows.next()? {
-        let finding: String = row.get(0)?;
-        if finding != "ok" {
-            findings.push(finding);
-        }
-    }
-    Ok(findings)
 }
 
 type Search = fn(&Connection) -> Result<Vec<String>, QueryError>;

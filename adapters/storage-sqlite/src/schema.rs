@@ -10,15 +10,14 @@ use std::time::Instant;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, configure, keep_log_on_close};
 use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused, unavailable};
-use rusqlite::backup::{Backup, StepResult};
+use reqlore_sqlite_team::whole_file::copy_to_file;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::commit_count::{COUNTED_SCHEMA, CommitCount, current_count};
 use crate::connection::{CACHE_KIB, ConnectionUse, Connector};
-use crate::database_file::{DatabaseFile, sibling_path};
+use crate::database_file::{DatabaseFile, create_empty, sibling_path};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
 use crate::integrity_check::refuse_damage;
 use crate::tables::STORE;
@@ -84,14 +83,7 @@ pub(crate) fn create_database(file: &DatabaseFile, migrations: &[&str]) -> Resul
     file.check_never_used()?;
     let io_failed = |error| io_error(&file.shown_path, "create it", error);
     let unfinished = sibling_path(&file.path, ".unfinished");
-    // SQLite would create the file readable by all users.
-    let created = durable_fs::private_open_options()
-        .write(true)
-        .create(true)
-        // A killed process may have left a partial file.
-        .truncate(true)
-        .open(&unfinished);
-    created.map_err(io_failed)?;
+    create_empty(&unfinished).map_err(io_failed)?;
     let count = fill_database(file, &unfinished, migrations)?;
     fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
     if let Some(count) = count {
@@ -198,17 +190,9 @@ fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
     let file = &connector.file;
     let copy = sibling_path(&file.path, &format!(".schema-{version}.backup"));
     let unfinished = sibling_path(&file.path, &format!(".schema-{version}.unfinished"));
-    // SQLite would create the file readable by all users.
-    let created = durable_fs::private_open_options()
-        .write(true)
-        .create(true)
-        // A killed process may have left a partial copy.
-        .truncate(true)
-        .open(&unfinished);
-    created.map_err(|error| backup_error(file, error))?;
-    copy_database(connector, &unfinished).map_err(|error| {
-        QueryError::Sql(error).into_store_error(&unfinished.display().to_string())
-    })?;
+    create_empty(&unfinished).map_err(|error| backup_error(file, error))?;
+    copy_database(connector, &unfinished)
+        .map_err(|error| error.into_store_error(&unfinished.display().to_string()))?;
     fs::rename(&unfinished, &copy).map_err(|error| backup_error(file, error))?;
     // The backup must be on disk before the migration changes the database.
     file.sync_folder()?;
@@ -220,17 +204,9 @@ fn backup_error(file: &DatabaseFile, error: io::Error) -> StoreError {
     io_error(&file.shown_path, "back it up before its schema changes", error)
 }
 
-fn copy_database(connector: &Connector, target: &Path) -> rusqlite::Result<()> {
-    let mut target = Connection::open(target)?;
+fn copy_database(connector: &Connector, target: &Path) -> Result<(), QueryError> {
     // The connection that migrates is in a transaction, so it can't be the source.
-    let source = connector.open(ConnectionUse::Read)?;
-    let backup = Backup::new(&source, &mut target)?;
-    while backup.step(-1)? != StepResult::Done {
-        std::thread::sleep(BUSY_PAUSE);
-    }
-    drop(backup);
-    // Without a log the copy is one file.
-    target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
+    copy_to_file(&connector.open(ConnectionUse::Read)?, target)
 }
 
 fn migrate(
