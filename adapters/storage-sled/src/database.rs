@@ -257,14 +257,14 @@ impl SledDatabase {
         }
     }
 
-    /// Makes all written batches durable, then records their number as acknowledged. After an
+    /// Makes all written batches durable, then records their number in the commit counter. After an
     /// error it is unknown which batches are durable.
     pub(crate) fn sync(&self) -> StoreResult<()> {
         self.make_durable()?;
         // The count comes after the sync, so it is never ahead of the durable data.
         let commits = self.commits.load(Ordering::Relaxed);
         let counter = CommitCounter { database_id: self.database_id, commits };
-        self.write_count(counter).map_err(|error| self.sync_failed(error))
+        self.write_counter(counter).map_err(|error| self.sync_failed(error))
     }
 
     pub(crate) fn make_durable(&self) -> StoreResult<()> {
@@ -275,10 +275,10 @@ impl SledDatabase {
         if self.file.is_in_place() { Ok(()) } else { Err(self.disable_writes(file_replaced())) }
     }
 
-    /// Writes the file of acknowledged commits, without a sync.
-    pub(crate) fn write_count(&self, counter: CommitCounter) -> io::Result<()> {
+    /// Writes the commit counter, without a sync.
+    pub(crate) fn write_counter(&self, counter: CommitCounter) -> io::Result<()> {
         let issued = *lock(&self.issued_numbers);
-        self.file.acknowledged.write_with_numbers(counter, issued)
+        self.file.counter.write_with_numbers(counter, issued)
     }
 
     /// Passes sled's dirty pages to the operating system, which is not a sync.
@@ -320,7 +320,7 @@ impl Drop for SledDatabase {
         let trees = std::mem::take(&mut self.trees);
         let flushed = catch_sled_panic(|| trees[META].flush().map_err(from_sled));
         let synced = flushed.and_then(|_| {
-            let synced = self.file.sync().and_then(|()| self.file.acknowledged.sync());
+            let synced = self.file.sync().and_then(|()| self.file.counter.sync());
             synced.map_err(|error| database_unavailable("its last sync failed", Some(error)))
         });
         let closed = match synced {

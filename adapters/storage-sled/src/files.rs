@@ -1,4 +1,4 @@
-//! The files of a database: ownership, access rights, and the count of acknowledged commits.
+//! The files of a database: ownership, access rights, and the commit counter.
 //!
 //! sled takes over files with the names that it uses, overwrites unreadable ones, and follows
 //! symbolic links. So `db` is ours only with the file `acknowledged` or with the marker of an
@@ -68,13 +68,13 @@ pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FolderState {
     /// `None` if the creation was not finished.
-    pub(crate) acknowledged: Option<AcknowledgedCount>,
+    pub(crate) counter: Option<StoredCounter>,
     /// The database is new, or its creation was not finished.
     pub(crate) is_unfinished: bool,
 }
 
 /// Prepares a folder for sled. Changes nothing in a folder that is not ours. With `accepts_loss`,
-/// the count of acknowledged commits may be missing.
+/// the commit counter may be missing.
 pub(crate) fn prepare_folder(folder: &Path, accepts_loss: bool) -> StoreResult<FolderState> {
     let names = list_names(folder)?;
     let state = check_files(folder, &names, accepts_loss)?;
@@ -130,10 +130,10 @@ fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResu
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         Err(error) => return Err(folder_error(folder, "inspect its file db", error)),
     };
-    let acknowledged = read_acknowledged(folder)
+    let counter = read_counter(folder)
         .map_err(|error| folder_error(folder, &format!("read its file {ACKNOWLEDGED}"), error))?;
     if db_length == 0 {
-        // Even a damaged count shows that there was a database.
+        // Even a damaged counter shows that there was a database.
         if file_length(folder, ACKNOWLEDGED) > 0 {
             let reason = format!("lacks its file db, or the file is empty; {PUT_BACK_HINT}");
             return Err(folder_refused(folder, &reason));
@@ -143,7 +143,7 @@ fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResu
                           missing files of its database back";
             return Err(folder_refused(folder, reason));
         }
-    } else if acknowledged.is_none() && !is_marked && !accepts_loss {
+    } else if counter.is_none() && !is_marked && !accepts_loss {
         let reason = format!(
             "its file db is not known to be Reqlore's ({ACKNOWLEDGED} is missing or damaged); name \
              another folder, {PUT_BACK_HINT}, or accept the loss with `reqlore check --accept-loss`"
@@ -155,7 +155,7 @@ fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResu
         return Err(folder_refused(folder, &reason));
     }
     let is_unfinished = is_marked || db_length == 0;
-    Ok(FolderState { acknowledged, is_unfinished })
+    Ok(FolderState { counter, is_unfinished })
 }
 
 /// Returns 0 for a missing file.
@@ -165,7 +165,7 @@ fn file_length(folder: &Path, name: &str) -> u64 {
 
 /// Content of the file `acknowledged`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AcknowledgedCount {
+pub(crate) struct StoredCounter {
     /// The database contains at least this number of transactions.
     pub(crate) commits: u64,
     /// `None` before schema 3.
@@ -174,11 +174,11 @@ pub(crate) struct AcknowledgedCount {
     pub(crate) numbers: IssuedNumbers,
 }
 
-fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
+fn read_counter(folder: &Path) -> io::Result<Option<StoredCounter>> {
     let path = folder.join(ACKNOWLEDGED);
     if let Some((counter, numbers)) = CommitCounter::read_with_numbers(&path)? {
         let CommitCounter { database_id, commits } = counter;
-        return Ok(Some(AcknowledgedCount { commits, database_id: Some(database_id), numbers }));
+        return Ok(Some(StoredCounter { commits, database_id: Some(database_id), numbers }));
     }
     let file = match open_options().open(path) {
         Ok(file) => file,
@@ -194,7 +194,7 @@ fn read_acknowledged(folder: &Path) -> io::Result<Option<AcknowledgedCount>> {
     let is_intact = crc32fast::hash(count).to_be_bytes() == *checksum;
     let commits = u64::from_be_bytes(*count);
     let numbers = IssuedNumbers::default();
-    Ok(is_intact.then_some(AcknowledgedCount { commits, database_id: None, numbers }))
+    Ok(is_intact.then_some(StoredCounter { commits, database_id: None, numbers }))
 }
 
 /// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`
@@ -254,11 +254,11 @@ fn open_options() -> OpenOptions {
     options
 }
 
-/// The open `db` and the count of acknowledged transactions.
+/// The open `db` and its commit counter.
 pub(crate) struct DatabaseFile {
     path: PathBuf,
     db: File,
-    pub(crate) acknowledged: CounterFile,
+    pub(crate) counter: CounterFile,
     sync: SyncFn,
 }
 
@@ -266,8 +266,8 @@ impl DatabaseFile {
     pub(crate) fn open(folder: &Path, sync: SyncFn) -> io::Result<Self> {
         let path = std::path::absolute(folder)?.join(DB);
         let db = open_options().open(&path)?;
-        let acknowledged = CounterFile::open(&folder.join(ACKNOWLEDGED))?;
-        Ok(Self { path, db, acknowledged, sync })
+        let counter = CounterFile::open(&folder.join(ACKNOWLEDGED))?;
+        Ok(Self { path, db, counter, sync })
     }
 
     /// Returns false if `db` was removed, replaced or emptied, which sled itself never does.

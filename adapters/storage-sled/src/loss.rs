@@ -62,7 +62,7 @@ impl CommitLoss {
 impl SledDatabase {
     /// Compares the database with its commit counter.
     pub(crate) fn find_loss(&self, schema: Option<u8>, state: FolderState) -> Option<CommitLoss> {
-        let Some(counter) = state.acknowledged else {
+        let Some(counter) = state.counter else {
             return (!state.is_unfinished).then_some(CommitLoss::MissingCounter);
         };
         let is_foreign_counter = match counter.database_id {
@@ -112,7 +112,7 @@ impl SledDatabase {
         // The history of this database differs from that of every copy from now on.
         let database_id = DatabaseId::random().map_err(unavailable)?;
         batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &database_id.0));
-        let acknowledged = state.acknowledged.map_or(0, |counter| counter.commits);
+        let acknowledged = state.counter.map_or(0, |counter| counter.commits);
         // Higher than the old counter, so that the new slot of the file is the newest one.
         self.commits.fetch_max(acknowledged, Ordering::Relaxed);
         self.write_batch(batch)?;
@@ -120,8 +120,8 @@ impl SledDatabase {
         // After a crash before this line the counter has the old ID, and the loss must be accepted
         // again.
         let commits = self.commits.load(Ordering::Relaxed);
-        self.write_count(CommitCounter { database_id, commits }).map_err(unavailable)?;
-        self.file.acknowledged.sync().map_err(unavailable)?;
+        self.write_counter(CommitCounter { database_id, commits }).map_err(unavailable)?;
+        self.file.counter.sync().map_err(unavailable)?;
         Ok(accepted)
     }
 
@@ -136,7 +136,7 @@ impl SledDatabase {
             let value = self.long_value(KEYS, &key)?.unwrap_or_default();
             known.add_text(None, &String::from_utf8_lossy(&value));
         }
-        if let Some(counter) = state.acknowledged {
+        if let Some(counter) = state.counter {
             for (kind, number) in ItemKind::ALL.into_iter().zip(counter.numbers) {
                 known.add_unscoped(Reference { kind, number });
             }

@@ -80,8 +80,8 @@ pub(crate) struct OpenedDatabase {
     pub(crate) loss: Option<CommitLoss>,
 }
 
-/// Opens the files in a folder and checks all rows. With `accepts_loss`, the file of acknowledged
-/// commits may be missing.
+/// Opens the files in a folder and checks all rows. With `accepts_loss`, the commit
+/// counter may be missing.
 pub(crate) fn open_unchecked(
     folder: &Path,
     sync: SyncFn,
@@ -246,7 +246,7 @@ fn identify(trees: &[Tree], state: FolderState) -> StoreResult<DatabaseId> {
             .map(DatabaseId)
             .ok_or_else(|| damaged_database("its ID is unreadable"));
     }
-    if let Some(id) = state.acknowledged.and_then(|counter| counter.database_id) {
+    if let Some(id) = state.counter.and_then(|counter| counter.database_id) {
         return Ok(id);
     }
     DatabaseId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
@@ -393,8 +393,8 @@ impl SledDatabase {
             let commits = self.commits.load(Ordering::Relaxed);
             let counter = CommitCounter { database_id: self.database_id, commits };
             // A killed process may have left commits without their sync.
-            let synced = self.file.sync().and_then(|()| self.write_count(counter));
-            let synced = synced.and_then(|()| self.file.acknowledged.sync());
+            let synced = self.file.sync().and_then(|()| self.write_counter(counter));
+            let synced = synced.and_then(|()| self.file.counter.sync());
             synced.map_err(|error| database_unavailable("the disk failed", Some(error)))?;
         }
         let mut batch = TreeBatch::default();
