@@ -95,7 +95,7 @@ impl ItemPage {
         Self { metadata: matches.into_iter().map(|(_, meta)| meta).collect(), total, next }
     }
 
-    /// The position of a document; `None` if it is no item or has no reference.
+    /// The position of a document; `None` if it is not an item or has no reference.
     pub fn position(meta: &DocumentMeta) -> Option<ItemPosition> {
         let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
         Some((backlog::sort_key(item), meta.id.name.clone()))
