@@ -34,6 +34,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 use crate::git;
+use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
 use crate::system::{RandomIds, SystemClock};
 
@@ -70,6 +71,7 @@ pub(crate) fn ports_over(
         idempotency: Arc::clone(store) as _,
         audit: is_audited.then(|| Arc::clone(store) as _),
         users: None,
+        progress: Arc::new(ProgressDisplay::in_log()),
         settings: ApplicationSettings {
             toolsets: config.toolsets.clone(),
             wrap_columns: config.wrap_columns,

@@ -10,6 +10,7 @@ mod config;
 mod console;
 mod exit;
 mod git;
+mod progress;
 mod settings;
 mod storage_spec;
 mod system;

@@ -42,7 +42,7 @@ use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::ports::service::{ProgressSink, ToolSpec};
 use reqlore_domain::ports::write_context::AuditScope;
 
 use audit_recorder::AuditRecorder;
@@ -72,6 +72,8 @@ pub struct ApplicationPorts {
     pub audit: Option<Arc<dyn AuditLog>>,
     /// The valid assignees of items. `None` on stdio: any name is valid.
     pub users: Option<Arc<dyn IdentityRepository>>,
+    /// Shows the progress of work in the background, for which no client waits.
+    pub progress: Arc<dyn ProgressSink>,
     pub settings: ApplicationSettings,
 }
 

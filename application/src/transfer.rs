@@ -11,12 +11,10 @@ use reqlore_domain::ports::archive::{
 };
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::history::PresentEntry;
+use reqlore_domain::ports::service::ProgressSink;
 use serde::Serialize;
 
 pub const MAX_DIFFERENCES: usize = 20;
-
-/// Called with the number of finished documents and, if known, of all documents.
-pub type TransferProgress<'a> = &'a dyn Fn(u64, Option<usize>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CopyReport {
@@ -57,7 +55,7 @@ impl CopyReport {
 pub async fn copy_archive(
     source: Box<dyn RecordReader>,
     target: &dyn Archive,
-    progress: TransferProgress<'_>,
+    progress: &dyn ProgressSink,
 ) -> Result<CopyReport> {
     let writer = target.import().await?;
     let mut report = copy_records(source, writer, progress).await.map_err(|mut error| {
@@ -73,7 +71,7 @@ pub async fn copy_archive(
 async fn copy_records(
     mut source: Box<dyn RecordReader>,
     mut writer: Box<dyn RecordWriter>,
-    progress: TransferProgress<'_>,
+    progress: &dyn ProgressSink,
 ) -> Result<CopyReport> {
     let total = source.total_documents();
     let mut copied = CopyReport::default();
@@ -92,13 +90,19 @@ async fn copy_records(
         writer.write_batch(records).await.map_err(|error| error_between(error, &first, &end))?;
         // Batches of users, tokens or audit rows are not progress in documents.
         if copied.documents > documents {
-            progress(copied.documents, total);
+            report_documents(progress, copied.documents, total, "Copying");
         }
         last = Some(end);
     }
     // Until here the target is marked as incomplete.
     writer.finish().await.map_err(|error| error_at(error, "at the end"))?;
     Ok(copied)
+}
+
+/// Reports finished documents, of a total that not every archive knows.
+fn report_documents(progress: &dyn ProgressSink, done: u64, total: Option<usize>, message: &str) {
+    let done = usize::try_from(done).unwrap_or(usize::MAX);
+    progress.progress(done, total.unwrap_or_default(), message);
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -157,7 +161,7 @@ impl fmt::Display for TransferDifference {
 pub async fn verify_archives(
     first: &dyn Archive,
     second: &dyn Archive,
-    progress: TransferProgress<'_>,
+    progress: &dyn ProgressSink,
 ) -> Result<VerifyReport> {
     // Only what both sides can keep is compared.
     let with_history = first.keeps_history() && second.keeps_history();
@@ -183,7 +187,8 @@ pub async fn verify_archives(
         }
         report.add_records(here_record.as_ref(), there_record.as_ref());
         if let Some(ArchiveRecord::Document(_)) = here_record {
-            progress(here.documents, here.reader.total_documents());
+            let total = here.reader.total_documents();
+            report_documents(progress, here.documents, total, "Comparing");
         }
     }
 }

@@ -10,6 +10,7 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
+use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_git_runner::GitEnvironment;
@@ -61,6 +62,7 @@ pub(crate) fn application(
         idempotency: answers,
         audit: None,
         users: None,
+        progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
     })
 }

@@ -26,6 +26,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::ports::service::NoProgress;
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
@@ -322,6 +323,7 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
         idempotency: store,
         audit: None,
         users: None,
+        progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
     }
 }

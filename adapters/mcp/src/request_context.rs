@@ -269,9 +269,9 @@ impl ProgressSink for ProgressReporter {
     #[expect(clippy::cast_precision_loss, reason = "counts of documents")]
     fn progress(&self, done: usize, total: usize, message: &str) {
         if let Some((token, sender)) = &self.progress {
-            let notification = ProgressNotificationParam::new(token.clone(), done as f64)
-                .with_total(total as f64)
-                .with_message(message);
+            let mut notification =
+                ProgressNotificationParam::new(token.clone(), done as f64).with_message(message);
+            notification.total = (total > 0).then_some(total as f64);
             // A closed receiver means that the call was dropped.
             let _ = sender.send(notification);
         }

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
+use indicatif::{DecimalBytes, HumanCount};
 use reqlore_application::transfer::{self, CopyReport, VerifyReport};
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::Store;
@@ -18,6 +18,7 @@ use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED};
+use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
 
 #[derive(Debug, clap::Args)]
@@ -155,36 +156,16 @@ async fn copy_into(
     source: Box<dyn RecordReader>,
     to: &dyn Archive,
 ) -> Result<CopyReport, CommandError> {
-    let bar = progress_bar("Copying");
-    let copied =
-        transfer::copy_archive(source, to, &|done, total| update_bar(&bar, done, total)).await;
-    copied.map_err(CommandError::failure)
+    let progress = ProgressDisplay::on_terminal();
+    transfer::copy_archive(source, to, &progress).await.map_err(CommandError::failure)
 }
 
 async fn compare_storages(
     from: &dyn Archive,
     to: &dyn Archive,
 ) -> Result<VerifyReport, CommandError> {
-    let bar = progress_bar("Comparing");
-    let verified =
-        transfer::verify_archives(from, to, &|done, total| update_bar(&bar, done, total)).await;
-    verified.map_err(CommandError::failure)
-}
-
-/// Shown if stderr is a terminal; disappears when it is dropped.
-fn progress_bar(what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::no_length().with_message(what).with_finish(ProgressFinish::AndClear);
-    match ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {eta}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-fn update_bar(bar: &ProgressBar, done: u64, total: Option<usize>) {
-    if let Some(total) = total {
-        bar.set_length(total as u64);
-    }
-    bar.set_position(done);
+    let progress = ProgressDisplay::on_terminal();
+    transfer::verify_archives(from, to, &progress).await.map_err(CommandError::failure)
 }
 
 #[derive(Serialize)]

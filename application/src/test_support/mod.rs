@@ -110,6 +110,7 @@ impl TestApplication {
             idempotency: Arc::new(MemoryStore::default()),
             audit: None,
             users: None,
+            progress: Arc::new(NoProgress),
             settings: ApplicationSettings::default(),
         }
     }

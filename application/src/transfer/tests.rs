@@ -1,7 +1,6 @@
 //! Tests of copying and comparing, also with storages that fail.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use reqlore_domain::identity::{Access, Token, User, UserRole};
 use reqlore_domain::ports::archive::{DocumentRecord, HighWaterMark, IdentityRecords};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::history::PresentEntry;
+use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
@@ -19,7 +19,7 @@ use reqlore_storage_memory::MemoryStore;
 use super::*;
 use crate::test_support::team::TestTeam;
 
-const SILENT: TransferProgress<'static> = &|_, _| {};
+const SILENT: &NoProgress = &NoProgress;
 
 fn record(name: &str, body: &'static str) -> DocumentRecord {
     DocumentRecord {
@@ -109,10 +109,29 @@ impl RecordWriter for FailingWriter {
     }
 }
 
+#[derive(Debug, Default)]
+struct ProgressLog(Mutex<Vec<String>>);
+
+impl ProgressLog {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl ProgressSink for ProgressLog {
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn progress(&self, done: usize, total: usize, message: &str) {
+        self.0.lock().unwrap().push(format!("{message} {done}/{total}"));
+    }
+}
+
 async fn run_copy(
     from: &dyn Archive,
     to: &dyn Archive,
-    progress: TransferProgress<'_>,
+    progress: &dyn ProgressSink,
 ) -> Result<CopyReport> {
     copy_archive(from.export().await?, to, progress).await
 }
@@ -120,14 +139,13 @@ async fn run_copy(
 #[tokio::test]
 async fn copy_reports_counts_and_verifies_as_equal() {
     let (from, to) = (failing_archive(5, 5), MemoryStore::default());
-    let calls = RefCell::new(Vec::new());
-    let progress = |done, total| calls.borrow_mut().push((done, total));
+    let progress = ProgressLog::default();
     let done = run_copy(&from, &to, &progress).await.unwrap();
     assert_eq!(done, CopyReport { documents: 5, bytes: 5, ..CopyReport::default() });
-    assert_eq!(calls.take(), [(2, None), (4, None), (5, None)]);
+    assert_eq!(progress.take(), ["Copying 2/0", "Copying 4/0", "Copying 5/0"]);
     let verified = verify_archives(&from, &to, &progress).await.unwrap();
     assert_eq!(verified, VerifyReport { same: 5, ..VerifyReport::default() });
-    assert_eq!(calls.take().last(), Some(&(5, None)));
+    assert_eq!(progress.take().last().unwrap(), "Comparing 5/0");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::document::DocumentId;
 /// a power cut set back, the same number may belong to other changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChangePosition {
-    /// Random ID of the storage. A storage gets it when it is created, restored or filled by `copy`.
+    /// Random ID that a storage gets when it is created, restored or filled by `copy`.
     pub store_id: u128,
     /// Random ID of the writer that made the revision. Every process that opens the storage is
     /// another writer.

@@ -2,6 +2,11 @@
 //!
 //! The index is a cache derived from documents. It can be deleted at any time.
 
+#![cfg_attr(
+    feature = "test-doubles",
+    expect(clippy::ref_option_ref, reason = "code that mockall generates")
+)]
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

@@ -72,12 +72,13 @@ pub struct ToolCall {
     pub idempotency_key: Option<String>,
 }
 
-/// Reports the progress of a call to its client, and receives the cancellation.
+/// Reports the progress of long work to a client or a user, and receives the cancellation.
 pub trait ProgressSink: std::fmt::Debug + Send + Sync {
     /// True after the client cancelled the call. Committed changes stay.
     fn is_cancelled(&self) -> bool;
 
-    /// Reports that `done` of `total` steps are complete.
+    /// Reports that `done` of `total` steps are complete; `total` is 0 if it is not known.
+    /// `message` names the work, such as "Copying". Cheap enough to call for each step.
     fn progress(&self, done: usize, total: usize, message: &str);
 }
 
