@@ -36,7 +36,12 @@ use crate::exit::CommandError;
 use crate::git;
 use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
-use crate::system::{RandomIds, SystemClock};
+use crate::system::{RandomIds, SystemClock, open_file_limit};
+
+/// The part of the open files that search indexes may use: connections and documents need the rest.
+const INDEX_FILES_SHARE: usize = 2;
+/// The maximum, enough for 256 indexes of a few segments. More cost memory as well.
+const MAX_INDEX_FILES: usize = 3_072;
 
 /// Opens the ports of commands that call no tools. They are not audited.
 pub(crate) fn open_ports(config: &AppConfig) -> Result<ApplicationPorts, CommandError> {
@@ -292,6 +297,7 @@ fn search_config(config: &AppConfig) -> Result<reqlore_search::SearchConfig, Com
         store: index_name(&config.storage),
         embedders,
         memory_bytes: config.index_memory_bytes,
+        max_open_files: (open_file_limit() / INDEX_FILES_SHARE).min(MAX_INDEX_FILES),
     })
 }
 

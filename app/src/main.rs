@@ -33,6 +33,7 @@ use settings::SettingFlags;
 
 fn main() -> ExitCode {
     system::keep_running_at_file_size_limit();
+    system::raise_open_file_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

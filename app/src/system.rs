@@ -7,6 +7,7 @@ use reqlore_domain::identity::token::BASE62_LETTERS;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::timestamp::Timestamp;
+use rustix::process::{Resource, Rlimit};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use uuid::Uuid;
@@ -22,6 +23,21 @@ pub(crate) fn keep_running_at_file_size_limit() {
     let installed = signal(SignalKind::from_raw(SIGXFSZ));
     // Without it, only this rare case is worse.
     drop(installed);
+}
+
+/// Raises the limit of open files as far as this user may. The usual limit of 1,024 is for programs
+/// that use `select`.
+pub(crate) fn raise_open_file_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    // Some systems refuse their own maximum. Then fewer search indexes are open.
+    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+}
+
+/// The maximum number of files that this process may have open.
+pub(crate) fn open_file_limit() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// The largest multiple of 62 in a byte. Bytes from here on are skipped, because they would make

@@ -60,7 +60,7 @@ impl SharedContext {
             return Ok(());
         }
         let project = &caller.project;
-        if caller.scope.includes(project) && self.ports.projects.keys().contains(project) {
+        if caller.scope.includes(project) && self.ports.projects.is_configured(project) {
             return Ok(());
         }
         let message = "None of this token's projects exists on this server; ask an administrator \

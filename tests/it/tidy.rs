@@ -84,6 +84,7 @@ const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     (
         "rustix",
         &[
+            "reqlore",
             "reqlore-durable-fs",
             "reqlore-local-state",
             "reqlore-search",

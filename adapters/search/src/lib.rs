@@ -46,7 +46,7 @@ use worker::SharedState;
 /// Maximum items that `apply` indexes on the caller's thread.
 const MAX_FAST_APPLY_ITEMS: usize = 8;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct SearchConfig {
     /// The folder of this user's caches; `None` keeps everything in memory.
     pub cache_folder: Option<PathBuf>,
@@ -57,6 +57,21 @@ pub struct SearchConfig {
     pub embedders: Vec<Arc<dyn Embedder>>,
     /// Limits the memory of indexing besides the index itself.
     pub memory_bytes: usize,
+    /// File descriptors that all open indexes may use together.
+    pub max_open_files: usize,
+}
+
+impl Default for SearchConfig {
+    /// No models and no cache folder.
+    fn default() -> Self {
+        Self {
+            cache_folder: None,
+            store: String::new(),
+            embedders: Vec::new(),
+            memory_bytes: 0,
+            max_open_files: 512,
+        }
+    }
 }
 
 impl std::fmt::Debug for SearchConfig {

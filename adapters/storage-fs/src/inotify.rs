@@ -6,7 +6,7 @@
 //! [`WatchEvents::Invalidated`], and the caller scans the area.
 //!
 //! All trees share one queue: the kernel needs up to 20 ms to close one, and a user may have 128.
-//! Whoever drains it delivers the events of all trees, under one lock, so none is overtaken.
+//! A call that drains it delivers the events of all trees, under one lock, so none is overtaken.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::MaybeUninit;

@@ -3,7 +3,7 @@
 //!
 //! A remote caller can only choose a configured project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
+use reqlore_domain::ports::project_resolver::{
+    ProjectResolver, Toolset, list_projects, project_not_found,
+};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
@@ -103,8 +105,7 @@ impl FsProjects {
         if folder == self.root {
             return Some(ProjectKey::default());
         }
-        let (key, _) = self.folders.iter().find(|(_, path)| *path == folder)?;
-        Some(key.clone())
+        self.folders.key_of_folder(folder).cloned()
     }
 
     /// Resolves a configured project for a caller who can't choose a directory. A missing project
@@ -228,6 +229,10 @@ impl ProjectResolver for FsProjects {
         self.folders.keys()
     }
 
+    fn is_configured(&self, project: &ProjectKey) -> bool {
+        self.folders.has_key(project)
+    }
+
     async fn folder(&self, project: &ProjectKey) -> Result<String> {
         Ok(self.folders.path(project).to_string_lossy().trim_end_matches('/').to_owned())
     }
@@ -262,68 +267,77 @@ fn invalid_argument(toolset: Toolset, reason: &str) -> Error {
 #[derive(Debug, Clone)]
 pub(crate) struct ProjectFolders {
     /// Canonical folders of documents; includes the default project.
-    by_key: BTreeMap<ProjectKey, PathBuf>,
-    /// The folders as they were configured, and canonicalized.
-    by_spelling: Vec<(PathBuf, ProjectKey)>,
+    paths: BTreeMap<ProjectKey, PathBuf>,
+    /// The keys of the same folders. Searching the paths would take each call a millisecond.
+    keys_by_path: HashMap<PathBuf, ProjectKey>,
+    /// The keys by the folders as they were configured, and canonicalized.
+    keys_by_spelling: HashMap<PathBuf, ProjectKey>,
 }
 
 impl ProjectFolders {
     pub(crate) fn new(config: &Config) -> Self {
-        let mut by_key = config.projects.clone();
-        by_key.insert(ProjectKey::default(), config.documents.clone());
-        let mut configured: Vec<_> = by_key.clone().into_iter().collect();
+        let mut paths = config.projects.clone();
+        paths.insert(ProjectKey::default(), config.documents.clone());
+        let mut configured: Vec<_> = paths.clone().into_iter().collect();
         // Callers name the default project by its root, even if its documents are elsewhere.
         configured.push((ProjectKey::default(), config.root.clone()));
-        let mut by_spelling = Vec::with_capacity(2 * configured.len());
+        let mut keys_by_spelling = HashMap::with_capacity(2 * configured.len());
         for (key, folder) in configured {
             let canonical = canonical_or_given(&folder);
-            by_spelling.push((folder, key.clone()));
-            by_spelling.push((canonical, key));
+            keys_by_spelling.insert(folder, key.clone());
+            keys_by_spelling.insert(canonical, key);
         }
-        for folder in by_key.values_mut() {
+        let mut keys_by_path = HashMap::with_capacity(paths.len());
+        for (key, folder) in &mut paths {
             *folder = canonical_or_given(folder);
+            // Of two projects in one folder the first one answers.
+            keys_by_path.entry(folder.clone()).or_insert_with(|| key.clone());
         }
-        Self { by_key, by_spelling }
+        Self { paths, keys_by_path, keys_by_spelling }
     }
 
     pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
         // A project that is not configured has its path as its key.
-        self.by_key.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
+        self.paths.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
     }
 
     /// The default project's folder of documents.
     pub(crate) fn default_path(&self) -> &Path {
-        self.by_key.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
+        self.paths.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
     }
 
     /// Returns the project with this key or folder. Only the text is compared: the result must not
     /// depend on which files exist, because a remote caller sees it.
     pub(crate) fn find_key(&self, name: &str) -> Option<&ProjectKey> {
-        if let Some((key, _)) = self.by_key.get_key_value(&ProjectKey::new(name)) {
+        if let Some((key, _)) = self.paths.get_key_value(&ProjectKey::new(name)) {
             return Some(key);
         }
         let path = Path::new(name);
         if !is_absolute_without_parents(path) {
             return None;
         }
-        let (_, key) = self.by_spelling.iter().rfind(|(folder, _)| folder == path)?;
-        Some(key)
+        self.keys_by_spelling.get(path)
+    }
+
+    /// Returns the project whose documents are in exactly this folder.
+    fn key_of_folder(&self, folder: &Path) -> Option<&ProjectKey> {
+        self.keys_by_path.get(folder)
     }
 
     /// Returns the configured projects, sorted by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
-        self.by_key.iter().map(|(key, folder)| (key, folder.as_path()))
+        self.paths.iter().map(|(key, folder)| (key, folder.as_path()))
     }
 
     /// Returns the keys, the default project's first.
     pub(crate) fn keys(&self) -> Vec<ProjectKey> {
         let mut keys = vec![ProjectKey::default()];
-        keys.extend(self.by_key.keys().filter(|key| !key.is_default()).cloned());
+        keys.extend(self.paths.keys().filter(|key| !key.is_default()).cloned());
         keys
     }
 
     pub(crate) fn has_key(&self, project: &ProjectKey) -> bool {
-        self.by_key.contains_key(project)
+        self.paths.contains_key(project)
     }
 }
 
@@ -353,7 +367,7 @@ impl ConfiguredProjects {
         let reason = format!(
             "{shown:?} is not a project of this server; name the folder of {}, or configure it as \
              [projects.KEY] in reqlore.toml",
-            projects.join(", ")
+            list_projects(&projects)
         );
         invalid_argument(toolset, &reason)
     }
@@ -390,6 +404,10 @@ impl ProjectResolver for ConfiguredProjects {
 
     fn keys(&self) -> Vec<ProjectKey> {
         self.files.keys()
+    }
+
+    fn is_configured(&self, project: &ProjectKey) -> bool {
+        self.files.is_configured(project)
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {

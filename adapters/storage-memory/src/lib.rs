@@ -335,11 +335,11 @@ impl ProjectResolver for NamedProjects {
             if project.as_str() == DEFAULT_ROOT {
                 project = ProjectKey::default();
             }
-            let keys = self.keys();
-            return if keys.contains(&project) && caller.scope.includes(&project) {
+            let (keys, argument) = (self.keys(), toolset.argument());
+            return if self.is_configured(&project) && caller.scope.includes(&project) {
                 Ok(project)
             } else {
-                Err(project_not_found(&caller.scope, &keys, toolset.argument(), project.as_str()))
+                Err(project_not_found(&caller.scope, &keys, argument, project.as_str()))
             };
         }
         match named {
@@ -360,6 +360,10 @@ impl ProjectResolver for NamedProjects {
         let mut keys = vec![ProjectKey::default()];
         keys.extend_from_slice(&self.0);
         keys
+    }
+
+    fn is_configured(&self, project: &ProjectKey) -> bool {
+        project.is_default() || self.0.contains(project)
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {

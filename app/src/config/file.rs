@@ -3,7 +3,7 @@
 //! A file found in the root may be part of a cloned repository and must not set everything: see
 //! [`ConfigFile::is_explicit`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -102,6 +102,7 @@ impl ConfigFile {
     ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
         let path = self.path.display();
         let mut folders: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
+        let mut distinct = HashSet::new();
         for (name, folder_name) in self.project_roots()? {
             let key = ProjectKey::new(name.as_str());
             if !key.is_plain() || key.is_default() {
@@ -120,7 +121,7 @@ impl ConfigFile {
                     )));
                 }
             };
-            if folder == root || folders.values().any(|other| *other == folder) {
+            if folder == root || !distinct.insert(folder.clone()) {
                 return Err(CommandError::usage_error(format!(
                     "{path}: {PROJECTS}.{name}: {folder_name:?} is also the folder of another \
                      project"

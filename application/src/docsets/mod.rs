@@ -22,7 +22,7 @@ use crate::ApplicationPorts;
 use crate::transaction::get_one;
 use list_docsets::render_list;
 
-/// Cached projects; a full cache is cleared.
+/// Cached projects; one makes room for another.
 const MAX_PROJECTS: usize = 1_000;
 /// How an edited file takes effect; part of each error about it.
 const RELOAD_HINT: &str =
@@ -101,9 +101,12 @@ impl ConfigCache {
             },
         };
         let mut cache = self.lock_cache();
-        // Clearing is enough: each project costs one more read.
-        if cache.len() >= MAX_PROJECTS && !cache.contains_key(&project) {
-            cache.clear();
+        // Any project may make room, because it costs one more read.
+        if cache.len() >= MAX_PROJECTS
+            && !cache.contains_key(&project)
+            && let Some(other) = cache.keys().next().cloned()
+        {
+            cache.remove(&other);
         }
         // With the version of the text that was read, which may be newer than the one polled.
         cache.insert(project, (document.version, outcome.clone()));

@@ -22,7 +22,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::audit_recorder::AuditRecorder;
 
-/// Cached tokens; a full cache is cleared.
+/// Cached tokens; one makes room for another.
 const MAX_CACHED_TOKENS: usize = 10_000;
 /// Audit rows per minute for guessed tokens. Further guesses are only counted.
 const MAX_GUESS_ROWS: u64 = 100;
@@ -98,8 +98,11 @@ impl TokenAuthenticator {
         let mut state = self.lock_state();
         // If the epoch changed during the lookup, its result may already be outdated.
         if state.epoch == epoch {
-            if state.cached.len() >= MAX_CACHED_TOKENS {
-                state.cached.clear();
+            // Any token may make room, because looking it up again costs little.
+            if state.cached.len() >= MAX_CACHED_TOKENS
+                && let Some(other) = state.cached.keys().next().cloned()
+            {
+                state.cached.remove(&other);
             }
             state.cached.insert(id.clone(), token.clone());
         }
@@ -112,8 +115,7 @@ impl TokenAuthenticator {
             projects => ProjectScope::Only(projects.to_vec()),
         };
         // A project may have been removed from the configuration after the token was created.
-        let keys = self.projects.keys();
-        let existing = token.projects.iter().find(|project| keys.contains(project));
+        let existing = token.projects.iter().find(|project| self.projects.is_configured(project));
         let project = existing.or(token.projects.first()).cloned().unwrap_or_default();
         Caller {
             name: user.name.as_str().into(),
@@ -127,11 +129,12 @@ impl TokenAuthenticator {
 
     /// Returns the caller with the project that the request names.
     fn with_project(&self, caller: &Caller, project: &str) -> Result<Arc<Caller>, Error> {
-        let (keys, key) = (self.projects.keys(), ProjectKey::new(project));
-        if keys.contains(&key) && caller.scope.includes(&key) {
+        let key = ProjectKey::new(project);
+        if self.projects.is_configured(&key) && caller.scope.includes(&key) {
             return Ok(Arc::new(Caller { project: key, ..caller.clone() }));
         }
         // Same error for a missing and a forbidden project, so that a token reveals no projects.
+        let keys = self.projects.keys();
         Err(project_not_found(&caller.scope, &keys, "Reqlore-Project", project))
     }
 

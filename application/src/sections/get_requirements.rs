@@ -44,9 +44,11 @@ impl CountCache {
         // Parse without the lock, so that other calls need not wait.
         let count = Section::parse(text).requirements().len();
         let mut counts = self.lock();
-        // Clearing the cache is rare, and simpler than tracking the age of entries.
-        if counts.len() >= Self::MAX_ENTRIES {
-            counts.clear();
+        // Any section may make room, because it is parsed in microseconds.
+        if counts.len() >= Self::MAX_ENTRIES
+            && let Some(other) = counts.keys().next().copied()
+        {
+            counts.remove(&other);
         }
         counts.insert(version, count);
         count

@@ -30,6 +30,9 @@ pub trait ProjectResolver: Send + Sync {
     /// The keys of all configured projects, `default` first.
     fn keys(&self) -> Vec<ProjectKey>;
 
+    /// True for each of [`Self::keys`]. Called by every request, so it must not search them.
+    fn is_configured(&self, project: &ProjectKey) -> bool;
+
     /// The absolute path of a project's folder, with forward slashes and without a trailing one.
     async fn folder(&self, project: &ProjectKey) -> Result<String>;
 
@@ -44,19 +47,25 @@ pub fn project_not_found(
     argument: &str,
     named: &str,
 ) -> Error {
-    let mut in_scope = Vec::new();
-    for key in keys {
-        if scope.includes(key) {
-            in_scope.push(key.as_str());
-        }
-    }
+    let in_scope: Vec<_> = keys.iter().filter(|key| scope.includes(key)).collect();
     // The name is untrusted and may be long.
     let named = truncate_echo(named);
     let message = format!(
         "{argument}: there is no project {named:?} for you; the projects that you can use are: {}.",
-        in_scope.join(", ")
+        list_projects(&in_scope)
     );
     Error::new(ErrorKind::NotFound, message).field(argument)
+}
+
+/// Lists the first projects, and the number of the others.
+pub fn list_projects(projects: &[impl std::fmt::Display]) -> String {
+    const MAX_LISTED: usize = 20;
+    let listed = &projects[..projects.len().min(MAX_LISTED)];
+    let mut names: Vec<String> = listed.iter().map(ToString::to_string).collect();
+    if projects.len() > MAX_LISTED {
+        names.push(format!("and {} more", projects.len() - MAX_LISTED));
+    }
+    names.join(", ")
 }
 
 named_enum! {

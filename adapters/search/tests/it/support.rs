@@ -41,6 +41,7 @@ impl TestIndex {
             store: store.to_owned(),
             embedders,
             memory_bytes: 1 << 20,
+            ..SearchConfig::default()
         });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { index, key: ProjectKey::default(), runtime }
