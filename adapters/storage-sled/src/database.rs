@@ -48,7 +48,13 @@ pub(crate) const VERSIONS: usize = 13;
 pub(crate) const TEXTS: usize = 14;
 /// The keys of [`VERSIONS`] by the time when the version ended.
 pub(crate) const VERSION_ENDS: usize = 15;
-pub(crate) const TREE_NAMES: [&str; 16] = [
+/// Keys of all items in the order of lists, by kind, status and type; since schema 3.
+pub(crate) const ITEMS: usize = 16;
+/// Keys of items with a parent, by kind and parent; since schema 3.
+pub(crate) const CHILDREN: usize = 17;
+/// Keys of documents with a diagnostic; since schema 3.
+pub(crate) const DIAGNOSTICS: usize = 18;
+pub(crate) const TREE_NAMES: [&str; 19] = [
     "projects",
     "documents",
     "bodies",
@@ -65,6 +71,9 @@ pub(crate) const TREE_NAMES: [&str; 16] = [
     "versions",
     "texts",
     "version-ends",
+    "items",
+    "children",
+    "diagnostics",
 ];
 
 /// Key in [`META`] of the number of transactions.
@@ -132,6 +141,11 @@ impl TreeBatch {
     /// Returns `Some(None)` if the batch removes the key.
     pub(crate) fn get(&self, tree: usize, key: &[u8]) -> Option<&Option<IVec>> {
         self.0.get(&(tree, key.into()))
+    }
+
+    /// The trees and keys of all changes.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &(usize, IVec)> {
+        self.0.keys()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -243,7 +257,7 @@ impl SledDatabase {
         for ((_, key), value) in
             batch.0.range((PROJECTS, IVec::default())..(PROJECTS + 1, IVec::default()))
         {
-            if let Some(project) = value.as_ref().and_then(|value| decode(key, value)) {
+            if let Some(project) = value.as_ref().and_then(|value| ProjectRow::decode(key, value)) {
                 self.raise_issued_numbers(&project);
             }
         }

@@ -9,6 +9,7 @@ mod database;
 mod error;
 mod files;
 mod history;
+mod item_list;
 mod loss;
 mod open;
 mod read;
@@ -29,6 +30,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
     MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -219,6 +221,24 @@ impl DocumentRepository for SledStore {
         let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
         let filter = filter.clone();
         self.query_project(project, is_quick, move |db, row| db.find_metadata(row, &filter)).await
+    }
+
+    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
+        // Parents may have any number of children.
+        let is_quick = query.limit <= INLINE_READS && query.filter.parents.is_none();
+        let query = query.clone();
+        self.query_project(project, is_quick, move |db, row| db.list_items(row, &query)).await
+    }
+
+    async fn diagnostics(
+        &self,
+        project: &ProjectKey,
+        kind: DocumentKind,
+        limit: usize,
+    ) -> StoreResult<DiagnosticList> {
+        let read =
+            move |db: &SledDatabase, row: &ProjectRow| db.list_diagnostics(row.id, kind, limit);
+        self.query_project(project, limit <= INLINE_READS, read).await
     }
 
     async fn lookup(

@@ -18,8 +18,9 @@ use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
 use sled::Tree;
 
 use crate::database::{
-    COMMITS_KEY, DELETIONS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY, LINKS, META, REFERENCES,
-    SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, VERSION_ENDS, WriteStop, lock,
+    CHILDREN, COMMITS_KEY, DELETIONS, DIAGNOSTICS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY,
+    ITEMS, LINKS, META, REFERENCES, SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, VERSION_ENDS,
+    WriteStop, lock,
 };
 use crate::error::{
     INCOMPLETE, RESTORE_HINT, catch_sled_panic, damaged_database, database_unavailable,
@@ -27,7 +28,9 @@ use crate::error::{
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
 use crate::loss::CommitLoss;
-use crate::records::{DocumentRow, SCHEMA_VERSION, damaged_row, decode, encode, unseal_value};
+use crate::records::{
+    DocumentRow, ProjectRow, SCHEMA_VERSION, damaged_row, decode, encode, unseal_value,
+};
 use crate::row_totals::RowTotals;
 use crate::write;
 
@@ -50,6 +53,8 @@ pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
 pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
 /// Trees of keys without values, which have no checksums of their own.
 const INDEX_TREES: [usize; 5] = [REFERENCES, LINKS, HISTORY, DELETIONS, VERSION_ENDS];
+/// Trees of keys that a rebuild cannot find by old metadata, so it removes all.
+const DERIVED_TREES: [usize; 4] = [LINKS, ITEMS, CHILDREN, DIAGNOSTICS];
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
 const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction after this number of changes of trees.
@@ -370,6 +375,10 @@ impl SledDatabase {
                 return Ok(damages);
             }
         }
+        if damages.is_empty() {
+            damages = self.watch_damage(self.list_differences())?;
+            damages.truncate(MAX_DAMAGES);
+        }
         let read = read_totals(&self.trees, || {}).map_err(|failure| match failure {
             OpenFailure::Sled(error) => from_sled(error),
             _ => damaged_database("its keys are out of order"),
@@ -400,9 +409,9 @@ impl SledDatabase {
         let mut batch = TreeBatch::default();
         batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
         batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
-        if schema.is_none() {
-            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
-        }
+        // After an upgrade the rebuild fills the trees of lists.
+        let format = if schema.is_none() { DocumentMeta::FORMAT } else { NO_FORMAT };
+        batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
         self.write_batch(batch)?;
         // The creation of a new database syncs at its end.
         if schema.is_some() { self.sync() } else { Ok(()) }
@@ -413,44 +422,50 @@ impl SledDatabase {
     fn rebuild_metadata(&self) -> StoreResult<()> {
         // The valid format is written last, so an interrupted rebuild starts again.
         self.write_format(NO_FORMAT)?;
-        // The keys of old links can't be derived from metadata of another format.
+        // Old keys can't be derived from metadata of another format.
         let mut batch = TreeBatch::default();
-        for key in self.tree(LINKS).iter().keys() {
-            batch.remove(LINKS, key.map_err(from_sled)?);
-            if batch.len() >= REBUILD_CHANGES {
-                self.write_batch(std::mem::take(&mut batch))?;
+        for tree in DERIVED_TREES {
+            for key in self.tree(tree).iter().keys() {
+                batch.remove(tree, key.map_err(from_sled)?);
+                if batch.len() >= REBUILD_CHANGES {
+                    self.write_batch(std::mem::take(&mut batch))?;
+                }
             }
         }
         self.write_batch(batch)?;
-        for (_, project) in self.list_projects()? {
+        for (key, mut project) in self.list_projects()? {
+            project.item_counts.clear();
             for kind in DocumentKind::ALL {
-                self.rebuild_kind(project.id, kind)?;
+                self.rebuild_kind(&mut project, kind)?;
             }
+            let mut batch = TreeBatch::default();
+            write::put_project(&mut batch, &key, &project);
+            self.write_batch(batch)?;
         }
         self.write_format(DocumentMeta::FORMAT)?;
         self.sync()
     }
 
-    fn write_format(&self, format: u32) -> StoreResult<()> {
+    pub(crate) fn write_format(&self, format: u32) -> StoreResult<()> {
         let mut batch = TreeBatch::default();
         batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
         self.write_batch(batch)
     }
 
-    fn rebuild_kind(&self, project: u32, kind: DocumentKind) -> StoreResult<()> {
+    fn rebuild_kind(&self, project: &mut ProjectRow, kind: DocumentKind) -> StoreResult<()> {
         let mut batch = TreeBatch::default();
-        for entry in self.document_entries(project, kind, None) {
+        for entry in self.document_entries(project.id, kind, None) {
             let (id, key, value) = entry?;
             // Damaged documents stay unchanged: their data may still be recovered.
             let Some(mut row) = DocumentRow::decode(&key, &value) else { continue };
             let Ok(body) = self.read_body(&key, &row, &id) else { continue };
-            if let Some(old) = row.reference_key(project, &id) {
+            if let Some(old) = row.reference_key(project.id, &id) {
                 batch.remove(REFERENCES, old);
             }
             let document = Document { id, body, version: row.version };
             let meta = DocumentMeta::from_document(&document, row.modified);
             row.set_meta(&meta);
-            write::put_references(&mut batch, project, &row, &meta);
+            write::put_index_keys(&mut batch, project, &row, &meta);
             let value = encode(&key, &row);
             batch.put(DOCUMENTS, key, value);
             if batch.len() >= REBUILD_CHANGES {

@@ -22,7 +22,7 @@ use crate::database::{
 };
 use crate::error::{damaged_database, damaged_document, damaged_value, from_sled};
 use crate::records::{
-    DocumentRow, ProjectRow, decode, deletions_prefix, document_key, kind_prefix, link_prefix,
+    DocumentRow, ProjectRow, deletions_prefix, document_key, kind_prefix, link_prefix,
     parse_deletion_key, parse_name, piece_key, reference_prefix, unseal_value,
 };
 
@@ -35,7 +35,7 @@ impl SledDatabase {
     pub(crate) fn project_row(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
         let key = project.as_str().as_bytes();
         let Some(value) = self.get(PROJECTS, key)? else { return Ok(ProjectRow::default()) };
-        decode(key, &value).ok_or_else(|| damaged_database("a project's row"))
+        ProjectRow::decode(key, &value).ok_or_else(|| damaged_database("a project's row"))
     }
 
     pub(crate) fn read_documents(

@@ -22,13 +22,16 @@ use sled::IVec;
 
 use crate::database::{OVERFLOW, SledDatabase, TREE_NAMES, TreeBatch};
 use crate::error::{damaged_database, from_sled};
+use crate::item_list::ItemCounts;
 
 /// Schema version of the database. One with a newer version is refused. Version 2 added earlier
 /// versions of documents, and number and origin to [`DocumentRow`]. Version 3 added the identity of
-/// the database and the totals of its rows.
+/// the database, the totals of its rows, and the trees of lists.
 pub(crate) const SCHEMA_VERSION: u8 = 3;
 /// Version of the form of a value: checksum and payload.
 const VALUE_VERSION: u8 = 1;
+/// The field that schema 3 appended to a [`ProjectRow`]: no items are counted yet.
+const PROJECT_ROW_END: [u8; 1] = [0];
 /// The fields that schema 2 appended to a [`DocumentRow`]: number 1 and no origin.
 const DOCUMENT_ROW_END: [u8; 4] = [1, 0, 0, 0];
 /// Maximum size of a piece of a long value, of a place, and of stored metadata with its place.
@@ -50,9 +53,15 @@ pub(crate) struct ProjectRow {
     pub(crate) complete_from: u64,
     /// High-water marks, by [`ItemKind::name`].
     pub(crate) marks: BTreeMap<String, u32>,
+    pub(crate) item_counts: ItemCounts,
 }
 
 impl ProjectRow {
+    /// Returns `None` if the value is damaged.
+    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Self> {
+        decode_with_end(key, value, &PROJECT_ROW_END)
+    }
+
     pub(crate) fn document_count(&self, kind: DocumentKind) -> u64 {
         self.counts.get(kind.name()).copied().unwrap_or_default()
     }
@@ -123,12 +132,7 @@ pub(crate) struct VersionRow {
 impl DocumentRow {
     /// Returns `None` if the value is damaged.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Self> {
-        let payload = unseal_value(key, value)?;
-        if let Ok(row) = postcard::from_bytes(payload) {
-            return Some(row);
-        }
-        // A row of schema 1.
-        postcard::from_bytes(&[payload, &DOCUMENT_ROW_END].concat()).ok()
+        decode_with_end(key, value, &DOCUMENT_ROW_END)
     }
 
     pub(crate) fn entry(&self) -> PresentEntry {
@@ -306,6 +310,12 @@ pub(crate) fn encode(key: &[u8], value: &impl Serialize) -> IVec {
 /// Returns `None` if the value is damaged.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Option<T> {
     postcard::from_bytes(unseal_value(key, value)?).ok()
+}
+
+/// Decodes a value. `end` are the fields that one of an earlier schema lacks.
+fn decode_with_end<T: DeserializeOwned>(key: &[u8], value: &[u8], end: &[u8]) -> Option<T> {
+    let payload = unseal_value(key, value)?;
+    postcard::from_bytes(payload).or_else(|_| postcard::from_bytes(&[payload, end].concat())).ok()
 }
 
 /// Values of any length: a row holds the length and the first piece, [`OVERFLOW`] the rest.

@@ -5,6 +5,7 @@ mod damage;
 mod durability;
 mod earlier_texts;
 mod files;
+mod lists;
 mod loss;
 mod model;
 mod team;

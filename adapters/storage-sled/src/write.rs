@@ -4,7 +4,6 @@
 //! could undo. sled cannot undo a transaction: a group whose sync failed was not acknowledged but
 //! may be stored, so writes are disabled until a restart.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +27,12 @@ use crate::database::{
     BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, TreeBatch,
     WriteStop,
 };
-use crate::error::{damaged_database, from_sled};
+use crate::error::{damaged_database, damaged_document, from_sled};
+use crate::item_list;
 use crate::read::MAX_CHANGES;
 use crate::records::{
-    DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, decode, deletion_key, document_key,
-    encode, history_key, link_keys, origin_row, parse_deletion_key, piece_key, seal_value,
+    DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, deletion_key, document_key, encode,
+    history_key, link_keys, origin_row, parse_deletion_key, piece_key, seal_value,
 };
 
 /// A group writes its pending changes of trees when it has this number of them.
@@ -108,7 +108,7 @@ impl CommitGroup {
     fn project_row(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
         let key = project.as_str().as_bytes();
         if let Some(Some(value)) = self.pending.get(PROJECTS, key)
-            && let Some(row) = decode(key, value)
+            && let Some(row) = ProjectRow::decode(key, value)
         {
             return Ok(row);
         }
@@ -265,11 +265,9 @@ impl SledDatabase {
     ) -> StoreResult<Option<OldDocument>> {
         let key = document_key(project, id);
         let Some(row) = self.document_row(&key, id)? else { return Ok(None) };
-        let links = match self.row_meta(id, &key, &row) {
-            Some(meta) => link_keys(project, &meta),
-            None => BTreeSet::new(),
-        };
-        Ok(Some(OldDocument { row, links }))
+        // Without its metadata its keys in other trees are unknown.
+        let Some(meta) = self.row_meta(id, &key, &row) else { return Err(damaged_document(id)) };
+        Ok(Some(OldDocument { row, meta }))
     }
 
     /// Increases the revision and assigns an id to a new project.
@@ -295,7 +293,9 @@ impl SledDatabase {
         let mut projects = Vec::new();
         for entry in self.tree(PROJECTS) {
             let (key, value) = entry.map_err(from_sled)?;
-            let (Ok(name), Some(row)) = (std::str::from_utf8(&key), decode(&key, &value)) else {
+            let (Ok(name), Some(row)) =
+                (std::str::from_utf8(&key), ProjectRow::decode(&key, &value))
+            else {
                 return Err(damaged_database("a project's row"));
             };
             projects.push((ProjectKey::new(name), row));
@@ -322,11 +322,10 @@ impl SledDatabase {
     }
 }
 
-/// A stored document and its keys in [`LINKS`]. Those of a damaged document are unknown and stay,
-/// which is harmless: readers check the metadata.
+/// A stored document without its body.
 pub(crate) struct OldDocument {
     pub(crate) row: DocumentRow,
-    links: BTreeSet<Vec<u8>>,
+    meta: DocumentMeta,
 }
 
 /// Stores a document and removes the parts of its old version.
@@ -358,7 +357,7 @@ pub(crate) fn put_document(
     row.set_meta(&meta);
     project.raise_mark_to(id);
     match old {
-        Some(old) => remove_parts(batch, project.id, id, &old),
+        Some(old) => remove_parts(batch, project, &old),
         None => *project.counts.entry(id.kind.name().to_owned()).or_default() += 1,
     }
     let key = document_key(project.id, id);
@@ -367,26 +366,27 @@ pub(crate) fn put_document(
         let value = seal_value(&key, bytes);
         batch.put(BODIES, key, value);
     }
-    put_references(batch, project.id, &row, &meta);
+    put_index_keys(batch, project, &row, &meta);
     batch.put(HISTORY, history_key(project.id, id, row.revision), &[][..]);
     let value = encode(&key, &row);
     batch.put(DOCUMENTS, key, value);
     Ok(())
 }
 
-/// Adds the index keys of a document: its links and its reference.
-pub(crate) fn put_references(
+/// Adds the keys of a document that are derived from its metadata: links, reference and lists.
+pub(crate) fn put_index_keys(
     batch: &mut TreeBatch,
-    project: u32,
+    project: &mut ProjectRow,
     row: &DocumentRow,
     meta: &DocumentMeta,
 ) {
-    for link in link_keys(project, meta) {
+    for link in link_keys(project.id, meta) {
         batch.put(LINKS, link, &[][..]);
     }
-    if let Some(reference) = row.reference_key(project, &meta.id) {
+    if let Some(reference) = row.reference_key(project.id, &meta.id) {
         batch.put(REFERENCES, reference, &[][..]);
     }
+    item_list::add(batch, project, meta);
 }
 
 pub(crate) fn put_project(batch: &mut TreeBatch, project: &ProjectKey, row: &ProjectRow) {
@@ -411,7 +411,7 @@ fn delete_document(
 ) {
     project.raise_mark_to(id);
     if let Some(old) = old {
-        remove_parts(batch, project.id, id, &old);
+        remove_parts(batch, project, &old);
         batch.remove(DOCUMENTS, document_key(project.id, id));
         let count = project.counts.entry(id.kind.name().to_owned()).or_default();
         *count = count.saturating_sub(1);
@@ -421,16 +421,19 @@ fn delete_document(
 }
 
 /// Removes all parts of a document except its row. A later put into the batch wins.
-fn remove_parts(batch: &mut TreeBatch, project: u32, id: &DocumentId, old: &OldDocument) {
-    for link in &old.links {
-        batch.remove(LINKS, &link[..]);
+fn remove_parts(batch: &mut TreeBatch, project: &mut ProjectRow, old: &OldDocument) {
+    let OldDocument { row, meta } = old;
+    let id = &meta.id;
+    for link in link_keys(project.id, meta) {
+        batch.remove(LINKS, link);
     }
-    let key = document_key(project, id);
-    for piece in 0..old.row.body_pieces() {
+    let key = document_key(project.id, id);
+    for piece in 0..row.body_pieces() {
         batch.remove(BODIES, piece_key(&key, piece));
     }
-    batch.remove(HISTORY, history_key(project, id, old.row.revision));
-    if let Some(reference) = old.row.reference_key(project, id) {
+    batch.remove(HISTORY, history_key(project.id, id, row.revision));
+    if let Some(reference) = row.reference_key(project.id, id) {
         batch.remove(REFERENCES, reference);
     }
+    item_list::remove(batch, project, meta);
 }

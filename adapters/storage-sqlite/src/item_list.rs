@@ -9,9 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use reqlore_domain::backlog::{ItemMeta, Priority};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
-use reqlore_domain::ports::item_list::{
-    DiagnosticList, ItemFilter, ItemPage, ItemPosition, ItemQuery,
-};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemFilter, ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 
@@ -37,7 +35,7 @@ impl ItemRow {
         let item: &ItemMeta = meta.item.as_deref()?;
         Some(Self {
             kind: meta.id.kind.name(),
-            position: encode_position(&ItemPage::position(meta)?),
+            position: ItemPage::position_key(&ItemPage::position(meta)?),
             status: item.status.map_or("", |status| status.name()),
             requirement_type: item.requirement_type.map_or("", |one| one.name()),
             parent: item.parent.map(|parent| parent.to_string()).unwrap_or_default(),
@@ -47,17 +45,6 @@ impl ItemRow {
     fn priority(&self) -> u8 {
         self.position[0]
     }
-}
-
-/// Returns bytes that sort like the position.
-fn encode_position(((priority, created, number), name): &ItemPosition) -> Vec<u8> {
-    let mut bytes = vec![*priority];
-    // The newest first. With the sign bit inverted, times before 1970 are older than later ones.
-    bytes.extend((!(created.0.0 ^ i64::MIN)).to_be_bytes());
-    // The highest number first. Items of lists have one.
-    bytes.extend((!number.0.unwrap_or_default()).to_be_bytes());
-    bytes.extend(name.as_bytes());
-    bytes
 }
 
 /// Replaces the rows of a document. `old` is its stored metadata, `new` the row and the metadata
@@ -251,7 +238,7 @@ impl ItemList<'_> {
              WHERE project = ?1 AND kind = ?2 AND position >= ?3 AND position < ?4 {condition} \
              ORDER BY position LIMIT ?5"
         ))?;
-        let Range { start, end } = self.positions();
+        let Range { start, end } = self.query.position_keys();
         let limit = read::sql_limit(self.query.limit, 1);
         let (project, kind) = (self.project, self.kind);
         let mut rows = match values {
@@ -277,7 +264,7 @@ impl ItemList<'_> {
              WHERE project = ?1 AND kind = ?2 AND parent = ?3",
         )?;
         let (mut found, mut total) = (Vec::new(), 0);
-        let positions = self.positions();
+        let positions = self.query.position_keys();
         for parent in parents {
             let mut rows = select.query((self.project, self.kind, parent))?;
             while let Some(row) = rows.next()? {
@@ -302,22 +289,6 @@ impl ItemList<'_> {
         found.sort_unstable();
         found.truncate(self.query.limit + 1);
         Ok((found, total))
-    }
-
-    /// The positions of the page and the pages after it.
-    fn positions(&self) -> Range<Vec<u8>> {
-        let ItemQuery { filter, after, .. } = self.query;
-        // The position begins with the priority, so a priority is one range.
-        let priority = filter.priority.map(Priority::number);
-        let first = match after {
-            // The next position in the order of bytes.
-            Some(after) => [&encode_position(after)[..], b"\0"].concat(),
-            None => Vec::new(),
-        };
-        let start = first.max(priority.map(|number| vec![number]).unwrap_or_default());
-        // No position begins with two such bytes: the second is that of a time far in the past.
-        let end = priority.map_or(vec![u8::MAX; 64], |number| vec![number + 1]);
-        start..end
     }
 }
 

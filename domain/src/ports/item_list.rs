@@ -1,6 +1,7 @@
 //! Selections and pages of lists of items.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::documents::UnreadFile;
@@ -11,6 +12,9 @@ use crate::document::DocumentMeta;
 
 /// Maximum number of items or documents in one page.
 pub const MAX_PAGE_ITEMS: usize = 1_000;
+
+/// Number of bytes before the name of the document in an [`ItemPage::position_key`].
+pub const NAME_OFFSET: usize = 13;
 
 /// The items of one kind that match a filter, from a position on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +31,22 @@ impl ItemQuery {
     /// The first page of all items of a kind.
     pub fn of_kind(kind: ItemKind, limit: usize) -> Self {
         Self { kind, filter: ItemFilter::default(), after: None, limit }
+    }
+
+    /// The [`ItemPage::position_key`] of all items of the page and the pages after it that have the
+    /// filter's priority.
+    pub fn position_keys(&self) -> Range<Vec<u8>> {
+        // The position begins with the priority, so a priority is one range.
+        let priority = self.filter.priority.map(Priority::number);
+        let first = match &self.after {
+            // The next position in the order of bytes.
+            Some(after) => [&ItemPage::position_key(after)[..], b"\0"].concat(),
+            None => Vec::new(),
+        };
+        let start = first.max(priority.map(|number| vec![number]).unwrap_or_default());
+        // No position begins with two such bytes: the second is that of a time far in the past.
+        let end = priority.map_or(vec![u8::MAX; 64], |number| vec![number + 1]);
+        start..end
     }
 }
 
@@ -99,6 +119,17 @@ impl ItemPage {
     pub fn position(meta: &DocumentMeta) -> Option<ItemPosition> {
         let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
         Some((backlog::sort_key(item), meta.id.name.clone()))
+    }
+
+    /// Returns bytes that sort like the position. The name begins at [`NAME_OFFSET`].
+    pub fn position_key(((priority, created, number), name): &ItemPosition) -> Vec<u8> {
+        let mut bytes = vec![*priority];
+        // The newest first. With the sign bit inverted, times before 1970 are the oldest.
+        bytes.extend((!(created.0.0 ^ i64::MIN)).to_be_bytes());
+        // The highest number first. Items of lists have one.
+        bytes.extend((!number.0.unwrap_or_default()).to_be_bytes());
+        bytes.extend(name.as_bytes());
+        bytes
     }
 }
 
