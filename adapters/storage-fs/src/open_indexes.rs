@@ -87,8 +87,8 @@ impl ClosingIndex {
         for area in DocumentArea::ALL {
             let (unsaved, _) = index.unsaved_count(area);
             if unsaved > 0 {
-                let entries = index.take_cacheable(area);
-                cache.save(&self.path, area, &entries);
+                let rows = index.take_cacheable(area);
+                cache.save(&self.path, area, &rows);
             }
         }
     }

@@ -184,9 +184,11 @@ pub(crate) struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
+    modified: i64,
+    changed: i64,
+    modified_nanos: u32,
+    changed_nanos: u32,
     has_hard_links: bool,
-    modified: (i64, i64),
-    changed: (i64, i64),
 }
 
 impl FileStamp {
@@ -195,9 +197,11 @@ impl FileStamp {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),
+            modified: metadata.mtime(),
+            changed: metadata.ctime(),
+            modified_nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or_default(),
+            changed_nanos: u32::try_from(metadata.ctime_nsec()).unwrap_or_default(),
             has_hard_links: metadata.nlink() > 1,
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 
@@ -206,15 +210,17 @@ impl FileStamp {
             device: system::device(stat),
             inode: stat.st_ino,
             size: stat.st_size.unsigned_abs(),
+            modified: stat.st_mtime,
+            changed: stat.st_ctime,
+            modified_nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+            changed_nanos: u32::try_from(stat.st_ctime_nsec).unwrap_or_default(),
             has_hard_links: stat.st_nlink > 1,
-            modified: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
-            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
         }
     }
 
     /// The file's modification time, which programs can set.
     pub(crate) fn modified_at(&self) -> Timestamp {
-        Timestamp::new(self.modified.0, u32::try_from(self.modified.1).unwrap_or_default())
+        Timestamp::new(self.modified, self.modified_nanos)
     }
 
     /// True if the file may be written by a name in another folder, which is not watched.
@@ -226,7 +232,7 @@ impl FileStamp {
     /// stamp was taken: a change while the file is read may leave the same stamp.
     pub(crate) fn is_reliable_at(&self, now: ClockTime) -> bool {
         // Not the modification time: programs can set it, even to the future.
-        now.0.saturating_sub(self.changed.0.unsigned_abs()) > MIN_RELIABLE_AGE.as_secs()
+        now.0.saturating_sub(self.changed.unsigned_abs()) > MIN_RELIABLE_AGE.as_secs()
     }
 }
 

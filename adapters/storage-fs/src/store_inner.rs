@@ -213,11 +213,10 @@ impl StoreInner {
             if unsaved <= MIN_UNSAVED_TO_WRITE.max(total / 20) {
                 continue;
             }
-            let entries = index.take_cacheable(area);
+            let rows = index.take_cacheable(area);
             let (cache, path) = (self.cache.clone(), self.project_path(project).to_owned());
             // On its own thread, because the call need not wait for it.
-            let spawned =
-                std::thread::Builder::new().spawn(move || cache.save(&path, area, &entries));
+            let spawned = std::thread::Builder::new().spawn(move || cache.save(&path, area, &rows));
             if let Err(error) = spawned {
                 tracing::debug!(%error, "metadata cache: could not write it");
             }

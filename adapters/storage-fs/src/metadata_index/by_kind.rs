@@ -1,8 +1,6 @@
 //! Index of the documents of one kind: their metadata, change history, references and links.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::BuildHasher;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -11,6 +9,7 @@ use reqlore_domain::ports::documents::{
     ChangeSet, DocumentFilter, MetadataPage, Revision, UnreadFile,
 };
 
+use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};
 use crate::read_file::FileStamp;
 
 /// The history is reset when it holds this many more names than there are documents.
@@ -18,7 +17,8 @@ const MAX_REMOVED_NAMES: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct KindIndex {
-    pub(crate) entries: BTreeMap<String, IndexEntry>,
+    /// By name.
+    pub(crate) entries: BTreeMap<Arc<str>, IndexEntry>,
     /// As of the last scan; a change of these files invalidates the watcher.
     pub(crate) unread: Vec<UnreadFile>,
     /// The revision of the first query for changes. Changes are recorded from then on.
@@ -29,34 +29,53 @@ pub(crate) struct KindIndex {
     by_link_target: HashLookup,
 }
 
+/// The names of documents by the hash of a word, in the order of names.
+type HashLookup = BTreeSet<(u64, Arc<str>)>;
+
 impl KindIndex {
-    pub(crate) fn insert(&mut self, entry: IndexEntry) {
-        let metadata = Arc::clone(&entry.metadata);
-        if let Some(old) = self.entries.insert(metadata.id.name.clone(), entry) {
-            // The old metadata may have another reference and other links.
-            self.remove_lookups(&old.metadata);
-        }
-        if let Some(reference) = metadata.reference() {
-            self.by_reference.add(&reference, &metadata);
-        }
-        for target in link_targets(&metadata) {
-            self.by_link_target.add(&target, &metadata);
-        }
+    /// Inserts or replaces a document.
+    pub(crate) fn insert(&mut self, metadata: DocumentMeta, file: FileState) {
+        // The old metadata may have another reference and other links.
+        self.remove(&metadata.id.name);
+        let name: Arc<str> = Arc::from(metadata.id.name.as_str());
+        let LookupHashes { reference, link_targets } = LookupHashes::of_metadata(&metadata);
+        self.by_reference.extend(reference.map(|hash| (hash, Arc::clone(&name))));
+        self.by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(&name))));
+        let metadata = StoredMetadata::new(metadata, self.entries.len());
+        self.entries.insert(name, IndexEntry { metadata, file });
     }
 
-    pub(crate) fn remove(&mut self, name: &str) -> Option<IndexEntry> {
-        let entry = self.entries.remove(name)?;
-        self.remove_lookups(&entry.metadata);
-        Some(entry)
+    /// Inserts entries of the cache file. Known documents are newer.
+    pub(crate) fn insert_all(&mut self, mut cached: Vec<(Arc<str>, IndexEntry)>) {
+        cached.retain(|(name, _)| !self.entries.contains_key(name));
+        let (mut by_reference, mut by_link_target) = (Vec::new(), Vec::new());
+        for (name, entry) in &cached {
+            let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
+            by_reference.extend(reference.map(|hash| (hash, Arc::clone(name))));
+            by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(name))));
+        }
+        // Collected first: a tree of sorted entries is built faster and takes half the memory.
+        self.by_reference.append(&mut HashLookup::from_iter(by_reference));
+        self.by_link_target.append(&mut HashLookup::from_iter(by_link_target));
+        self.entries.append(&mut BTreeMap::from_iter(cached));
     }
 
-    fn remove_lookups(&mut self, metadata: &Arc<DocumentMeta>) {
-        if let Some(reference) = metadata.reference() {
-            self.by_reference.remove(&reference, metadata);
+    /// Frees the memory that inserting many entries in their order leaves unused.
+    pub(crate) fn shrink(&mut self) {
+        self.entries = std::mem::take(&mut self.entries).into_iter().collect();
+    }
+
+    /// Returns false if there is no such document.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some((name, entry)) = self.entries.remove_entry(name) else { return false };
+        let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
+        if let Some(hash) = reference {
+            self.by_reference.remove(&(hash, Arc::clone(&name)));
         }
-        for target in link_targets(metadata) {
-            self.by_link_target.remove(&target, metadata);
+        for hash in link_targets {
+            self.by_link_target.remove(&(hash, Arc::clone(&name)));
         }
+        true
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
@@ -66,8 +85,8 @@ impl KindIndex {
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
         let mut metadata = Vec::new();
         // By reference, to find out below whether there are more.
-        for (_, entry) in entries.by_ref().take(filter.limit.unwrap_or(all)) {
-            metadata.push(Arc::clone(&entry.metadata));
+        for (name, entry) in entries.by_ref().take(filter.limit.unwrap_or(all)) {
+            metadata.push(entry.metadata.to_metadata(name));
         }
         let has_more = entries.next().is_some();
         let next = match metadata.last() {
@@ -113,18 +132,14 @@ impl KindIndex {
 
     /// Returns the documents with this reference or name, sorted by name.
     pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
-        let mut matches = Vec::new();
-        for metadata in self.by_reference.get(word) {
-            // Another reference may have the same hash.
-            if has_reference(metadata, word) {
-                matches.push(Arc::clone(metadata));
-            }
-        }
+        let mut matches = self.find_by_hash(&self.by_reference, word);
+        // Another reference may have the same hash.
+        matches.retain(|metadata| has_reference(metadata, word));
         // A document whose name is also its reference is in the list already.
-        if let Some(entry) = self.entries.get(word)
-            && !has_reference(&entry.metadata, word)
+        if let Some(metadata) = self.metadata(word)
+            && !has_reference(&metadata, word)
         {
-            matches.push(Arc::clone(&entry.metadata));
+            matches.push(metadata);
         }
         matches.sort_by(|a, b| a.id.name.cmp(&b.id.name));
         matches
@@ -132,12 +147,28 @@ impl KindIndex {
 
     /// Appends the documents that link to a target, sorted by name.
     pub(crate) fn append_backlinks(&self, target: &str, sources: &mut Vec<Arc<DocumentMeta>>) {
-        for metadata in self.by_link_target.get(target) {
+        for metadata in self.find_by_hash(&self.by_link_target, target) {
             // Another target may have the same hash.
             if metadata.links().iter().any(|link| link.1 == target) {
-                sources.push(Arc::clone(metadata));
+                sources.push(metadata);
             }
         }
+    }
+
+    pub(crate) fn metadata(&self, name: &str) -> Option<Arc<DocumentMeta>> {
+        Some(self.entries.get(name)?.metadata.to_metadata(name))
+    }
+
+    fn find_by_hash(&self, lookup: &HashLookup, word: &str) -> Vec<Arc<DocumentMeta>> {
+        let hash = hash_word(word);
+        let mut found = Vec::new();
+        for (other, name) in lookup.range((hash, Arc::from(""))..) {
+            if *other != hash {
+                break;
+            }
+            found.extend(self.metadata(name));
+        }
+        found
     }
 }
 
@@ -145,70 +176,21 @@ fn has_reference(metadata: &DocumentMeta, word: &str) -> bool {
     metadata.reference().as_deref() == Some(word)
 }
 
-/// A document's link targets, each once.
-fn link_targets(metadata: &DocumentMeta) -> BTreeSet<Cow<'_, str>> {
-    metadata.links().into_iter().map(|(_, target)| target).collect()
-}
-
-/// Metadata by the hash of a word, sorted by document name. Different words may share a hash, so
-/// callers compare the word itself.
-#[derive(Debug, Default)]
-struct HashLookup {
-    by_hash: HashMap<u64, Vec<Arc<DocumentMeta>>>,
-}
-
-impl HashLookup {
-    fn add(&mut self, word: &str, metadata: &Arc<DocumentMeta>) {
-        let sorted = self.by_hash.entry(self.by_hash.hasher().hash_one(word)).or_default();
-        if let Err(index) = find_position(sorted, metadata) {
-            sorted.insert(index, Arc::clone(metadata));
-        }
-    }
-
-    fn remove(&mut self, word: &str, metadata: &DocumentMeta) {
-        let hash = self.by_hash.hasher().hash_one(word);
-        let Some(sorted) = self.by_hash.get_mut(&hash) else { return };
-        if let Ok(index) = find_position(sorted, metadata) {
-            sorted.remove(index);
-        }
-        // Words that no document has any more must not take memory.
-        if sorted.is_empty() {
-            self.by_hash.remove(&hash);
-        }
-    }
-
-    fn get(&self, word: &str) -> &[Arc<DocumentMeta>] {
-        self.by_hash.get(&self.by_hash.hasher().hash_one(word)).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// Returns the index of a document by its name; `Err` holds the index to insert it at.
-fn find_position(sorted: &[Arc<DocumentMeta>], metadata: &DocumentMeta) -> Result<usize, usize> {
-    sorted.binary_search_by(|other| other.id.name.cmp(&metadata.id.name))
-}
-
 #[derive(Debug)]
 pub(crate) struct IndexEntry {
-    pub(crate) metadata: Arc<DocumentMeta>,
+    pub(crate) metadata: StoredMetadata,
+    pub(crate) file: FileState,
+}
+
+/// State of the file that an entry was read from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FileState {
     /// `None` after our own write: the content is known but the new file's stamp is not.
     pub(crate) stamp: Option<FileStamp>,
+    /// The number of the last scan that found the file.
+    pub(crate) last_scan: u32,
     /// The next change of the file will change its stamp.
     pub(crate) is_stamp_reliable: bool,
     /// inotify has watched the file since it was read.
     pub(crate) is_watched: bool,
-    /// The number of the last scan that found the file.
-    pub(crate) last_scan: u64,
-}
-
-impl IndexEntry {
-    /// Creates an entry that is not valid until its file is inspected.
-    pub(crate) fn new(metadata: DocumentMeta, last_scan: u64) -> Self {
-        Self {
-            metadata: Arc::new(metadata),
-            stamp: None,
-            is_stamp_reliable: false,
-            is_watched: false,
-            last_scan,
-        }
-    }
 }

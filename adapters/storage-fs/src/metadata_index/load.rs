@@ -6,13 +6,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write};
-use serde::{Deserialize, Serialize};
 
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::list_files;
@@ -64,23 +62,49 @@ impl LoadedMetadata {
     }
 }
 
-/// Loads the metadata of these documents; `None` for a file that does not exist.
-pub(crate) fn load_all(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
+/// Number of documents that are loaded before they are stored, so that memory stays bounded.
+const CHUNK_DOCUMENTS: usize = 4_096;
+
+/// Loads the metadata of these documents; `None` for a file that does not exist. Passes each
+/// document once to `store`, partially saved files last.
+pub(crate) fn load_all(
+    ids: &[DocumentId],
+    tree: &ProjectTree<'_>,
+    mut store: impl FnMut(&DocumentId, Option<LoadedMetadata>),
+) {
     const MAX_SEQUENTIAL: usize = 64;
     let (root, layout) = tree.parts();
     let tree = &ProjectTree::read_only(root, layout);
-    // With few files, starting a thread costs more than it saves.
-    let loaded = if ids.len() <= MAX_SEQUENTIAL {
-        load_each(ids, tree)
-    } else {
-        load_on_two_threads(ids, tree)
-    };
-    retry_partial(
-        ids,
-        loaded,
+    let (mut partial_ids, mut partial) = (Vec::new(), Vec::new());
+    for chunk in ids.chunks(CHUNK_DOCUMENTS) {
+        // With few files, starting a thread costs more than it saves.
+        let loaded = if chunk.len() <= MAX_SEQUENTIAL {
+            load_each(chunk, tree)
+        } else {
+            load_on_two_threads(chunk, tree)
+        };
+        for (id, loaded) in chunk.iter().zip(loaded) {
+            if is_partial(loaded.as_ref()) {
+                partial_ids.push(id.clone());
+                partial.push(loaded);
+            } else {
+                store(id, loaded);
+            }
+        }
+    }
+    let complete = retry_partial(
+        &partial_ids,
+        partial,
         |id| load_one(id, tree),
-        |loaded| loaded.as_ref().is_some_and(|loaded| loaded.is_partial),
-    )
+        |loaded| is_partial(loaded.as_ref()),
+    );
+    for (id, loaded) in partial_ids.iter().zip(complete) {
+        store(id, loaded);
+    }
+}
+
+fn is_partial(loaded: Option<&LoadedMetadata>) -> bool {
+    loaded.is_some_and(|loaded| loaded.is_partial)
 }
 
 fn load_on_two_threads(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
@@ -151,59 +175,73 @@ pub(crate) struct MetadataCache {
     pub(crate) parent_dir: Option<PathBuf>,
 }
 
-/// A document's metadata and the stamp of the file that it was read from.
-#[derive(Debug, Deserialize)]
-pub(crate) struct CachedMetadata {
-    pub(crate) metadata: DocumentMeta,
-    pub(crate) stamp: FileStamp,
+/// The content of a cache file: a row for each document, those of a kind in the order of names.
+#[derive(Debug, Default)]
+pub(crate) struct CacheRows {
+    bytes: Vec<u8>,
+    /// The end of the row that was read last.
+    position: usize,
 }
 
-#[derive(Serialize)]
-struct CachedMetadataRef<'a> {
-    metadata: &'a DocumentMeta,
-    stamp: &'a FileStamp,
+/// Kind, name, stamp of the file, and the length of the metadata that follows.
+type RowStart<'a> = (DocumentKind, &'a str, FileStamp, usize);
+
+impl CacheRows {
+    /// Appends a document with its metadata as [`StoredMetadata::row`].
+    ///
+    /// [`StoredMetadata::row`]: super::stored_metadata::StoredMetadata::row
+    pub(crate) fn push(&mut self, kind: DocumentKind, name: &str, stamp: FileStamp, row: &[u8]) {
+        let start: RowStart<'_> = (kind, name, stamp, row.len());
+        if let Ok(start) = postcard::to_allocvec(&start) {
+            self.bytes.extend(start);
+            self.bytes.extend(row);
+        }
+    }
+
+    /// Reads the next document. `None` at the end and at an invalid row.
+    pub(crate) fn read_next(&mut self) -> Option<(DocumentKind, &str, FileStamp, &[u8])> {
+        let bytes = self.bytes.get(self.position..)?;
+        let (start, rest): (RowStart<'_>, _) = postcard::take_from_bytes(bytes).ok()?;
+        let (kind, name, stamp, length) = start;
+        let (row, rest) = rest.split_at_checked(length)?;
+        self.position = self.bytes.len() - rest.len();
+        Some((kind, name, stamp, row))
+    }
 }
 
-/// The first bytes of a cache file. `4` is the file format; the second number changes when the same
+/// The first bytes of a cache file. `5` is the file format; the second number changes when the same
 /// document gets other metadata.
 fn file_header() -> Vec<u8> {
-    format!("reqlore heads 4.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
+    format!("reqlore heads 5.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
         .into_bytes()
 }
 
 impl MetadataCache {
     /// Reads the cached metadata of an area of the project at `path`. Without a valid cache file
-    /// the result is empty.
-    pub(crate) fn load(&self, path: &Path, area: DocumentArea) -> Vec<CachedMetadata> {
-        let Some(dir) = self.project_dir(path) else { return Vec::new() };
-        let Ok(bytes) = fs::read(dir.join(area.cache_file())) else { return Vec::new() };
-        let Some(rest) = bytes.strip_prefix(file_header().as_slice()) else { return Vec::new() };
-        let Some((checksum, body)) = rest.split_at_checked(Version::LENGTH) else {
-            return Vec::new();
-        };
+    /// there are no rows.
+    pub(crate) fn load(&self, path: &Path, area: DocumentArea) -> CacheRows {
+        self.read_rows(path, area).unwrap_or_default()
+    }
+
+    fn read_rows(&self, path: &Path, area: DocumentArea) -> Option<CacheRows> {
+        let bytes = fs::read(self.project_dir(path)?.join(area.cache_file())).ok()?;
+        let rest = bytes.strip_prefix(file_header().as_slice())?;
+        let (checksum, body) = rest.split_at_checked(Version::LENGTH)?;
         // The cache is written without a sync, so a power cut may damage it.
         if checksum != Version::of_bytes(body).to_string().as_bytes() {
             tracing::info!("metadata cache: the checksum is wrong; rebuilding the cache");
-            return Vec::new();
+            return None;
         }
-        postcard::from_bytes(body).unwrap_or_default()
+        let position = bytes.len() - body.len();
+        Some(CacheRows { bytes, position })
     }
 
     /// Writes the cache. Failing costs the next process time, nothing else.
-    pub(crate) fn save(
-        &self,
-        path: &Path,
-        area: DocumentArea,
-        entries: &[(Arc<DocumentMeta>, FileStamp)],
-    ) {
+    pub(crate) fn save(&self, path: &Path, area: DocumentArea, rows: &CacheRows) {
         let Some(dir) = self.project_dir(path) else { return };
-        let mut cached = Vec::with_capacity(entries.len());
-        for (metadata, stamp) in entries {
-            cached.push(CachedMetadataRef { metadata, stamp });
-        }
-        let Ok(body) = postcard::to_allocvec(&cached) else { return };
-        let checksum = Version::of_bytes(&body).to_string();
-        let contents = [&file_header(), checksum.as_bytes(), &body].concat();
+        let body = &rows.bytes;
+        let checksum = Version::of_bytes(body).to_string();
+        let contents = [&file_header(), checksum.as_bytes(), body].concat();
         let options = AtomicWrite {
             temp_prefix: OsStr::new(TEMP_PREFIX),
             durability: Durability::Cache,

@@ -6,16 +6,17 @@
 //! with a transient error. Revisions start at a random number, so that one of an earlier process is
 //! recognized as unknown.
 
+mod body_cache;
 mod by_kind;
 pub(crate) mod load;
+mod stored_metadata;
 pub(crate) mod watch_state;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
@@ -27,8 +28,10 @@ use crate::layout::{DocumentArea, ProjectTree};
 use crate::list_files::{self, ListedFile};
 use crate::read_file::{ClockTime, FileContent, FileStamp};
 use crate::sequence::{HighWaterMarks, IssuedNumbers};
-use by_kind::{IndexEntry, KindIndex};
-use load::{CachedMetadata, LoadedMetadata, MetadataCache, load_all};
+use body_cache::BodyCache;
+use by_kind::{FileState, IndexEntry, KindIndex};
+use load::{CacheRows, LoadedMetadata, MetadataCache, load_all};
+use stored_metadata::{MAX_DECODED, StoredMetadata};
 use watch_state::WatchState;
 
 /// The metadata index of one project.
@@ -40,14 +43,15 @@ pub(crate) struct MetadataIndex {
     backlog: WatchState,
     numbers: IssuedNumbers,
     /// Numbers the scans, to find the documents that the last one did not list.
-    scan_count: u64,
+    scan_count: u32,
     bodies: BodyCache,
     watch_queue: WatchQueue,
 }
 
 /// Measured sizes: an index without documents, and a document's metadata with its list entries.
 const BASE_BYTES: usize = 2_048;
-const DOCUMENT_BYTES: usize = 1_500;
+const DECODED_BYTES: usize = 1_500;
+const ENCODED_BYTES: usize = 450;
 
 impl MetadataIndex {
     pub(crate) fn new(watch_queue: WatchQueue) -> Self {
@@ -67,18 +71,21 @@ impl MetadataIndex {
 
     /// An estimate of the memory that the index uses.
     pub(crate) fn size_bytes(&self) -> usize {
-        let mut documents = 0;
+        let mut size = BASE_BYTES + self.bodies.size;
         for kind_index in self.kinds.values() {
-            documents += kind_index.entries.len();
+            let decoded = kind_index.entries.len().min(MAX_DECODED);
+            let encoded = kind_index.entries.len() - decoded;
+            size += decoded * DECODED_BYTES + encoded * ENCODED_BYTES;
         }
-        BASE_BYTES + documents * DOCUMENT_BYTES + self.bodies.size
+        size
     }
 
     /// Returns the version of the document if its stamp alone proves that the file is unchanged.
     pub(crate) fn cached_version(&self, id: &DocumentId, stamp: FileStamp) -> Option<Version> {
-        let entry = self.kinds.get(&id.kind)?.entries.get(&id.name)?;
-        let is_unchanged = entry.is_stamp_reliable && entry.stamp == Some(stamp);
-        is_unchanged.then_some(entry.metadata.version)
+        let IndexEntry { metadata, file } =
+            self.kinds.get(&id.kind)?.entries.get(id.name.as_str())?;
+        let is_unchanged = file.is_stamp_reliable && file.stamp == Some(stamp);
+        is_unchanged.then(|| metadata.version())
     }
 
     /// Returns the document if its file is unchanged and its body is cached.
@@ -127,7 +134,9 @@ impl MetadataIndex {
             match change {
                 DocumentChange::Put { document } => {
                     let metadata = DocumentMeta::from_document(document, time);
-                    kind_index.insert(IndexEntry::new(metadata, self.scan_count));
+                    // Not valid until its file is inspected.
+                    let last_scan = self.scan_count;
+                    kind_index.insert(metadata, FileState { last_scan, ..FileState::default() });
                 }
                 DocumentChange::Delete { .. } => {
                     kind_index.remove(&id.name);
@@ -149,12 +158,12 @@ impl MetadataIndex {
         }
     }
 
-    fn entries_mut(&mut self, area: DocumentArea) -> impl Iterator<Item = &mut IndexEntry> {
+    fn files_mut(&mut self, area: DocumentArea) -> impl Iterator<Item = &mut FileState> {
         let in_area = self
             .kinds
             .iter_mut()
             .filter(move |(kind, _)| DocumentArea::of_kind(**kind) == Some(area));
-        in_area.flat_map(|(_, kind_index)| kind_index.entries.values_mut())
+        in_area.flat_map(|(_, index)| index.entries.values_mut().map(|entry| &mut entry.file))
     }
 
     /// True if inotify guarantees that the index holds the current metadata of these kinds, all of
@@ -175,7 +184,8 @@ impl MetadataIndex {
     /// Returns the metadata of all documents of a kind, sorted by name, as of its last refresh.
     pub(crate) fn all_of_kind(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
         let Some(kind_index) = self.kinds.get(&kind) else { return Vec::new() };
-        kind_index.entries.values().map(|entry| Arc::clone(&entry.metadata)).collect()
+        let entries = kind_index.entries.iter();
+        entries.map(|(name, entry)| entry.metadata.to_metadata(name)).collect()
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
@@ -243,14 +253,15 @@ impl MetadataIndex {
         self.numbers.add(&metadata.id);
         let (kind, name) = (metadata.id.kind, metadata.id.name.clone());
         let kind_index = self.kinds.entry(kind).or_default();
-        let old = kind_index.entries.get(&name);
-        let is_changed = old.is_none_or(|old| *old.metadata != metadata);
-        if kind_index.history_start.is_some() && is_changed {
-            self.revision.0 += 1;
-            kind_index.changed_at.insert(name.clone(), self.revision);
+        if kind_index.history_start.is_some() {
+            let old = kind_index.entries.get(name.as_str());
+            if old.is_none_or(|old| !old.metadata.is_equal(&metadata)) {
+                self.revision.0 += 1;
+                kind_index.changed_at.insert(name, self.revision);
+            }
         }
-        let entry = IndexEntry::new(metadata, self.scan_count);
-        kind_index.insert(IndexEntry { stamp, is_stamp_reliable, is_watched, ..entry });
+        let last_scan = self.scan_count;
+        kind_index.insert(metadata, FileState { stamp, last_scan, is_stamp_reliable, is_watched });
         if let Some(area) = DocumentArea::of_kind(kind) {
             self.watch_state(area).unsaved += 1;
         }
@@ -262,21 +273,25 @@ impl MetadataIndex {
             self.watch_state(area).unwatchable.remove(id);
         }
         let kind_index = self.kinds.entry(id.kind).or_default();
-        if kind_index.remove(&id.name).is_some() && kind_index.history_start.is_some() {
+        if kind_index.remove(&id.name) && kind_index.history_start.is_some() {
             self.revision.0 += 1;
             kind_index.changed_at.insert(id.name.clone(), self.revision);
         }
     }
 
-    fn insert_cached(&mut self, cached: Vec<CachedMetadata>) {
-        for CachedMetadata { metadata, stamp } in cached {
-            self.numbers.add(&metadata.id);
-            let kind_index = self.kinds.entry(metadata.id.kind).or_default();
+    fn insert_cached(&mut self, mut rows: CacheRows) {
+        let mut cached: HashMap<DocumentKind, Vec<(Arc<str>, IndexEntry)>> = HashMap::new();
+        while let Some((kind, name, stamp, row)) = rows.read_next() {
+            let entries = cached.entry(kind).or_default();
+            let Some(metadata) = StoredMetadata::from_row(name, row, entries.len()) else { break };
             // Scans are numbered from 1, so the next one removes an entry that it does not list.
-            let mut entry = IndexEntry::new(metadata, 0);
-            entry.stamp = Some(stamp);
-            entry.is_stamp_reliable = true;
-            kind_index.insert(entry);
+            let (stamp, is_stamp_reliable) = (Some(stamp), true);
+            let file = FileState { stamp, is_stamp_reliable, ..FileState::default() };
+            entries.push((Arc::from(name), IndexEntry { metadata, file }));
+            self.numbers.add(&DocumentId { kind, name: name.to_owned() });
+        }
+        for (kind, entries) in cached {
+            self.kinds.entry(kind).or_default().insert_all(entries);
         }
     }
 
@@ -290,63 +305,36 @@ impl MetadataIndex {
         (self.watch_state(area).unsaved, total)
     }
 
-    /// Returns the entries of an area that the next process can validate by their stamps, and
+    /// Returns the documents of an area that the next process can validate by their stamps, and
     /// resets the area's unsaved count.
-    pub(crate) fn take_cacheable(
-        &mut self,
-        area: DocumentArea,
-    ) -> Vec<(Arc<DocumentMeta>, FileStamp)> {
+    pub(crate) fn take_cacheable(&mut self, area: DocumentArea) -> CacheRows {
         // Makes entries with new events dirty, which must not be cached.
         self.drain_events(area);
         let watch_state = self.watch_state(area);
         watch_state.unsaved = 0;
         // Taken out, because the loop borrows the index.
         let dirty = std::mem::take(&mut watch_state.dirty);
+        let dirty_names: HashSet<(DocumentKind, &str)> =
+            dirty.iter().map(|id| (id.kind, id.name.as_str())).collect();
         let now = ClockTime::now();
-        let mut cacheable = Vec::new();
-        for entry in self.entries_mut(area) {
-            let Some(stamp) = entry.stamp else { continue };
-            if dirty.contains(&entry.metadata.id) {
-                continue;
-            }
-            if entry.is_stamp_reliable || (entry.is_watched && stamp.is_reliable_at(now)) {
-                cacheable.push((Arc::clone(&entry.metadata), stamp));
+        let mut rows = CacheRows::default();
+        for kind in area.kinds() {
+            for (name, IndexEntry { metadata, file }) in
+                &self.kinds.entry(*kind).or_default().entries
+            {
+                let Some(stamp) = file.stamp else { continue };
+                let is_valid =
+                    file.is_stamp_reliable || (file.is_watched && stamp.is_reliable_at(now));
+                if is_valid
+                    && !dirty_names.contains(&(*kind, name))
+                    && let Some(row) = metadata.row()
+                {
+                    rows.push(*kind, name, stamp, &row);
+                }
             }
         }
         self.watch_state(area).dirty = dirty;
-        cacheable
-    }
-}
-
-/// Bodies of the documents that are read most: sections, AGENTS.md and the docsets' configuration.
-/// A body is valid for the version that it is stored with, because a version is its hash.
-#[derive(Debug, Default)]
-struct BodyCache {
-    bodies: HashMap<DocumentId, (Version, Bytes)>,
-    size: usize,
-}
-
-impl BodyCache {
-    /// The limit of one project.
-    const MAX_BYTES: usize = 256 * 1024;
-
-    fn get(&self, id: &DocumentId, version: Version) -> Option<Bytes> {
-        let (cached, body) = self.bodies.get(id)?;
-        (*cached == version).then(|| body.clone())
-    }
-
-    fn put(&mut self, id: &DocumentId, version: Version, body: &Bytes) {
-        if DocumentArea::of_kind(id.kind).is_some() || body.len() > Self::MAX_BYTES {
-            return;
-        }
-        if self.size + body.len() > Self::MAX_BYTES {
-            // Simpler than evicting one by one, and the few documents are soon read again.
-            *self = Self::default();
-        }
-        self.size += body.len();
-        if let Some((_, old)) = self.bodies.insert(id.clone(), (version, body.clone())) {
-            self.size -= old.len();
-        }
+        rows
     }
 }
 
@@ -427,8 +415,8 @@ impl MetadataIndex {
     fn drain_events(&mut self, area: DocumentArea) -> bool {
         let is_valid = self.watch_state(area).drain_events();
         if !is_valid {
-            for entry in self.entries_mut(area) {
-                entry.is_watched = false;
+            for file in self.files_mut(area) {
+                file.is_watched = false;
             }
         }
         is_valid
@@ -437,16 +425,16 @@ impl MetadataIndex {
     /// Invalidates the stamps of dirty documents. A full refresh does not rely on inotify either.
     fn invalidate(&mut self, area: DocumentArea, is_full: bool) {
         if is_full {
-            for entry in self.entries_mut(area) {
-                entry.is_watched = false;
+            for file in self.files_mut(area) {
+                file.is_watched = false;
             }
         }
         for id in std::mem::take(&mut self.watch_state(area).dirty) {
             if let Some(kind_index) = self.kinds.get_mut(&id.kind)
-                && let Some(entry) = kind_index.entries.get_mut(&id.name)
+                && let Some(entry) = kind_index.entries.get_mut(id.name.as_str())
             {
                 // A second write within the clock's resolution may have left the same stamp.
-                entry.stamp = None;
+                entry.file.stamp = None;
             }
         }
     }
@@ -481,21 +469,21 @@ impl MetadataIndex {
         tree: &ProjectTree<'_>,
         is_watched: bool,
     ) {
-        self.scan_count += 1;
+        self.scan_count = self.scan_count.wrapping_add(1);
         let scan = self.scan_count;
         let mut outdated = Vec::new();
         for ListedFile { id, stamp } in listed {
             let kind_index = self.kinds.entry(id.kind).or_default();
-            let Some(entry) = kind_index.entries.get_mut(&id.name) else {
+            let Some(IndexEntry { file, .. }) = kind_index.entries.get_mut(id.name.as_str()) else {
                 outdated.push(id);
                 continue;
             };
             // A young file's stamp is valid only as long as inotify would report a change.
-            if entry.stamp != Some(stamp) || !(entry.is_stamp_reliable || entry.is_watched) {
+            if file.stamp != Some(stamp) || !(file.is_stamp_reliable || file.is_watched) {
                 outdated.push(id);
                 continue;
             }
-            entry.last_scan = scan;
+            file.last_scan = scan;
             // A write by a name in another folder causes no event here.
             if stamp.has_hard_links()
                 && let Some(area) = DocumentArea::of_kind(id.kind)
@@ -503,15 +491,21 @@ impl MetadataIndex {
                 self.watch_state(area).unwatchable.insert(id);
             }
         }
-        for loaded in load_all(&outdated, tree).into_iter().flatten() {
-            self.insert_loaded(loaded, is_watched);
-        }
+        load_all(&outdated, tree, |_, loaded| {
+            if let Some(loaded) = loaded {
+                self.insert_loaded(loaded, is_watched);
+            }
+        });
         for kind in kinds {
             let mut removed = Vec::new();
-            for entry in self.kinds.entry(*kind).or_default().entries.values() {
-                if entry.last_scan != scan {
-                    removed.push(entry.metadata.id.clone());
+            let kind_index = self.kinds.entry(*kind).or_default();
+            for (name, entry) in &kind_index.entries {
+                if entry.file.last_scan != scan {
+                    removed.push(DocumentId { kind: *kind, name: name.to_string() });
                 }
+            }
+            if outdated.len() > kind_index.entries.len() / 2 {
+                kind_index.shrink();
             }
             for id in removed {
                 self.remove(&id);
@@ -533,12 +527,10 @@ impl MetadataIndex {
             }
         }
         ids.extend(dirty);
-        for (id, loaded) in ids.iter().zip(load_all(&ids, tree)) {
-            match loaded {
-                Some(loaded) => self.insert_loaded(loaded, true),
-                None => self.remove(id),
-            }
-        }
+        load_all(&ids, tree, |id, loaded| match loaded {
+            Some(loaded) => self.insert_loaded(loaded, true),
+            None => self.remove(id),
+        });
     }
 
     /// True if the stamp of the document's file proves that it is unchanged.
