@@ -1,4 +1,4 @@
-//! Explains an empty answer: nothing is stored, or files wait for an import.
+//! Explains an empty answer: nothing is stored, files wait for an import, or the index is built.
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
@@ -7,9 +7,62 @@ use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::SearchHits;
 
 use crate::ApplicationPorts;
 use crate::tool::add_notes;
+
+/// With fewer hits than this, texts that cannot be found yet are likely to be missed.
+const FEW_HITS: usize = 10;
+
+/// Numbers of hits of a search, on all pages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HitCounts {
+    /// True if the first page has neither certain nor uncertain hits.
+    is_empty: bool,
+    total: usize,
+    pending: usize,
+}
+
+impl HitCounts {
+    /// Counts the hits of a page that begins at `offset`.
+    pub(crate) fn of_page(page: &SearchHits, offset: usize) -> Self {
+        let is_empty = page.hits.is_empty() && offset == 0;
+        Self { is_empty, total: page.total, pending: page.pending }
+    }
+
+    /// Returns a note that hits may be missing, if there are few.
+    fn pending_note(self) -> Option<String> {
+        let (verb, texts) = if self.pending == 1 { ("is", "text") } else { ("are", "texts") };
+        (self.pending > 0 && self.total < FEW_HITS).then(|| {
+            format!(
+                "The search index is being built: {} {texts} {verb} pending, so hits may be \
+                 missing. Search again later.",
+                self.pending
+            )
+        })
+    }
+}
+
+/// Adds to an answer of a search with few or no hits why there are not more. `excluded` is the
+/// reason if the query or a filter excludes all documents.
+pub(crate) async fn explain_hits(
+    reply: &mut ToolReply,
+    ports: &ApplicationPorts,
+    caller: &Caller,
+    project: &ProjectKey,
+    kinds: &[DocumentKind],
+    found: HitCounts,
+    excluded: &str,
+) -> Result<()> {
+    let pending = found.pending_note();
+    if found.is_empty {
+        let excluded = pending.as_deref().unwrap_or(excluded);
+        return add_reason(reply, ports, caller, project, kinds, excluded).await;
+    }
+    add_notes(reply, pending.into_iter().collect());
+    Ok(())
+}
 
 /// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
 /// of these kinds, so that the query or a filter excludes all of them.
@@ -110,5 +163,21 @@ fn plural_noun(kind: DocumentKind) -> &'static str {
         DocumentKind::Item(ItemKind::Requirement) => "backlog requirements",
         DocumentKind::Item(ItemKind::AcceptanceCriteria) => "acceptance criteria",
         _ => "documents",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_with_few_hits_names_pending_texts() {
+        let note =
+            |total, pending| HitCounts { is_empty: total == 0, total, pending }.pending_note();
+        let expected = "The search index is being built: 1 text is pending, so hits may be missing. \
+                        Search again later.";
+        assert_eq!(note(0, 1).unwrap(), expected);
+        assert!(note(9, 5_000).unwrap().contains("5000 texts are pending"));
+        assert_eq!((note(0, 0), note(10, 5_000)), (None, None));
     }
 }

@@ -107,7 +107,7 @@ pub struct SearchHits {
     pub total: usize,
     /// The signals of the ranking: `words`, `meaning:NAME`.
     pub signals: Vec<String>,
-    /// Number of texts without an embedding.
+    /// Number of texts that cannot be found yet, or that have no embedding yet.
     pub pending: usize,
     /// The documents that are indexed in part or not at all.
     pub incomplete: IncompleteDocuments,

@@ -769,7 +769,7 @@ export type IxchelSearchResult = {
    */
   signals: string[];
   /**
-   * Texts not embedded yet.
+   * Texts not indexed or embedded yet.
    */
   pending: number;
   /**
@@ -1239,7 +1239,7 @@ export type SearchGlobalResult = {
   next_cursor?: string;
   signals: string[];
   /**
-   * Texts not embedded yet.
+   * Texts not indexed or embedded yet.
    */
   pending: number;
   /**
@@ -1307,7 +1307,7 @@ export type SearchRequirementsResult = {
   next_cursor?: string;
   signals: string[];
   /**
-   * Texts not embedded yet.
+   * Texts not indexed or embedded yet.
    */
   pending: number;
   /**

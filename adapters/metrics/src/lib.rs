@@ -3,6 +3,7 @@
 //! Labels are constants of the program, never names from clients: their number must be bounded.
 
 mod call_metrics;
+mod search_metrics;
 mod store_metrics;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_domain::timestamp::Timestamp;
@@ -25,6 +27,7 @@ use reqlore_domain::timestamp::Timestamp;
 pub use store_metrics::MeasuredStore;
 
 use call_metrics::{CallMetrics, MeasuredService};
+use search_metrics::SearchMetrics;
 use store_metrics::StoreMetrics;
 
 /// Upper bounds in seconds, from below the fastest read to the time limit of a request.
@@ -39,6 +42,7 @@ pub struct Metrics {
     registry: Registry,
     calls: CallMetrics,
     store: StoreMetrics,
+    search: SearchMetrics,
 }
 
 impl Metrics {
@@ -54,7 +58,8 @@ impl Metrics {
         );
         let calls = CallMetrics::new(&mut registry);
         let store = StoreMetrics::new(&mut registry);
-        Self { registry, calls, store }
+        let search = SearchMetrics::new(&mut registry);
+        Self { registry, calls, store, search }
     }
 
     /// Includes the counters of the HTTP transport, which also counts requests that it rejects.
@@ -79,6 +84,11 @@ impl Metrics {
         inner: Arc<dyn ApplicationService>,
     ) -> Arc<dyn ApplicationService> {
         Arc::new(MeasuredService::new(inner, self.calls.clone()))
+    }
+
+    /// Wraps the search index to time its operations, and renders its status from now on.
+    pub fn measured_search(&self, inner: Arc<dyn SearchIndex>) -> Arc<dyn SearchIndex> {
+        Arc::new(self.search.measured(inner))
     }
 
     /// Wraps a port of a storage to time its operations.

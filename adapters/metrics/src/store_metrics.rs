@@ -60,16 +60,22 @@ impl StoreMetrics {
     }
 
     async fn time_operation<T>(&self, operation: &'static str, work: impl Future<Output = T>) -> T {
-        let _timer = OperationTimer { durations: &self.0, operation, started: Instant::now() };
+        let _timer = OperationTimer::start(&self.0, operation);
         work.await
     }
 }
 
 /// Records the duration on drop, also after a time limit or a panic.
-struct OperationTimer<'a> {
+pub(crate) struct OperationTimer<'a> {
     durations: &'a DurationFamily,
     operation: &'static str,
     started: Instant,
+}
+
+impl<'a> OperationTimer<'a> {
+    pub(crate) fn start(durations: &'a DurationFamily, operation: &'static str) -> Self {
+        Self { durations, operation, started: Instant::now() }
+    }
 }
 
 impl Drop for OperationTimer<'_> {

@@ -73,6 +73,7 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let mut ports = composition::ports_over(config, &store, is_audited)?;
     ports.documents = Arc::new(metrics.measured_store(ports.documents));
     ports.history = Arc::new(metrics.measured_store(ports.history));
+    ports.search = metrics.measured_search(ports.search);
     ports.idempotency = Arc::new(metrics.measured_store(ports.idempotency));
     ports.audit = ports.audit.map(|audit| Arc::new(metrics.measured_store(audit)) as _);
     let identities: Arc<dyn IdentityRepository> = Arc::clone(&store) as _;

@@ -60,7 +60,7 @@ pub(super) struct SearchResponse {
     #[schemars(with = "String", default)]
     pub(super) next_cursor: Option<String>,
     pub(super) signals: Vec<String>,
-    /// Texts not embedded yet.
+    /// Texts not indexed or embedded yet.
     pub(super) pending: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "IncompleteReport", default)]

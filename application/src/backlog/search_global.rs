@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::arguments::enum_argument;
 use super::search::{SearchPosition, SearchResponse};
 use crate::ToolContext;
-use crate::empty_answer::add_reason;
+use crate::empty_answer::{HitCounts, explain_hits};
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, decode_arguments, read_tool};
 
@@ -120,13 +120,11 @@ impl Tool for SearchGlobal {
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(ports, project, &query, observer).await?;
-        let is_empty = page.hits.is_empty() && position.offset == 0;
+        let found = HitCounts::of_page(&page, position.offset);
         let mut reply =
             SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
-        if is_empty {
-            let excluded = "No text matches the query.";
-            add_reason(&mut reply, ports, &call.caller, project, &kinds, excluded).await?;
-        }
+        let excluded = "No text matches the query.";
+        explain_hits(&mut reply, ports, &call.caller, project, &kinds, found, excluded).await?;
         Ok(reply)
     }
 }

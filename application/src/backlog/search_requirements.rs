@@ -19,7 +19,7 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{SearchPosition, SearchResponse, SearchResult};
 use crate::ToolContext;
-use crate::empty_answer::add_reason;
+use crate::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
 use crate::transaction::MAX_READ_DOCUMENTS;
@@ -97,14 +97,12 @@ impl Tool for SearchRequirements {
         };
         let observer = &*call.progress_sink;
         let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
-        let is_empty = page.hits.is_empty() && position.offset == 0;
+        let found = HitCounts::of_page(&page, position.offset);
         let mut reply =
             SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
-        if is_empty {
-            let excluded = "No requirement matches the query and the filters.";
-            let (caller, project) = (&call.caller, backlog.project);
-            add_reason(&mut reply, backlog.ports, caller, project, &kinds, excluded).await?;
-        }
+        let excluded = "No requirement matches the query and the filters.";
+        let (caller, project) = (&call.caller, backlog.project);
+        explain_hits(&mut reply, backlog.ports, caller, project, &kinds, found, excluded).await?;
         Ok(reply)
     }
 }

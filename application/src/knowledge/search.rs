@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MaxTokens, Repo, TokenBudget, Truncation};
 use crate::ToolContext;
-use crate::empty_answer::add_reason;
+use crate::empty_answer::{HitCounts, explain_hits};
 use crate::incomplete_report::IncompleteReport;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
@@ -50,7 +50,7 @@ struct SearchResults<'a> {
     total: usize,
     /// Rankers: "words", "meaning:<model>".
     signals: &'a [String],
-    /// Texts not embedded yet.
+    /// Texts not indexed or embedded yet.
     pending: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "IncompleteReport", default)]
@@ -121,10 +121,10 @@ impl Tool for SearchTool {
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let found = context.indexes.search(ports, &project, &query, observer).await?;
         let mut reply = search_reply(&found, arguments.max_tokens)?;
-        if found.hits.is_empty() && query.offset == 0 {
-            let excluded = "No text matches the query and the kind.";
-            add_reason(&mut reply, ports, &call.caller, &project, &documents, excluded).await?;
-        }
+        let counts = HitCounts::of_page(&found, query.offset);
+        let excluded = "No text matches the query and the kind.";
+        let caller = &call.caller;
+        explain_hits(&mut reply, ports, caller, &project, &documents, counts, excluded).await?;
         Ok(reply)
     }
 }

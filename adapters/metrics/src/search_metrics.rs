@@ -1,0 +1,188 @@
+//! Times the search index, and reads its status when the metrics are rendered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::change_page::ChangePosition;
+use reqlore_domain::ports::search::{IndexStatus, SearchIndex};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
+
+use crate::store_metrics::OperationTimer;
+use crate::{DurationFamily, duration_family};
+
+/// Searches, and the changes that searches wait for.
+const OPERATIONS: [&str; 2] = ["apply", "search"];
+
+#[derive(Clone)]
+pub(crate) struct SearchMetrics {
+    durations: DurationFamily,
+    /// Set when the index is opened, after the registry.
+    index: Arc<OnceLock<Arc<dyn SearchIndex>>>,
+}
+
+impl fmt::Debug for SearchMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SearchMetrics").finish_non_exhaustive()
+    }
+}
+
+impl SearchMetrics {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let durations = duration_family();
+        registry.register(
+            "reqlore_search_duration_seconds",
+            "Duration of searches in the index, and of the changes that they first apply to it",
+            durations.clone(),
+        );
+        for operation in OPERATIONS {
+            let _ = durations.get_or_create(&[("operation", operation)]);
+        }
+        let metrics = Self { durations, index: Arc::default() };
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    pub(crate) fn measured(&self, inner: Arc<dyn SearchIndex>) -> MeasuredSearch {
+        // A process has one index.
+        let _ = self.index.set(Arc::clone(&inner));
+        MeasuredSearch { inner, durations: self.durations.clone() }
+    }
+}
+
+impl Collector for SearchMetrics {
+    #[expect(clippy::cast_precision_loss, reason = "sizes and counts")]
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(index) = self.index.get() else { return Ok(()) };
+        let status = index.status();
+        for (name, help, value) in [
+            ("open_indexes", "Open project indexes", status.open_indexes),
+            (
+                "indexes_in_memory",
+                "Open project indexes in memory, because their folder cannot be used",
+                status.indexes_in_memory,
+            ),
+            ("index_bytes", "Size of the files of open project indexes", status.disk_bytes),
+            ("unembedded_texts", "Texts that await embedding", status.unembedded_texts),
+        ] {
+            let (name, gauge) = (format!("reqlore_search_{name}"), ConstGauge::new(value as f64));
+            gauge.encode(encoder.encode_descriptor(&name, help, None, gauge.metric_type())?)?;
+        }
+        for (name, help, value) in [
+            ("hits", "Reads of index files that found their bytes in memory", status.cache_hits),
+            ("misses", "Reads of index files that went to the disk", status.cache_misses),
+        ] {
+            let (name, counter) =
+                (format!("reqlore_search_cache_{name}"), ConstCounter::new(value));
+            counter.encode(encoder.encode_descriptor(
+                &name,
+                help,
+                None,
+                counter.metric_type(),
+            )?)?;
+        }
+        Ok(())
+    }
+}
+
+/// A search index whose searches and changes are timed.
+pub(crate) struct MeasuredSearch {
+    inner: Arc<dyn SearchIndex>,
+    durations: DurationFamily,
+}
+
+#[async_trait]
+impl SearchIndex for MeasuredSearch {
+    async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>> {
+        self.inner.position(project).await
+    }
+
+    async fn indexed_versions<'a>(
+        &self,
+        project: &ProjectKey,
+        after: Option<&'a DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentId, Version)>> {
+        self.inner.indexed_versions(project, after, limit).await
+    }
+
+    async fn apply_projections(
+        &self,
+        project: &ProjectKey,
+        projections: Vec<DocumentProjection>,
+        position: Option<ChangePosition>,
+    ) -> Result<()> {
+        let _timer = OperationTimer::start(&self.durations, "apply");
+        self.inner.apply_projections(project, projections, position).await
+    }
+
+    async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
+        let _timer = OperationTimer::start(&self.durations, "search");
+        self.inner.search(project, query).await
+    }
+
+    async fn update_checkpoint(
+        &self,
+        project: &ProjectKey,
+        name: &'static str,
+        versions: BTreeMap<DocumentId, Version>,
+    ) -> Result<IndexDifference> {
+        self.inner.update_checkpoint(project, name, versions).await
+    }
+
+    fn status(&self) -> IndexStatus {
+        self.inner.status()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::search::SemanticMode;
+    use reqlore_domain::timestamp::Timestamp;
+    use reqlore_storage_memory::MemoryIndex;
+
+    use super::*;
+    use crate::Metrics;
+    use crate::tests::value;
+
+    #[tokio::test]
+    async fn measured_search_times_operations_and_has_the_status() {
+        let metrics = Metrics::new("1", Timestamp::default());
+        assert!(!metrics.render_text().contains("reqlore_search_open_indexes"));
+        let (index, project) = (Arc::<MemoryIndex>::default(), ProjectKey::default());
+        let search = metrics.measured_search(index.clone());
+        search.apply_projections(&project, Vec::new(), None).await.unwrap();
+        let query = SearchQuery {
+            text: "word".to_owned(),
+            document_kinds: Vec::new(),
+            item_kinds: Vec::new(),
+            facets: Vec::new(),
+            offset: 0,
+            limit: 1,
+            semantic_mode: SemanticMode::Best,
+        };
+        search.search(&project, &query).await.unwrap();
+        let text = metrics.render_text();
+        for operation in OPERATIONS {
+            let name =
+                format!("reqlore_search_duration_seconds_count{{operation=\"{operation}\"}}");
+            assert_eq!(value(&text, &name), Some(1.0), "{text}");
+        }
+        for name in ["open_indexes", "indexes_in_memory", "index_bytes", "unembedded_texts"] {
+            assert_eq!(value(&text, &format!("reqlore_search_{name}")), Some(0.0), "{text}");
+        }
+        for name in ["hits", "misses"] {
+            let name = format!("reqlore_search_cache_{name}_total");
+            assert_eq!(value(&text, &name), Some(0.0), "{text}");
+        }
+    }
+}
