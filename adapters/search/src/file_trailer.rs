@@ -13,20 +13,19 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// Identifies a project's index in the trailers of its files. All folders of a project have the
 /// same, so that a file may be linked from one to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IndexId(u64);
+pub(crate) struct IndexId([u8; 32]);
 
 impl IndexId {
     /// Takes the name of the project's cache folder, which no other project has.
     pub(crate) fn of_project(folder: &Path) -> Self {
         let name = folder.file_name().unwrap_or_default();
-        let hash = blake3::hash(name.as_encoded_bytes());
-        Self(crate::item_table::first_bytes(&hash))
+        Self(*blake3::hash(name.as_encoded_bytes()).as_bytes())
     }
 
     /// Returns the first half of the trailer, which is verified when a file is opened.
     pub(crate) fn name_sum(self, name: &Path) -> [u8; 4] {
         let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&self.0.to_le_bytes());
+        hasher.update(&self.0);
         hasher.update(name.as_os_str().as_encoded_bytes());
         hasher.finalize().to_le_bytes()
     }

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tantivy::Directory;
@@ -15,6 +16,7 @@ use tantivy::directory::RamDirectory;
 
 use crate::checksummed_file;
 use crate::file_trailer::IndexId;
+use crate::project_cache::lock;
 
 pub(crate) const META_FILE: &str = "meta.json";
 const MANAGED_FILE: &str = ".managed.json";
@@ -44,6 +46,11 @@ pub(crate) struct IndexFolder {
     name: String,
     lock: File,
     id: IndexId,
+    state: Mutex<FolderState>,
+}
+
+#[derive(Debug, Default)]
+struct FolderState {
     /// Segment files whose content certainly is on the disk.
     synced: HashSet<PathBuf>,
     /// True until the index that replaces a damaged one is complete.
@@ -61,8 +68,7 @@ impl IndexFolder {
             // Its time of modification is the time of the last use.
             lock.write_all_at(b"\n", 0)?;
             let (project, id) = (project.to_owned(), IndexId::of_project(project));
-            let synced = HashSet::new();
-            let mut folder = Self { project, name, lock, id, synced, is_replacing: false };
+            let folder = Self { project, name, lock, id, state: Mutex::default() };
             if let Err(error) = folder.remove_unused() {
                 tracing::info!(%error, "search cache: cannot remove an unused folder");
             }
@@ -81,7 +87,7 @@ impl IndexFolder {
     }
 
     /// Fills a folder without an index with the newest complete one. Lists its files for tantivy.
-    fn prepare(&mut self, format: &str) -> io::Result<()> {
+    fn prepare(&self, format: &str) -> io::Result<()> {
         let path = self.path();
         fs::create_dir_all(&path)?;
         if !path.join(META_FILE).try_exists()? {
@@ -116,7 +122,7 @@ impl IndexFolder {
             &managed,
         )?;
         if self.is_clean() {
-            self.synced = files.into_iter().collect();
+            lock(&self.state).synced = files.into_iter().collect();
         }
         Ok(())
     }
@@ -171,8 +177,11 @@ impl IndexFolder {
 
     /// Syncs the committed index and marks it as clean, and as complete if it has all documents.
     ///
-    /// The marker names one state of the index, so the next commit makes it invalid.
-    pub(crate) fn mark_clean(&mut self, is_complete: bool) -> io::Result<()> {
+    /// The marker names one state of the index, so the next commit makes it invalid. Searches and
+    /// commits do not wait for it.
+    pub(crate) fn mark_clean(&self, is_complete: bool) -> io::Result<()> {
+        // The folder must not be set aside meanwhile.
+        let mut state = lock(&self.state);
         self.check_lock()?;
         let path = self.path();
         let is_marked_complete = read_marker(&path).is_some_and(|(_, is_complete)| is_complete);
@@ -184,7 +193,7 @@ impl IndexFolder {
         let meta = fs::read(path.join(META_FILE))?;
         let mut synced = HashSet::new();
         for file in segment_files(&path)? {
-            if !self.synced.contains(&file) {
+            if !state.synced.contains(&file) {
                 match File::open(path.join(&file)) {
                     // A merge has removed it meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -195,23 +204,24 @@ impl IndexFolder {
         }
         File::open(path.join(META_FILE))?.sync_data()?;
         File::open(&path)?.sync_all()?;
-        self.synced = synced;
+        state.synced = synced;
         // Not synced: without the marker the files are only verified.
         let mut marker = crc32fast::hash(&meta).to_le_bytes().to_vec();
         marker.push(u8::from(is_complete));
         checksummed_file::write(&path.join(MARKER_FILE), MARKER_FORMAT, &marker)?;
         if is_complete {
             remove_folder(&self.aside_path())?;
-            self.is_replacing = false;
+            state.is_replacing = false;
         }
         Ok(())
     }
 
     /// Renames the folder of a damaged index and starts an empty one, which is never linked: the
     /// files of other folders may be the same damaged ones. All readers must be closed.
-    pub(crate) fn set_aside(&mut self) -> io::Result<()> {
+    fn set_aside(&self) -> io::Result<()> {
+        let mut state = lock(&self.state);
         self.check_lock()?;
-        if self.is_replacing {
+        if state.is_replacing {
             return Err(io::Error::other("the new index is damaged as well"));
         }
         self.probe()?;
@@ -224,8 +234,7 @@ impl IndexFolder {
         let path = self.path();
         fs::rename(&path, self.aside_path())?;
         fs::create_dir(&path)?;
-        self.synced.clear();
-        self.is_replacing = true;
+        *state = FolderState { synced: HashSet::new(), is_replacing: true };
         Ok(())
     }
 
@@ -270,7 +279,8 @@ impl IndexFolder {
 
 /// The place of an index: the folder of this process, or memory if there is none.
 pub(crate) enum IndexPlace {
-    Folder(IndexFolder),
+    /// Shared with the thread that verifies and syncs it.
+    Folder(Arc<IndexFolder>),
     Memory(RamDirectory),
 }
 
@@ -280,7 +290,7 @@ impl IndexPlace {
     pub(crate) fn open(project: Option<&Path>, format: &str, max_memory: usize) -> Self {
         let Some(project) = project else { return Self::Memory(RamDirectory::create()) };
         match IndexFolder::open(project, format) {
-            Ok(folder) => Self::Folder(folder),
+            Ok(folder) => Self::Folder(Arc::new(folder)),
             Err(error) => Self::in_memory(project, format, max_memory, &error),
         }
     }

@@ -160,13 +160,13 @@ impl SearchIndex for LocalSearchIndex {
         let _call = self.shared.begin_call();
         let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
         let is_fast = items <= MAX_FAST_APPLY_ITEMS;
-        let shared = Arc::clone(&self.shared);
+        let (shared, key) = (Arc::clone(&self.shared), project.clone());
         self.with_project(
             project,
             |_| is_fast,
             move |project| {
                 // Before the work: the caller may drop this future, the blocking thread continues.
-                shared.record_change();
+                shared.record_change(&key);
                 project.apply(&projections, position)
             },
         )

@@ -1,80 +1,181 @@
-//! The open project indexes: at most eight, because each has its own threads and memory.
+//! The open project indexes, within a budget of file descriptors.
 //!
-//! A running call may still use a closed index, so an index saves itself again when it is dropped.
+//! The background thread closes the least recently used index. A running call may still use a
+//! closed one, so an index that is closing is used again instead of opened twice.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lru::LruCache;
 use reqlore_domain::error::Result;
 use reqlore_domain::project_key::ProjectKey;
+use rustix::process::{Resource, getrlimit};
 
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 
-/// Above this number the least recently used index is closed.
-const MAX_OPEN_PROJECTS: usize = 8;
+/// Maximum cost of all open indexes; see [`IndexCost::readers`].
+const MAX_READERS: usize = 256;
+/// The cost of an index in memory, so that at most eight are there.
+pub(crate) const MEMORY_READERS: usize = MAX_READERS / 8;
+/// The share of the process's open files that indexes may have. Calls and databases need others.
+const DESCRIPTOR_SHARE: u64 = 2;
+/// A call closes an index itself if the background thread is behind by this share of the budget.
+const EXCESS_SHARE: usize = 4;
+/// Locks of projects that are being opened. Two projects rarely share one.
+const OPENING_LOCKS: usize = 16;
+
+pub(crate) type SharedProject = Arc<Mutex<ProjectIndex>>;
+
+/// The resources that an open index takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct IndexCost {
+    /// Open files.
+    pub(crate) files: usize,
+    /// 1 for an index on disk; more for one in memory, which has all its texts there.
+    pub(crate) readers: usize,
+}
 
 #[derive(Debug)]
 pub(crate) struct ProjectCache {
     config: SearchConfig,
     analyzers: AnalyzerPair,
-    open: Mutex<LruCache<ProjectKey, Arc<Mutex<ProjectIndex>>>>,
-    /// Held while an index is closed and opened, so that no directory is read while it is saved.
-    /// Calls to open indexes do not wait for it.
-    opening: Mutex<()>,
+    open: Mutex<OpenProjects>,
+    /// Held while an index is opened, so that two calls do not open it twice. Calls to open
+    /// indexes do not wait for it.
+    opening: [Mutex<()>; OPENING_LOCKS],
+}
+
+#[derive(Debug)]
+struct OpenProjects {
+    by_use: LruCache<ProjectKey, (SharedProject, IndexCost)>,
+    /// No longer listed, but perhaps in use.
+    closing: HashMap<ProjectKey, Weak<Mutex<ProjectIndex>>>,
+    /// The sum over `by_use`.
+    cost: IndexCost,
+}
+
+impl OpenProjects {
+    fn insert(&mut self, key: &ProjectKey, project: SharedProject, cost: IndexCost) {
+        self.closing.remove(key);
+        if let Some((_, replaced)) = self.by_use.put(key.clone(), (project, cost)) {
+            self.subtract(replaced);
+        }
+        self.cost.files += cost.files;
+        self.cost.readers += cost.readers;
+    }
+
+    fn subtract(&mut self, cost: IndexCost) {
+        self.cost.files -= cost.files;
+        self.cost.readers -= cost.readers;
+    }
+
+    /// Removes the least recently used index if the budget is exceeded by one `share`.
+    fn take_excess(&mut self, share: Option<usize>) -> Option<(ProjectKey, SharedProject)> {
+        let is_exceeded =
+            |cost: usize, budget: usize| cost > budget + share.map_or(0, |share| budget / share);
+        let has_excess = is_exceeded(self.cost.readers, MAX_READERS)
+            || is_exceeded(self.cost.files, max_files());
+        // The last one is in use, whatever its cost.
+        if !has_excess || self.by_use.len() < 2 {
+            return None;
+        }
+        let (key, (project, cost)) = self.by_use.pop_lru()?;
+        self.subtract(cost);
+        self.closing.insert(key.clone(), Arc::downgrade(&project));
+        Some((key, project))
+    }
+}
+
+/// Maximum files that all open indexes have open.
+fn max_files() -> usize {
+    // Read each time, because the server raises the limit when it starts.
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / DESCRIPTOR_SHARE).unwrap_or(usize::MAX)
 }
 
 impl ProjectCache {
     pub(crate) fn new(config: SearchConfig) -> Self {
         let analyzers = AnalyzerPair { query: Analyzer::new(), document: Analyzer::new() };
-        // Unbounded: `close_oldest` removes entries, because it saves them first.
-        let open = Mutex::new(LruCache::unbounded());
-        Self { config, analyzers, open, opening: Mutex::default() }
+        // Unbounded: the budget is a sum of costs and not a number.
+        let (by_use, closing) = (LruCache::unbounded(), HashMap::new());
+        let open = Mutex::new(OpenProjects { by_use, closing, cost: IndexCost::default() });
+        Self { config, analyzers, open, opening: Default::default() }
     }
 
-    pub(crate) fn get(&self, key: &ProjectKey) -> Option<Arc<Mutex<ProjectIndex>>> {
-        lock(&self.open).get(key).cloned()
+    pub(crate) fn get(&self, key: &ProjectKey) -> Option<SharedProject> {
+        lock(&self.open).by_use.get(key).map(|(project, _)| Arc::clone(project))
     }
 
-    pub(crate) fn get_or_open(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
-        // One at a time, so that two calls do not open the same directory.
-        let _opening = lock(&self.opening);
+    /// Returns an open project without counting it as used.
+    pub(crate) fn peek(&self, key: &ProjectKey) -> Option<SharedProject> {
+        lock(&self.open).by_use.peek(key).map(|(project, _)| Arc::clone(project))
+    }
+
+    /// Returns the project and whether this call has opened it.
+    pub(crate) fn get_or_open(&self, key: &ProjectKey) -> Result<(SharedProject, bool)> {
+        let dir_name = cache_dir_name(&self.config.store, key);
+        let number = dir_name.bytes().map(usize::from).sum::<usize>() % OPENING_LOCKS;
+        let _opening = lock(&self.opening[number]);
         // Another call may have opened it while this one waited.
         if let Some(project) = self.get(key) {
-            return Ok(project);
+            return Ok((project, false));
         }
-        self.close_oldest();
-        let cache_dir = self.open_cache_dir(key);
+        let closing = lock(&self.open).closing.get(key).and_then(Weak::upgrade);
+        if let Some(project) = closing {
+            let cost = lock(&project).cost();
+            lock(&self.open).insert(key, Arc::clone(&project), cost);
+            return Ok((project, false));
+        }
+        let cache_dir = self.open_cache_dir(&dir_name);
         let opened = ProjectIndex::open(cache_dir, self.analyzers.clone(), &self.config)?;
+        let cost = opened.cost();
         let project = Arc::new(Mutex::new(opened));
-        lock(&self.open).put(key.clone(), Arc::clone(&project));
-        Ok(project)
+        let mut open = lock(&self.open);
+        open.insert(key, Arc::clone(&project), cost);
+        let excess = open.take_excess(Some(EXCESS_SHARE));
+        drop(open);
+        if let Some((key, excess)) = excess {
+            // Not saved, because the call would wait for the disk: the storage has all changes.
+            drop(excess);
+            self.finish_close(&key);
+        }
+        Ok((project, true))
     }
 
-    fn close_oldest(&self) {
-        loop {
-            let mut open = lock(&self.open);
-            if open.len() < MAX_OPEN_PROJECTS {
-                return;
-            }
-            let oldest = open.pop_lru();
-            // The save takes a while, and calls to other projects need the list.
-            drop(open);
-            let Some((_, project)) = oldest else { return };
-            // The drop may come too late: a call may hold the index longer.
-            lock(&project).save();
+    /// Removes the least recently used index if the budget is exceeded. The caller saves it.
+    pub(crate) fn take_excess(&self) -> Option<(ProjectKey, SharedProject)> {
+        lock(&self.open).take_excess(None)
+    }
+
+    /// Forgets an index that nobody uses any longer.
+    pub(crate) fn finish_close(&self, key: &ProjectKey) {
+        let mut open = lock(&self.open);
+        if open.closing.get(key).is_some_and(|project| project.strong_count() == 0) {
+            open.closing.remove(key);
         }
     }
 
-    pub(crate) fn open_projects(&self) -> Vec<Arc<Mutex<ProjectIndex>>> {
-        lock(&self.open).iter().map(|(_, project)| Arc::clone(project)).collect()
+    /// Updates the cost of an index whose files have changed.
+    pub(crate) fn update_cost(&self, key: &ProjectKey, cost: IndexCost) {
+        let mut open = lock(&self.open);
+        let Some((_, listed)) = open.by_use.peek_mut(key) else { return };
+        let previous = std::mem::replace(listed, cost);
+        open.subtract(previous);
+        open.cost.files += cost.files;
+        open.cost.readers += cost.readers;
     }
 
-    fn open_cache_dir(&self, key: &ProjectKey) -> Option<CacheDir> {
-        let path =
-            self.config.cache_folder.as_deref()?.join(cache_dir_name(&self.config.store, key));
+    pub(crate) fn open_projects(&self) -> Vec<(ProjectKey, SharedProject)> {
+        let open = lock(&self.open);
+        open.by_use.iter().map(|(key, (project, _))| (key.clone(), Arc::clone(project))).collect()
+    }
+
+    fn open_cache_dir(&self, name: &str) -> Option<CacheDir> {
+        let path: PathBuf = self.config.cache_folder.as_deref()?.join(name);
         match CacheDir::open(path.clone()) {
             Ok(cache_dir) => Some(cache_dir),
             Err(error) => {
@@ -111,19 +212,73 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
+    fn key(number: usize) -> ProjectKey {
+        ProjectKey::new(format!("p-{number}"))
+    }
+
+    fn close_excess(projects: &ProjectCache) {
+        while let Some((key, project)) = projects.take_excess() {
+            drop(project);
+            projects.finish_close(&key);
+        }
+    }
+
     #[test]
-    fn open_projects_over_limit_close_least_recently_used() {
+    fn projects_over_budget_close_least_recently_used() {
         let projects = ProjectCache::new(SearchConfig::default());
-        let key = |number: usize| ProjectKey::new(format!("p-{number}"));
-        let first = Arc::downgrade(&projects.get_or_open(&key(0)).unwrap());
-        for number in 1..20 {
+        let (opened, _) = projects.get_or_open(&key(0)).unwrap();
+        let max_open = MAX_READERS / lock(&opened).cost().readers;
+        let first = Arc::downgrade(&opened);
+        drop(opened);
+        for number in 1..3 * max_open {
             projects.get_or_open(&key(number)).unwrap();
-            assert!(projects.open_projects().len() <= MAX_OPEN_PROJECTS);
-            if number < 12 {
+            close_excess(&projects);
+            assert!(projects.open_projects().len() <= max_open);
+            if number < 2 * max_open {
                 assert!(projects.get(&key(0)).is_some());
             }
         }
         assert!(projects.get(&key(0)).is_none());
-        assert_eq!((first.strong_count(), projects.open_projects().len()), (0, MAX_OPEN_PROJECTS));
+        assert_eq!((first.strong_count(), projects.open_projects().len()), (0, max_open));
+        assert_eq!(lock(&projects.open).cost.readers, MAX_READERS);
+        assert!(lock(&projects.open).closing.is_empty());
+    }
+
+    #[test]
+    fn call_closes_one_project_if_thread_is_behind() {
+        let projects = ProjectCache::new(SearchConfig::default());
+        for number in 0..100 {
+            projects.get_or_open(&key(number)).unwrap();
+            assert!(lock(&projects.open).cost.readers <= MAX_READERS + MAX_READERS / EXCESS_SHARE);
+        }
+    }
+
+    #[test]
+    fn project_used_while_it_closes_is_not_opened_twice() {
+        let projects = ProjectCache::new(SearchConfig::default());
+        let (first, is_opened) = projects.get_or_open(&key(0)).unwrap();
+        assert!(is_opened);
+        for number in 1.. {
+            projects.get_or_open(&key(number)).unwrap();
+            close_excess(&projects);
+            if projects.peek(&key(0)).is_none() {
+                break;
+            }
+        }
+        let (again, is_opened) = projects.get_or_open(&key(0)).unwrap();
+        assert!(!is_opened && Arc::ptr_eq(&first, &again));
+    }
+
+    #[test]
+    fn index_with_more_files_counts_with_its_new_cost() {
+        let projects = ProjectCache::new(SearchConfig::default());
+        for number in 0..3 {
+            projects.get_or_open(&key(number)).unwrap();
+        }
+        assert!(projects.take_excess().is_none());
+        projects.update_cost(&key(2), IndexCost { files: max_files() + 1, readers: 1 });
+        close_excess(&projects);
+        assert_eq!(projects.open_projects().len(), 1);
+        projects.get(&key(2)).unwrap();
     }
 }

@@ -27,6 +27,7 @@ use crate::item_table::{IndexedItem, ItemTable, first_bytes, slot_index};
 use crate::lexical::LexicalIndex;
 use crate::lexical::bm25::{self, LexicalMatch, QueryTerm};
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
+use crate::project_cache::{IndexCost, MEMORY_READERS};
 use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
 use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
@@ -349,6 +350,10 @@ impl ProjectIndex {
         versions: BTreeMap<DocumentId, Version>,
     ) -> IndexDifference {
         self.checkpoints.compare_and_replace(self.cache_dir.as_ref(), name, versions)
+    }
+
+    pub(crate) fn cost(&self) -> IndexCost {
+        IndexCost { files: usize::from(self.cache_dir.is_some()), readers: MEMORY_READERS }
     }
 
     pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {

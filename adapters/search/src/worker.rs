@@ -1,8 +1,10 @@
-//! The background thread of all projects: embeds pending texts and saves changes.
+//! The background thread of all projects: embeds pending texts, saves and merges changes, verifies
+//! and closes indexes.
 //!
-//! It yields to calls: it starts a small batch only when no call runs, so a call waits for at most
-//! one batch.
+//! It yields to calls: it starts a small step only when no call runs, so a call waits for at most
+//! one step. It holds no project's lock while it waits for the disk.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,11 +14,10 @@ use reqlore_domain::ports::embedder::TextRole;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::SearchConfig;
-use crate::project_cache::{ProjectCache, lock};
-use crate::project_index::ProjectIndex;
+use crate::project_cache::{ProjectCache, SharedProject, lock};
 use crate::semantic;
 
-/// Changes are saved after this time without another change ...
+/// A project's changes are saved after this time without another change ...
 const SAVE_DELAY: Duration = Duration::from_secs(2);
 /// ... or after this time in any case.
 const MAX_SAVE_DELAY: Duration = Duration::from_secs(30);
@@ -37,17 +38,65 @@ pub(crate) struct SharedState {
 #[derive(Debug, Default)]
 struct WorkerState {
     running_calls: usize,
-    /// True if texts may wait for their embedding.
-    has_pending_texts: bool,
+    /// Projects that may have texts without a vector.
+    with_texts: HashSet<ProjectKey>,
     /// Times of the first and of the last unsaved change.
-    unsaved_times: Option<(Instant, Instant)>,
+    unsaved: HashMap<ProjectKey, (Instant, Instant)>,
+    /// True after an index was opened, until no index exceeds the budget.
+    may_exceed: bool,
     is_stopping: bool,
 }
 
+#[derive(Debug, PartialEq)]
 enum WorkerTask {
-    EmbedBatch,
-    Save,
+    CloseExcess,
+    EmbedBatch(ProjectKey),
+    Save(ProjectKey),
     Stop,
+}
+
+impl WorkerState {
+    /// Returns the next task, or the time after which there may be one.
+    fn next_task(
+        &mut self,
+        may_work: bool,
+        now: Instant,
+    ) -> std::result::Result<WorkerTask, Duration> {
+        if self.is_stopping {
+            return Ok(WorkerTask::Stop);
+        }
+        // First and beside calls: a call would have to close an index itself.
+        if self.may_exceed {
+            self.may_exceed = false;
+            return Ok(WorkerTask::CloseExcess);
+        }
+        let mut timeout = MAX_SAVE_DELAY;
+        let mut due_project = None;
+        for (key, (first, last)) in &self.unsaved {
+            // A steady stream of changes would otherwise postpone the save forever.
+            let due = (*first + MAX_SAVE_DELAY).min(*last + SAVE_DELAY);
+            let remaining = due.saturating_duration_since(now);
+            if remaining.is_zero() {
+                due_project = Some(key.clone());
+            } else {
+                timeout = timeout.min(remaining);
+            }
+        }
+        if !may_work {
+            // Tasks wait for calls; a timeout of zero would spin.
+            return Err(timeout.min(MAX_YIELD));
+        }
+        if let Some(key) = due_project {
+            self.unsaved.remove(&key);
+            return Ok(WorkerTask::Save(key));
+        }
+        if let Some(key) = self.with_texts.iter().next().cloned() {
+            // Listed again after each batch, until the project has no pending text.
+            self.with_texts.remove(&key);
+            return Ok(WorkerTask::EmbedBatch(key));
+        }
+        Err(timeout)
+    }
 }
 
 impl SharedState {
@@ -56,18 +105,23 @@ impl SharedState {
         Self { projects: ProjectCache::new(config), state, wake }
     }
 
-    pub(crate) fn cached_project(&self, key: &ProjectKey) -> Option<Arc<Mutex<ProjectIndex>>> {
+    pub(crate) fn cached_project(&self, key: &ProjectKey) -> Option<SharedProject> {
         self.projects.get(key)
     }
 
     /// Returns the project. Opening it reads its cache directory.
-    pub(crate) fn project(&self, key: &ProjectKey) -> Result<Arc<Mutex<ProjectIndex>>> {
+    pub(crate) fn project(&self, key: &ProjectKey) -> Result<SharedProject> {
         if let Some(project) = self.cached_project(key) {
             return Ok(project);
         }
-        let project = self.projects.get_or_open(key)?;
-        // The loaded index may have texts without a vector.
-        lock(&self.state).has_pending_texts = true;
+        let (project, is_opened) = self.projects.get_or_open(key)?;
+        let mut state = lock(&self.state);
+        if is_opened {
+            // The loaded index may have texts without a vector.
+            state.with_texts.insert(key.clone());
+        }
+        state.may_exceed = true;
+        drop(state);
         self.wake.notify_all();
         Ok(project)
     }
@@ -79,15 +133,11 @@ impl SharedState {
     }
 
     /// Schedules the embedding and the saving of a change.
-    pub(crate) fn record_change(&self) {
+    pub(crate) fn record_change(&self, key: &ProjectKey) {
         let now = Instant::now();
         let mut state = lock(&self.state);
-        state.has_pending_texts = true;
-        let first = match state.unsaved_times {
-            Some((first, _)) => first,
-            None => now,
-        };
-        state.unsaved_times = Some((first, now));
+        state.with_texts.insert(key.clone());
+        state.unsaved.entry(key.clone()).or_insert((now, now)).1 = now;
         // Unlocked first, so that the thread does not wake only to wait for the lock.
         drop(state);
         self.wake.notify_all();
@@ -103,9 +153,6 @@ impl SharedState {
         let mut state = lock(&self.state);
         let mut busy_since = None;
         loop {
-            if state.is_stopping {
-                return WorkerTask::Stop;
-            }
             let now = Instant::now();
             let is_idle = state.running_calls == 0;
             if is_idle {
@@ -114,50 +161,49 @@ impl SharedState {
             // A steady stream of calls must not postpone the work forever.
             let may_work =
                 is_idle || now.duration_since(*busy_since.get_or_insert(now)) >= MAX_YIELD;
-            let mut timeout = MAX_SAVE_DELAY;
-            if let Some((first, last)) = state.unsaved_times {
-                // A steady stream of changes would otherwise postpone the save forever.
-                let due = (first + MAX_SAVE_DELAY).min(last + SAVE_DELAY);
-                let remaining = due.saturating_duration_since(now);
-                if may_work && remaining.is_zero() {
-                    state.unsaved_times = None;
-                    return WorkerTask::Save;
-                }
-                // A save that is due waits for calls; a timeout of zero would spin.
-                if !remaining.is_zero() {
-                    timeout = remaining;
-                }
-            }
-            if may_work && state.has_pending_texts {
-                // Set again after each batch, until no project has a pending text.
-                state.has_pending_texts = false;
-                return WorkerTask::EmbedBatch;
-            }
-            if !is_idle {
-                timeout = MAX_YIELD;
-            }
+            let timeout = match state.next_task(may_work, now) {
+                Ok(task) => return task,
+                Err(timeout) => timeout,
+            };
             let waited = self.wake.wait_timeout(state, timeout);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Embeds one batch of one project.
-    fn embed_batch(&self) {
-        for project in self.projects.open_projects() {
-            let Some(batch) = lock(&project).next_batch() else { continue };
-            let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
-            // Without the lock, so that calls do not wait for a slow model.
-            let result = semantic::embed_texts(&*batch.embedder, TextRole::Passage, &texts);
-            lock(&project).store_batch(&batch, result);
-            // The vectors must be saved too, and further batches may be pending.
-            self.record_change();
-            return;
+    /// Embeds one batch of the project.
+    fn embed_batch(&self, key: &ProjectKey) {
+        let Some(project) = self.projects.peek(key) else { return };
+        let Some(batch) = lock(&project).next_batch() else { return };
+        let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
+        // Without the lock, so that calls do not wait for a slow model.
+        let result = semantic::embed_texts(&*batch.embedder, TextRole::Passage, &texts);
+        lock(&project).store_batch(&batch, result);
+        // The vectors must be saved too, and further batches may be pending.
+        self.record_change(key);
+    }
+
+    /// Closes one index after the other, because each is saved first.
+    fn close_excess(&self) {
+        if let Some((key, project)) = self.projects.take_excess() {
+            lock(&self.state).may_exceed = true;
+            self.save(&key, &project);
+            drop(project);
+            self.projects.finish_close(&key);
         }
     }
 
+    fn save(&self, key: &ProjectKey, project: &SharedProject) {
+        lock(&self.state).unsaved.remove(key);
+        let mut project = lock(project);
+        project.save();
+        let cost = project.cost();
+        drop(project);
+        self.projects.update_cost(key, cost);
+    }
+
     fn save_all(&self) {
-        for project in self.projects.open_projects() {
-            lock(&project).save();
+        for (key, project) in self.projects.open_projects() {
+            self.save(&key, &project);
         }
     }
 }
@@ -195,9 +241,50 @@ fn run_tasks(shared: &SharedState) {
     }
     loop {
         match shared.next_task() {
-            WorkerTask::EmbedBatch => shared.embed_batch(),
-            WorkerTask::Save => shared.save_all(),
+            WorkerTask::CloseExcess => shared.close_excess(),
+            WorkerTask::EmbedBatch(key) => shared.embed_batch(&key),
+            WorkerTask::Save(key) => {
+                if let Some(project) = shared.projects.peek(&key) {
+                    shared.save(&key, &project);
+                }
+            }
             WorkerTask::Stop => return shared.save_all(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> ProjectKey {
+        ProjectKey::new(format!("p-{number}"))
+    }
+
+    #[test]
+    fn project_with_steady_changes_does_not_delay_others() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut state = WorkerState::default();
+        state.unsaved.insert(key(0), (start, after(3)));
+        state.unsaved.insert(key(1), (start, after(1)));
+        assert_eq!(state.next_task(true, after(2)), Err(Duration::from_secs(1)));
+        assert_eq!(state.next_task(true, after(3)), Ok(WorkerTask::Save(key(1))));
+        assert_eq!(state.next_task(true, after(3)), Err(SAVE_DELAY));
+        state.unsaved.insert(key(0), (start, after(30)));
+        assert_eq!(state.next_task(true, after(30)), Ok(WorkerTask::Save(key(0))));
+        assert_eq!(state.next_task(true, after(31)), Err(MAX_SAVE_DELAY));
+    }
+
+    #[test]
+    fn running_calls_delay_all_tasks_but_closing() {
+        let now = Instant::now();
+        let mut state = WorkerState { may_exceed: true, ..WorkerState::default() };
+        state.with_texts.insert(key(0));
+        assert_eq!(state.next_task(false, now), Ok(WorkerTask::CloseExcess));
+        assert_eq!(state.next_task(false, now), Err(MAX_YIELD));
+        assert_eq!(state.next_task(true, now), Ok(WorkerTask::EmbedBatch(key(0))));
+        state.is_stopping = true;
+        assert_eq!(state.next_task(false, now), Ok(WorkerTask::Stop));
     }
 }

@@ -60,13 +60,13 @@ fn folder_of_ended_process_is_taken_with_its_files() {
 #[test]
 fn second_process_starts_with_links_to_newest_complete_index() {
     let project = tempfile::tempdir().unwrap();
-    let mut first = open(project.path());
+    let first = open(project.path());
     commit(&first, "a");
     // Unfinished indexes are not copied.
     assert_eq!(read(&open(project.path()), META_FILE), None);
     first.mark_clean(true).unwrap();
     commit(&first, "b");
-    let mut second = open(project.path());
+    let second = open(project.path());
     assert_ne!(second.path(), first.path());
     assert!(!second.is_clean());
     assert_eq!(read(&second, META_FILE).as_deref(), Some("b"));
@@ -86,7 +86,7 @@ fn second_process_starts_with_links_to_newest_complete_index() {
 #[test]
 fn folder_filled_by_killed_process_is_filled_again() {
     let project = tempfile::tempdir().unwrap();
-    let mut first = open(project.path());
+    let first = open(project.path());
     commit(&first, "a");
     first.mark_clean(true).unwrap();
     let killed = open(project.path());
@@ -101,14 +101,14 @@ fn folder_filled_by_killed_process_is_filled_again() {
 #[test]
 fn marker_is_valid_until_next_commit() {
     let project = tempfile::tempdir().unwrap();
-    let mut folder = open(project.path());
+    let folder = open(project.path());
     commit(&folder, "a");
     folder.mark_clean(false).unwrap();
     assert!(folder.is_clean());
     commit(&folder, "b");
     assert!(!folder.is_clean());
     drop(folder);
-    let mut folder = open(project.path());
+    let folder = open(project.path());
     assert!(!folder.is_clean());
     folder.mark_clean(true).unwrap();
     drop(folder);
@@ -150,10 +150,10 @@ fn damaged_renamed_or_foreign_file_fails_verification() {
 #[test]
 fn damaged_index_stays_aside_until_new_one_is_complete() {
     let project = tempfile::tempdir().unwrap();
-    let mut first = open(project.path());
+    let first = open(project.path());
     commit(&first, "a");
     first.mark_clean(true).unwrap();
-    let mut second = open(project.path());
+    let second = open(project.path());
     first.set_aside().unwrap();
     // Not linked from the second folder, whose files may be damaged too.
     assert_eq!(read(&first, META_FILE), None);
@@ -213,7 +213,7 @@ fn cache_of_version_0_1_0_is_removed() {
 fn removed_cache_folder_is_noticed_before_a_commit() {
     let parent = tempfile::tempdir().unwrap();
     let project = parent.path().join("project");
-    let mut first = open(&project);
+    let first = open(&project);
     commit(&first, "a");
     first.check_lock().unwrap();
     fs::remove_dir_all(&project).unwrap();
@@ -236,7 +236,7 @@ fn memory(place: &IndexPlace) -> &RamDirectory {
 fn index_in_read_only_folder_is_copied_to_memory_if_it_fits() {
     let parent = tempfile::tempdir().unwrap();
     let project = parent.path().join("project");
-    let mut folder = open(&project);
+    let folder = open(&project);
     commit(&folder, "a");
     folder.mark_clean(true).unwrap();
     commit(&folder, "b");
