@@ -265,6 +265,15 @@ impl Version {
         Self(hash.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
+    /// The version as a number, for storing it.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Parses the [`fmt::Display`] form: 16 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         // `from_str_radix` also accepts a sign and capital letters.

@@ -1,42 +1,35 @@
-//! The cache directory of one project. One process is its writer, the other processes only read.
-//!
-//! Files are read and never mapped: a truncated mapped file would kill the process. A truncated
-//! file that is read fails its checksum.
+//! The cache directory of one project. One process is its writer, the other processes keep their
+//! index in memory.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
-use crate::checksummed_file::{self, ByteReader, put_length, put_text};
-use crate::{analyzer, item_table, lexical};
+use crate::checksummed_file::first_bytes;
+use crate::disk_directory::{ByteCache, DiskDirectory};
 
-const MANIFEST_FILE: &str = "manifest";
 /// The folder of tantivy's files.
-const SEGMENT_FOLDER: &str = "words";
+const INDEX_FOLDER: &str = "index";
 const META_FILE: &str = "meta.json";
-const MANAGED_FILE: &str = ".managed.json";
-/// A reader tries again because the writer may just have removed old files.
-const MAX_LOAD_ATTEMPTS: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct CacheDir {
     path: PathBuf,
     /// `None` if another process is the writer.
     lock: Option<File>,
-    /// The checksums of the files in the manifest. These files never change.
-    saved_files: BTreeMap<String, u32>,
+    bytes: Arc<ByteCache>,
 }
 
 impl CacheDir {
     /// Creates the directory and tries to become its writer.
-    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
-        fs::create_dir_all(path.join(SEGMENT_FOLDER))?;
+    pub(crate) fn open(path: PathBuf, bytes: Arc<ByteCache>) -> io::Result<Self> {
+        fs::create_dir_all(&path)?;
         let lock = try_lock(&path);
-        Ok(Self { path, lock, saved_files: BTreeMap::new() })
+        Ok(Self { path, lock, bytes })
     }
 
     /// Tries to become the writer. True if this process was not the writer before and now is.
@@ -45,8 +38,6 @@ impl CacheDir {
             return false;
         }
         self.lock = try_lock(&self.path);
-        // The former writer may have replaced the files.
-        self.saved_files.clear();
         self.is_writer()
     }
 
@@ -58,170 +49,68 @@ impl CacheDir {
         self.path.join(name)
     }
 
-    /// Loads the last saved tantivy index into memory, and the encoded item table.
-    pub(crate) fn load_index(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
-        for _ in 0..MAX_LOAD_ATTEMPTS {
-            let manifest = checksummed_file::read(&self.path(MANIFEST_FILE), &manifest_format())?;
-            let (files, table, meta) = decode_manifest(&manifest)?;
-            // Fails if the writer has replaced the files since this process read the manifest.
-            if let Some(directory) = self.read_files(&files, &meta) {
-                self.saved_files = files;
-                return Some((directory, table));
-            }
+    fn open_disk(&self) -> io::Result<DiskDirectory> {
+        let folder = self.path(INDEX_FOLDER);
+        if !folder.join(META_FILE).try_exists()? {
+            remove_folder(&folder)?;
+            fs::create_dir(&folder)?;
         }
-        let path = self.path.display();
-        tracing::info!(%path, "search index: the saved files are damaged; it is rebuilt");
-        None
+        Ok(disk_directory(&folder, &self.path, Arc::clone(&self.bytes)))
     }
+}
 
-    fn read_files(&self, files: &BTreeMap<String, u32>, meta: &str) -> Option<RamDirectory> {
-        let directory = RamDirectory::create();
-        // Tantivy removes only files that this list contains.
-        let mut managed = vec![format!("\"{META_FILE}\"")];
-        for (name, sum) in files {
-            let bytes = fs::read(self.path(SEGMENT_FOLDER).join(name)).ok()?;
-            if crc32fast::hash(&bytes) != *sum {
-                return None;
-            }
-            directory.atomic_write(Path::new(name), &bytes).ok()?;
-            managed.push(format!("\"{name}\""));
-        }
-        directory.atomic_write(Path::new(META_FILE), meta.as_bytes()).ok()?;
-        let managed = format!("[{}]", managed.join(","));
-        directory.atomic_write(Path::new(MANAGED_FILE), managed.as_bytes()).ok()?;
-        Some(directory)
-    }
-
-    /// Saves the committed index: writes new files, then the manifest, then removes old files.
-    /// `false` if a merge changed the index meanwhile; then it must be saved again.
-    pub(crate) fn save_index(
-        &mut self,
-        index: &tantivy::Index,
-        directory: &RamDirectory,
-        table: &[u8],
-    ) -> io::Result<bool> {
-        if !self.is_writer() {
-            return Ok(true);
-        }
-        let meta = directory.atomic_read(Path::new(META_FILE)).map_err(io::Error::other)?;
-        // After `meta`, which the comparison below needs as the older state.
-        let candidates = index.load_metas().map_err(io::Error::other)?.list_segment_files();
-        let mut files = BTreeMap::new();
-        for path in candidates {
-            // The list has all possible files of a segment; not all of them exist.
-            let (Some(name), Ok(slice)) = (path.to_str(), directory.open_read(&path)) else {
-                continue;
-            };
-            // A file with a known checksum is saved and never changes.
-            let sum = if let Some(sum) = self.saved_files.get(name) {
-                *sum
-            } else {
-                let bytes = slice.read_bytes()?;
-                fs::write(self.path(SEGMENT_FOLDER).join(name), bytes.as_slice())?;
-                crc32fast::hash(bytes.as_slice())
-            };
-            files.insert(name.to_owned(), sum);
-        }
-        // If a merge has ended meanwhile, the files may be of two states.
-        if directory.atomic_read(Path::new(META_FILE)).map_err(io::Error::other)? != meta {
-            return Ok(false);
-        }
-        checksummed_file::write(
-            &self.path(MANIFEST_FILE),
-            &manifest_format(),
-            &encode_manifest(&files, table, &meta),
-        )?;
-        self.saved_files = files;
-        self.remove_unlisted()?;
-        Ok(true)
-    }
-
-    /// Removes segment files that the manifest does not list.
-    fn remove_unlisted(&self) -> io::Result<()> {
-        for entry in fs::read_dir(self.path(SEGMENT_FOLDER))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let is_listed = match name.to_str() {
-                Some(name) => self.saved_files.contains_key(name),
-                None => false,
-            };
-            if !is_listed {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the saved index. The manifest goes first, so that it never lists missing files.
-    pub(crate) fn clear_index(&mut self) -> io::Result<()> {
-        self.saved_files.clear();
-        if !self.is_writer() {
-            return Ok(());
-        }
-        match fs::remove_file(self.path(MANIFEST_FILE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.remove_unlisted(),
+/// Opens the index of a project, in memory if its folder cannot be used.
+pub(crate) fn open_directory(cache_dir: Option<&mut CacheDir>) -> Box<dyn Directory> {
+    let Some(cache_dir) = cache_dir.filter(|cache_dir| cache_dir.is_writer()) else {
+        return Box::new(RamDirectory::create());
+    };
+    match cache_dir.open_disk() {
+        Ok(directory) => Box::new(directory),
+        Err(error) => {
+            let path = cache_dir.path.display();
+            tracing::warn!(%path, %error, "search cache: cannot open; the index is in memory");
+            Box::new(RamDirectory::create())
         }
     }
 }
 
-/// True if there is a valid manifest and all files that it lists exist.
-pub(crate) fn has_valid_index(folder: &Path) -> bool {
-    let Some(manifest) = checksummed_file::read(&folder.join(MANIFEST_FILE), &manifest_format())
-    else {
-        return false;
-    };
-    let Some((files, ..)) = decode_manifest(&manifest) else { return false };
-    // Existence suffices for a report; loading checks the sums.
-    for name in files.keys() {
-        if fs::metadata(folder.join(SEGMENT_FOLDER).join(name)).is_err() {
-            return false;
-        }
+/// Removes the index and returns an empty directory.
+pub(crate) fn empty_directory(mut cache_dir: Option<&mut CacheDir>) -> Box<dyn Directory> {
+    if let Some(cache_dir) = &mut cache_dir
+        && cache_dir.is_writer()
+        && let Err(error) = remove_folder(&cache_dir.path(INDEX_FOLDER))
+    {
+        tracing::warn!(%error, "search cache: cannot remove the index; a new one is in memory");
+        return Box::new(RamDirectory::create());
     }
-    true
+    open_directory(cache_dir)
+}
+
+/// True if there is a valid list of segments.
+pub(crate) fn has_valid_index(project: &Path) -> bool {
+    let bytes = Arc::new(ByteCache::new(0));
+    let directory = disk_directory(&project.join(INDEX_FOLDER), project, bytes);
+    directory.atomic_read(Path::new(META_FILE)).is_ok()
+}
+
+/// The name of a project's folder identifies its index.
+fn disk_directory(folder: &Path, project: &Path, bytes: Arc<ByteCache>) -> DiskDirectory {
+    let name = project.file_name().unwrap_or_default();
+    let index_id = first_bytes(&blake3::hash(name.as_encoded_bytes()));
+    DiskDirectory::new(folder, index_id, bytes)
+}
+
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn try_lock(folder: &Path) -> Option<File> {
     let path = folder.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
-    // Never waits: without the lock, this process reads the cache and keeps changes in memory.
+    // Never waits.
     file.try_lock().ok()?;
     Some(file)
-}
-
-/// Names the versions of all saved parts. An index of another version is rebuilt.
-fn manifest_format() -> String {
-    format!("words {}.{}.{}", analyzer::VERSION, item_table::VERSION, lexical::VERSION)
-}
-
-fn encode_manifest(files: &BTreeMap<String, u32>, table: &[u8], meta: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    put_length(&mut body, files.len());
-    for (name, sum) in files {
-        put_text(&mut body, name);
-        body.extend_from_slice(&sum.to_le_bytes());
-    }
-    put_length(&mut body, table.len());
-    body.extend_from_slice(table);
-    body.extend_from_slice(meta);
-    body
-}
-
-fn decode_manifest(body: &[u8]) -> Option<(BTreeMap<String, u32>, Vec<u8>, String)> {
-    let mut reader = ByteReader(body);
-    let mut files = BTreeMap::new();
-    for _ in 0..reader.take_length()? {
-        let name = reader.take_text()?;
-        // A name with a separator could leave the folder.
-        let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
-        if !is_plain || name.starts_with('.') {
-            return None;
-        }
-        let sum = u32::from_le_bytes(reader.take(4)?.try_into().ok()?);
-        files.insert(name.to_owned(), sum);
-    }
-    let length = reader.take_length()?;
-    let table = reader.take(length)?.to_vec();
-    let meta = String::from_utf8(reader.0.to_vec()).ok()?;
-    Some((files, table, meta))
 }

@@ -16,6 +16,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 const FILE_SIGNATURE: &str = "reqlore search cache";
 
 /// Replaces the file atomically. Without a sync: the checksum detects a torn file.
+#[cfg_attr(not(test), expect(dead_code, reason = "index folders are not used yet"))]
 pub(crate) fn write(path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
     write_and_rename(&path.with_extension("new"), path, format, body)
 }
@@ -74,7 +75,7 @@ pub(crate) fn read(path: &Path, format: &str) -> Option<Vec<u8>> {
 }
 
 /// Stored in files: a number never changes, and a new kind gets the next one.
-fn kind_byte(kind: DocumentKind) -> u8 {
+pub(crate) fn kind_byte(kind: DocumentKind) -> u8 {
     match kind {
         DocumentKind::Instructions => 0,
         DocumentKind::Section => 1,
@@ -88,8 +89,14 @@ fn kind_byte(kind: DocumentKind) -> u8 {
     }
 }
 
-fn kind_from_byte(byte: u8) -> Option<DocumentKind> {
+pub(crate) fn kind_from_byte(byte: u8) -> Option<DocumentKind> {
     DocumentKind::ALL.into_iter().find(|kind| kind_byte(*kind) == byte)
+}
+
+/// Returns the first bytes of a hash as a number.
+pub(crate) fn first_bytes(hash: &blake3::Hash) -> u64 {
+    let (first, _) = hash.as_bytes().split_first_chunk().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*first)
 }
 
 /// Appends a length as 32 bits: a document has at most 8 MB.

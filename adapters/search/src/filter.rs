@@ -1,100 +1,40 @@
-//! The filter of a query over the item table, and the facets of items as numbers.
+//! The filters of a query as a tantivy query.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
 use reqlore_domain::document::DocumentKind;
-use reqlore_domain::search::{SearchFacet, SearchQuery};
+use reqlore_domain::search::SearchQuery;
+use tantivy::Term;
+use tantivy::query::{BooleanQuery, Query, TermQuery};
+use tantivy::schema::IndexRecordOption;
 
-use crate::item_table::{IndexedItem, ItemTable};
+use crate::lexical::schema::SchemaFields;
 
-pub(crate) struct ItemFilter<'a> {
-    documents: &'a [DocumentKind],
-    kinds: &'a [String],
-    /// Sorted numbers. An item needs at least one facet of each list.
-    facets: Vec<Vec<u32>>,
+/// The kinds of documents with items.
+const SEARCHED_KINDS: [DocumentKind; 2] = [DocumentKind::Section, DocumentKind::Entity];
+
+/// Selects the items that pass all filters; `None` if there are none.
+pub(crate) fn filter_query(query: &SearchQuery, fields: SchemaFields) -> Option<Box<dyn Query>> {
+    let mut filters: Vec<Box<dyn Query>> = Vec::new();
+    let kinds = &query.document_kinds;
+    let mut searched_kinds = SEARCHED_KINDS.iter().chain(&DocumentKind::ITEMS);
+    // Naming all kinds is no filter, which would take longer than the search.
+    if !kinds.is_empty() && !searched_kinds.all(|kind| kinds.contains(kind)) {
+        let kinds = kinds.iter();
+        filters.push(any_of(kinds.map(|kind| fields.document_kind_filter(*kind))));
+    }
+    if !query.item_kinds.is_empty() {
+        filters.push(any_of(query.item_kinds.iter().map(|kind| fields.item_kind_filter(kind))));
+    }
+    for alternatives in &query.facets {
+        // An empty list selects nothing, and so does a query of no terms.
+        filters.push(any_of(alternatives.iter().map(|facet| fields.facet_filter(facet))));
+    }
+    if filters.is_empty() { None } else { Some(Box::new(BooleanQuery::intersection(filters))) }
 }
 
-impl<'a> ItemFilter<'a> {
-    pub(crate) fn new(query: &'a SearchQuery, facet_numbers: &FacetNumbers) -> Self {
-        let mut facets = Vec::with_capacity(query.facets.len());
-        for alternatives in &query.facets {
-            // A facet without a number occurs in no item.
-            let mut numbers: Vec<u32> = alternatives
-                .iter()
-                .filter_map(|facet| facet_numbers.find(facet.as_str()))
-                .collect();
-            // Sorted for the binary search in `includes_item`.
-            numbers.sort_unstable();
-            facets.push(numbers);
-        }
-        Self { documents: &query.document_kinds, kinds: &query.item_kinds, facets }
+fn any_of(terms: impl Iterator<Item = Term>) -> Box<dyn Query> {
+    let mut queries: Vec<Box<dyn Query>> = Vec::new();
+    for term in terms {
+        queries.push(Box::new(TermQuery::new(term, IndexRecordOption::Basic)));
     }
-
-    pub(crate) fn includes_slot(&self, table: &ItemTable, slot: u32) -> bool {
-        // A query without filters needs no look-up in the table.
-        if self.is_unrestricted() {
-            return true;
-        }
-        match table.item(slot) {
-            Some(item) => self.includes_item(item),
-            None => false,
-        }
-    }
-
-    /// True if documents of this kind are searched.
-    pub(crate) fn includes_kind(&self, kind: DocumentKind) -> bool {
-        self.documents.is_empty() || self.documents.contains(&kind)
-    }
-
-    fn is_unrestricted(&self) -> bool {
-        self.documents.is_empty() && self.kinds.is_empty() && self.facets.is_empty()
-    }
-
-    fn includes_item(&self, item: &IndexedItem) -> bool {
-        if !self.includes_kind(item.document.kind) {
-            return false;
-        }
-        if !self.kinds.is_empty() && !self.kinds.iter().any(|kind| **kind == *item.kind) {
-            return false;
-        }
-        for alternatives in &self.facets {
-            if !item.facets.iter().any(|facet| alternatives.binary_search(facet).is_ok()) {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-/// Facets as numbers. A number is valid in one table only, so files and responses hold the text.
-#[derive(Debug, Default)]
-pub(crate) struct FacetNumbers {
-    numbers: HashMap<Box<str>, u32, RandomState>,
-    texts: Vec<Box<str>>,
-}
-
-impl FacetNumbers {
-    /// Returns the number of a text, and assigns one to a new text.
-    pub(crate) fn assign(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-        self.texts.push(text.into());
-        self.numbers.insert(text.into(), number);
-        number
-    }
-
-    pub(crate) fn find(&self, text: &str) -> Option<u32> {
-        self.numbers.get(text).copied()
-    }
-
-    pub(crate) fn text(&self, number: u32) -> &str {
-        self.texts.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or("", |text| text)
-    }
-
-    pub(crate) fn to_facets(&self, numbers: &[u32]) -> Vec<SearchFacet> {
-        numbers.iter().map(|number| SearchFacet::from_text(self.text(*number))).collect()
-    }
+    Box::new(BooleanQuery::union(queries))
 }

@@ -336,7 +336,7 @@ fn try_lock(project: &Path, name: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// Locks are beside the folders, so that they stay while a folder is set aside or removed.
+/// Locks are next to the folders, so that they stay while a folder is set aside or removed.
 fn lock_path(project: &Path, name: &str) -> PathBuf {
     project.join(format!("{name}{LOCK_SUFFIX}"))
 }

@@ -1,297 +1,271 @@
-//! The lexical index of all items: a tantivy index in memory.
+//! The lexical index of a project: a tantivy index in a directory on disk or in memory.
 //!
-//! Tantivy's own queries count deleted items into a term's frequency until segments merge, so the
-//! ranking would depend on the history. Therefore [`bm25`] reads the postings itself.
+//! Changes wait as records until a search or [`LexicalIndex::commit`] needs them. A commit opens a
+//! writer and drops it, so an idle project has neither threads nor buffers.
 
 pub(crate) mod bm25;
+pub(crate) mod pinned_items;
 pub(crate) mod query_expansion;
+pub(crate) mod schema;
+pub(crate) mod searcher;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
-use tantivy::directory::RamDirectory;
-use tantivy::fastfield::AliveBitSet;
-use tantivy::fieldnorm::FieldNormReader;
-use tantivy::index::{IndexSettings, InvertedIndexReader};
-use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
-use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value,
-};
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::change_page::ChangePosition;
+use reqlore_domain::ports::documents::Revision;
+use reqlore_domain::search::DocumentProjection;
+use tantivy::index::{IndexSettings, SegmentMeta};
+use tantivy::indexer::{IndexWriterOptions, LogMergePolicy, MergePolicy, NoMergePolicy};
 use tantivy::{
-    DocAddress, Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, Term,
+    Directory, FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument,
+    TantivyError,
 };
 
-use reqlore_domain::search::SearchItem;
-
-use crate::analyzer::Analyzer;
-use crate::item_table::{ItemTable, slot_index};
+use crate::analyzer::{self, Analyzer};
+use crate::chunk::Chunk;
+use schema::SchemaFields;
+use searcher::LexicalSearcher;
 
 /// An index of another version is rebuilt.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
-/// A title names the subject, so its words are indexed this many times.
-const TITLE_WEIGHT: usize = 2;
 /// Memory in which tantivy buffers changes; this is its minimum.
 const WRITER_MEMORY_BYTES: usize = 15_000_000;
-const ANALYZER_NAME: &str = "reqlore";
+/// Decompressed blocks of texts that each segment keeps.
+const STORE_CACHE_BLOCKS: usize = 4;
 
 pub(crate) struct LexicalIndex {
-    pub(crate) index: Index,
-    pub(crate) directory: RamDirectory,
-    writer: IndexWriter,
-    reader: IndexReader,
+    index: Index,
     fields: SchemaFields,
-    /// True if there are uncommitted changes.
-    is_dirty: bool,
-    /// Bytes of the texts that were added since the last flush.
-    queued_bytes: usize,
+    reader: IndexReader,
     searcher: LexicalSearcher,
+    pending: Vec<PendingDocument>,
+    /// Bytes of the pending texts.
+    pending_bytes: usize,
+    /// The position after the pending changes.
+    position: Option<ChangePosition>,
+    committed_position: Option<ChangePosition>,
+    merge: Option<RunningMerge>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SchemaFields {
-    slot: Field,
-    words: Field,
-    /// Title and text, for snippets.
-    stored: Field,
+/// The new records of a document; none if it was removed.
+struct PendingDocument {
+    document: DocumentId,
+    records: Vec<TantivyDocument>,
+}
+
+/// A merge in a thread of its writer. Until it ends, commits use the same writer.
+struct RunningMerge {
+    writer: IndexWriter,
+    result: FutureResult<Option<SegmentMeta>>,
 }
 
 impl std::fmt::Debug for LexicalIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LexicalIndex").field("dirty", &self.is_dirty).finish_non_exhaustive()
+        f.debug_struct("LexicalIndex").field("pending", &self.pending.len()).finish_non_exhaustive()
     }
 }
 
 impl LexicalIndex {
-    pub(crate) fn create(analyzer: &Analyzer) -> tantivy::Result<Self> {
-        let (schema, _) = build_schema();
-        let settings = IndexSettings {
-            // Snippets read single texts: small blocks, and no thread for each segment.
-            docstore_blocksize: 4096,
-            docstore_compress_dedicated_thread: false,
-            ..IndexSettings::default()
-        };
-        let directory = RamDirectory::create();
-        Self::from_tantivy(Index::create(directory.clone(), schema, settings)?, directory, analyzer)
-    }
-
-    /// Opens a loaded index; an error if its schema is of another version.
-    pub(crate) fn open(directory: RamDirectory, analyzer: &Analyzer) -> tantivy::Result<Self> {
-        Self::from_tantivy(Index::open(directory.clone())?, directory, analyzer)
-    }
-
-    fn from_tantivy(
-        index: Index,
-        directory: RamDirectory,
+    /// Opens the index of a directory, or creates it in an empty one. An error if it is damaged or
+    /// of another version.
+    pub(crate) fn open(
+        directory: Box<dyn Directory>,
         analyzer: &Analyzer,
     ) -> tantivy::Result<Self> {
-        let (expected, fields) = build_schema();
+        let (schema, fields) = schema::build_schema();
+        let index = if Index::exists(&*directory)? {
+            Index::open(directory)?
+        } else {
+            let settings = IndexSettings {
+                // Snippets read single texts: small blocks, and no thread for each segment.
+                docstore_blocksize: 4096,
+                docstore_compress_dedicated_thread: false,
+                ..IndexSettings::default()
+            };
+            Index::create(directory, schema.clone(), settings)?
+        };
+        let meta = index.load_metas()?;
+        let committed_position = match &meta.payload {
+            Some(payload) => decode_payload(payload)?,
+            // A new index has no payload and no record.
+            None if meta.segments.is_empty() => None,
+            None => return Err(wrong_version()),
+        };
         // The field numbers are those of `build_schema`, so another schema would mix them up.
-        if index.schema() != expected {
-            return Err(tantivy::TantivyError::SchemaError(
-                "the schema is of another version".to_owned(),
-            ));
+        if index.schema() != schema {
+            return Err(wrong_version());
         }
-        index.tokenizers().register(ANALYZER_NAME, analyzer.clone());
-        let options = IndexWriterOptions::builder()
-            // Each open project has a writer, so more threads would add up.
-            .num_worker_threads(1)
-            .num_merge_threads(1)
-            .memory_budget_per_thread(WRITER_MEMORY_BYTES)
-            .build();
-        let writer = index.writer_with_options(options)?;
-        writer.set_merge_policy(Box::new(merge_policy()));
-        // Reloaded by `commit`: an automatic reload would need a thread for each project.
-        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        let view = LexicalSearcher::new(&reader.searcher(), fields)?;
+        index.tokenizers().register(schema::ANALYZER_NAME, analyzer.clone());
+        let reader = index
+            .reader_builder()
+            // Reloaded by `commit`: an automatic reload would need a thread for each project.
+            .reload_policy(ReloadPolicy::Manual)
+            .doc_store_cache_num_blocks(STORE_CACHE_BLOCKS)
+            .try_into()?;
+        let searcher = LexicalSearcher::new(reader.searcher(), fields)?;
         Ok(Self {
             index,
-            directory,
-            writer,
-            reader,
             fields,
-            is_dirty: false,
-            queued_bytes: 0,
-            searcher: view,
+            reader,
+            searcher,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            position: committed_position,
+            committed_position,
+            merge: None,
         })
     }
 
-    /// Adds an item to a free slot.
-    pub(crate) fn add(&mut self, slot: u32, item: &SearchItem) -> tantivy::Result<()> {
-        self.is_dirty = true;
-        let mut document = TantivyDocument::default();
-        document.add_u64(self.fields.slot, u64::from(slot));
-        for text in [&item.title, &item.text] {
-            document.add_text(self.fields.stored, text);
-        }
-        for _ in 0..TITLE_WEIGHT {
-            document.add_text(self.fields.words, &item.title);
-        }
-        for text in [&item.reference, &item.text] {
-            document.add_text(self.fields.words, text);
-        }
-        for text in item.tags.iter().chain(&item.links) {
-            document.add_text(self.fields.words, text);
-        }
-        self.queued_bytes += item.title.len() + item.text.len();
-        self.writer.add_document(document)?;
-        Ok(())
+    /// The position after all changes, also those that wait for a commit.
+    pub(crate) fn position(&self) -> Option<ChangePosition> {
+        self.position
     }
 
-    /// Bytes of the texts that may still wait in tantivy's queue, which it does not limit by size.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.queued_bytes
+    pub(crate) fn move_to(&mut self, position: ChangePosition) {
+        self.position = Some(position);
     }
 
-    /// Waits until all added texts are in the index. They become visible by the next commit.
-    pub(crate) fn flush(&mut self) -> tantivy::Result<()> {
-        self.writer.commit()?;
-        self.queued_bytes = 0;
-        Ok(())
+    /// Adds, replaces or removes a document. `chunks` are those of its items.
+    pub(crate) fn replace(&mut self, projection: &DocumentProjection, chunks: &[Vec<Chunk>]) {
+        let document = projection.document.clone();
+        let records = match projection.version {
+            Some(version) => self.fields.records(projection, version, chunks),
+            None => Vec::new(),
+        };
+        self.pending_bytes += projection.size_bytes();
+        self.pending.push(PendingDocument { document, records });
     }
 
-    pub(crate) fn remove(&mut self, slot: u32) {
-        self.is_dirty = true;
-        self.writer.delete_term(Term::from_field_u64(self.fields.slot, u64::from(slot)));
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
     }
 
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.is_dirty
+    /// True if changes wait that a search must find.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
-    /// Makes all changes visible to the searcher.
+    /// True if [`LexicalIndex::commit`] would write anything.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.has_pending() || self.position != self.committed_position
+    }
+
+    /// Writes the pending changes and their position in one step, and makes them visible.
     pub(crate) fn commit(&mut self) -> tantivy::Result<()> {
-        if self.is_dirty {
-            // The order matters: the reader sees only what is committed.
-            self.flush()?;
-            self.reader.reload()?;
-            self.searcher = LexicalSearcher::new(&self.reader.searcher(), self.fields)?;
-            self.is_dirty = false;
+        if !self.has_changes() {
+            return Ok(());
         }
+        let mut opened;
+        // A second writer would undo what a running merge writes.
+        let writer = if let Some(merge) = &mut self.merge {
+            &mut merge.writer
+        } else {
+            opened = open_writer(&self.index)?;
+            &mut opened
+        };
+        self.pending_bytes = 0;
+        for PendingDocument { document, records } in mem::take(&mut self.pending) {
+            // A changed document is replaced as a whole.
+            writer.delete_term(self.fields.document_term(&document));
+            for record in records {
+                writer.add_document(record)?;
+            }
+        }
+        let mut commit = writer.prepare_commit()?;
+        commit.set_payload(&encode_payload(self.position));
+        commit.commit()?;
+        self.committed_position = self.position;
+        self.reload()
+    }
+
+    fn reload(&mut self) -> tantivy::Result<()> {
+        self.reader.reload()?;
+        self.searcher = LexicalSearcher::new(self.reader.searcher(), self.fields)?;
         Ok(())
     }
 
+    /// Starts a merge if there are too many segments or deleted records, or looks whether it has
+    /// ended. Never waits. True if it must be called again.
+    pub(crate) fn merge_step(&mut self) -> tantivy::Result<bool> {
+        if let Some(merge) = &mut self.merge {
+            let result = Pin::new(&mut merge.result);
+            // No waker: the caller asks again.
+            let Poll::Ready(result) = result.poll(&mut Context::from_waker(Waker::noop())) else {
+                return Ok(true);
+            };
+            self.merge = None;
+            result?;
+            self.reload()?;
+        }
+        let segments = self.index.searchable_segment_metas()?;
+        let candidates = merge_policy().compute_merge_candidates(&segments);
+        let Some(candidate) = candidates.into_iter().next() else { return Ok(false) };
+        let mut writer = open_writer(&self.index)?;
+        let result = writer.merge(&candidate.0);
+        self.merge = Some(RunningMerge { writer, result });
+        Ok(true)
+    }
+
+    /// The state of the last commit.
     pub(crate) fn searcher(&self) -> &LexicalSearcher {
         &self.searcher
     }
 }
 
-fn build_schema() -> (Schema, SchemaFields) {
-    let mut builder = Schema::builder();
-    let words = TextOptions::default().set_indexing_options(
-        TextFieldIndexing::default()
-            .set_tokenizer(ANALYZER_NAME)
-            .set_index_option(IndexRecordOption::WithFreqs),
-    );
-    let fields = SchemaFields {
-        slot: builder.add_u64_field("slot", FAST | INDEXED),
-        words: builder.add_text_field("words", words),
-        stored: builder.add_text_field("stored", STORED),
-    };
-    (builder.build(), fields)
+fn open_writer(index: &Index) -> tantivy::Result<IndexWriter> {
+    let options = IndexWriterOptions::builder()
+        .num_worker_threads(1)
+        .num_merge_threads(1)
+        .memory_budget_per_thread(WRITER_MEMORY_BYTES)
+        .build();
+    let writer = index.writer_with_options(options)?;
+    // Dropping a writer abandons its merges, so they have a step of their own.
+    writer.set_merge_policy(Box::new(NoMergePolicy));
+    Ok(writer)
 }
 
 /// Merges small segments early, so that a search reads only a few. A large segment merges after a
-/// third of it was deleted.
+/// tenth of it was deleted, because its deleted records count into the rarity of words.
 fn merge_policy() -> LogMergePolicy {
     let mut policy = LogMergePolicy::default();
     policy.set_min_layer_size(256);
     policy.set_min_num_segments(6);
-    policy.set_del_docs_ratio_before_merge(0.33);
+    policy.set_del_docs_ratio_before_merge(0.1);
     policy
 }
 
-/// The state of the last commit: its segments, and the tantivy address of each slot.
-pub(crate) struct LexicalSearcher {
-    snapshot: Searcher,
-    segments: Vec<SegmentPostings>,
-    /// By slot.
-    addresses: Vec<Option<DocAddress>>,
-    /// Number of terms of all items, in the precision of tantivy's field norms.
-    total_terms: u64,
-    words: Field,
-    stored: Field,
+/// Names the versions of analyzer and schema, and the position.
+fn encode_payload(position: Option<ChangePosition>) -> String {
+    let version = format!("{}.{VERSION}", analyzer::VERSION);
+    match position {
+        Some(ChangePosition { store_id, writer_id, revision }) => {
+            format!("{version} {store_id:x} {writer_id:x} {:x}", revision.0)
+        }
+        None => version,
+    }
 }
 
-struct SegmentPostings {
-    terms: Arc<InvertedIndexReader>,
-    /// The slot of each tantivy document.
-    slots: Vec<u32>,
-    /// The length of each tantivy document.
-    norms: FieldNormReader,
-    /// `None` if no document was deleted.
-    alive: Option<AliveBitSet>,
+fn decode_payload(payload: &str) -> tantivy::Result<Option<ChangePosition>> {
+    let mut parts = payload.split(' ');
+    if parts.next() != Some(&encode_payload(None)) {
+        return Err(wrong_version());
+    }
+    let Some(store_id) = parts.next() else { return Ok(None) };
+    let mut next = || u64::from_str_radix(parts.next().unwrap_or_default(), 16);
+    match (u128::from_str_radix(store_id, 16), next(), next()) {
+        (Ok(store_id), Ok(writer_id), Ok(revision)) => {
+            Ok(Some(ChangePosition { store_id, writer_id, revision: Revision(revision) }))
+        }
+        _ => Err(wrong_version()),
+    }
 }
 
-impl LexicalSearcher {
-    fn new(snapshot: &Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
-        let mut searcher = Self {
-            snapshot: snapshot.clone(),
-            segments: Vec::new(),
-            addresses: Vec::new(),
-            total_terms: 0,
-            words: fields.words,
-            stored: fields.stored,
-        };
-        for (ordinal, reader) in (0..).zip(snapshot.segment_readers()) {
-            let norms = reader.get_fieldnorms_reader(fields.words)?;
-            let column = reader.fast_fields().u64("slot")?.first_or_default_col(0);
-            let mut slots = Vec::with_capacity(slot_index(reader.max_doc()));
-            for doc in 0..reader.max_doc() {
-                slots.push(u32::try_from(column.get_val(doc)).unwrap_or(u32::MAX));
-            }
-            for doc in reader.doc_ids_alive() {
-                let index = slot_index(slots[slot_index(doc)]);
-                if index >= searcher.addresses.len() {
-                    searcher.addresses.resize(index + 1, None);
-                }
-                searcher.addresses[index] = Some(DocAddress::new(ordinal, doc));
-                // Only live documents, so that deleted ones do not change the average length.
-                searcher.total_terms += u64::from(norms.fieldnorm(doc));
-            }
-            searcher.segments.push(SegmentPostings {
-                terms: reader.inverted_index(fields.words)?,
-                slots,
-                norms,
-                alive: reader.alive_bitset().cloned(),
-            });
-        }
-        Ok(searcher)
-    }
-
-    /// Returns the title and the text of the item in a slot.
-    pub(crate) fn stored_text(&self, slot: u32) -> tantivy::Result<Option<(String, String)>> {
-        let Some(Some(address)) = self.addresses.get(slot_index(slot)) else {
-            return Ok(None);
-        };
-        let document: TantivyDocument = self.snapshot.doc(*address)?;
-        // The field holds the title first, then the text; see `add`.
-        let mut texts = document.get_all(self.stored).filter_map(|value| value.as_str());
-        let title = texts.next().unwrap_or_default().to_owned();
-        let text = texts.next().unwrap_or_default().to_owned();
-        Ok(Some((title, text)))
-    }
-
-    /// Returns the number of terms of the item in a slot, in the precision of a field norm.
-    pub(crate) fn term_count(&self, slot: u32) -> f32 {
-        let Some(Some(address)) = self.addresses.get(slot_index(slot)) else { return 0.0 };
-        match self.segments.get(slot_index(address.segment_ord)) {
-            Some(segment) => bm25::to_f32(slot_index(segment.norms.fieldnorm(address.doc_id))),
-            None => 0.0,
-        }
-    }
-
-    /// True if this table has items in the same slots.
-    pub(crate) fn matches_table(&self, table: &ItemTable) -> bool {
-        if self.addresses.iter().flatten().count() != table.item_count() {
-            return false;
-        }
-        for (slot, _) in table.iter() {
-            if !matches!(self.addresses.get(slot_index(slot)), Some(Some(_))) {
-                return false;
-            }
-        }
-        true
-    }
+fn wrong_version() -> TantivyError {
+    TantivyError::SchemaError("the index is of another version".to_owned())
 }

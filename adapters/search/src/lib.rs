@@ -8,13 +8,13 @@ mod cache_dir;
 mod checkpoints;
 mod checksummed_file;
 mod chunk;
+mod disk_directory;
 #[cfg(test)]
 mod file_trailer;
 mod filter;
 #[cfg(test)]
 mod index_folder;
 pub mod inspect;
-mod item_table;
 mod lexical;
 mod project_cache;
 mod project_index;
@@ -117,6 +117,14 @@ impl LocalSearchIndex {
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         run_blocking(move || work(&mut lock(&*shared.project(&key)?))).await
     }
+
+    /// The search may have committed texts that the background thread has not seen.
+    fn wake_for_pending(&self, key: &ProjectKey, hits: SearchHits) -> SearchHits {
+        if hits.pending > 0 {
+            self.shared.record_pending(key);
+        }
+        hits
+    }
 }
 
 /// The result of a search's first step.
@@ -147,8 +155,8 @@ impl SearchIndex for LocalSearchIndex {
         limit: usize,
     ) -> Result<Vec<(DocumentId, Version)>> {
         let after = after.cloned();
-        let work = move |project: &mut ProjectIndex| Ok(project.indexed(after.as_ref(), limit));
-        self.with_project(project, |_| true, work).await
+        let work = move |project: &mut ProjectIndex| project.indexed(after.as_ref(), limit);
+        self.with_project(project, ProjectIndex::is_committed, work).await
     }
 
     async fn apply_projections(
@@ -190,19 +198,19 @@ impl SearchIndex for LocalSearchIndex {
             }
         });
         let (plan, embedder) = match step.await? {
-            SearchStep::Finished(hits) => return Ok(hits),
+            SearchStep::Finished(hits) => return Ok(self.wake_for_pending(project, hits)),
             SearchStep::NeedsEmbedding(plan, embedder) => (plan, embedder),
         };
         let (shared, key, query) = (Arc::clone(&self.shared), project.clone(), query.clone());
-        run_blocking(move || {
+        let hits = run_blocking(move || {
             // A slow model embeds before the lock, so that other calls do not wait for it.
             let vector = embed_query(&*embedder, &query);
             let project = shared.project(&key)?;
             let mut project = lock(&project);
             let plan = project.add_query_vector(plan, &query, vector);
             project.search(&query, &plan)
-        })
-        .await
+        });
+        hits.await.map(|hits| self.wake_for_pending(project, hits))
     }
 
     async fn update_checkpoint(

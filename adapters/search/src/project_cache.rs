@@ -15,8 +15,11 @@ use rustix::process::{Resource, getrlimit};
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
+use crate::disk_directory::ByteCache;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 
+/// Memory for the parts of index files that were read last.
+const BYTE_CACHE_BYTES: usize = 32 << 20;
 /// Maximum cost of all open indexes; see [`IndexCost::readers`].
 const MAX_READERS: usize = 256;
 /// The cost of an index in memory, so that at most eight are there.
@@ -43,6 +46,8 @@ pub(crate) struct IndexCost {
 pub(crate) struct ProjectCache {
     config: SearchConfig,
     analyzers: AnalyzerPair,
+    /// Shared by all projects.
+    bytes: Arc<ByteCache>,
     open: Mutex<OpenProjects>,
     /// Held while an index is opened, so that two calls do not open it twice. Calls to open
     /// indexes do not wait for it.
@@ -79,7 +84,7 @@ impl OpenProjects {
             |cost: usize, budget: usize| cost > budget + share.map_or(0, |share| budget / share);
         let has_excess = is_exceeded(self.cost.readers, MAX_READERS)
             || is_exceeded(self.cost.files, max_files());
-        // The last one is in use, whatever its cost.
+        // The last one is in use.
         if !has_excess || self.by_use.len() < 2 {
             return None;
         }
@@ -103,7 +108,8 @@ impl ProjectCache {
         // Unbounded: the budget is a sum of costs and not a number.
         let (by_use, closing) = (LruCache::unbounded(), HashMap::new());
         let open = Mutex::new(OpenProjects { by_use, closing, cost: IndexCost::default() });
-        Self { config, analyzers, open, opening: Default::default() }
+        let bytes = Arc::new(ByteCache::new(BYTE_CACHE_BYTES));
+        Self { config, analyzers, bytes, open, opening: Default::default() }
     }
 
     pub(crate) fn get(&self, key: &ProjectKey) -> Option<SharedProject> {
@@ -151,7 +157,7 @@ impl ProjectCache {
         lock(&self.open).take_excess(None)
     }
 
-    /// Forgets an index that nobody uses any longer.
+    /// Forgets an index that no call uses any longer.
     pub(crate) fn finish_close(&self, key: &ProjectKey) {
         let mut open = lock(&self.open);
         if open.closing.get(key).is_some_and(|project| project.strong_count() == 0) {
@@ -176,7 +182,7 @@ impl ProjectCache {
 
     fn open_cache_dir(&self, name: &str) -> Option<CacheDir> {
         let path: PathBuf = self.config.cache_folder.as_deref()?.join(name);
-        match CacheDir::open(path.clone()) {
+        match CacheDir::open(path.clone(), Arc::clone(&self.bytes)) {
             Ok(cache_dir) => Some(cache_dir),
             Err(error) => {
                 let path = path.display();

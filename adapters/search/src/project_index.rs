@@ -1,60 +1,59 @@
-//! The index of one project: item table, lexical index and semantic index.
+//! The index of one project: lexical index and semantic index.
 //!
-//! The index is a cache. After an error it is emptied and the error is logged. The application
-//! finds the missing documents by `indexed` and adds them again.
+//! The index is a cache. After an error it is set aside and the error is logged. The application
+//! finds the missing documents by the position and adds them again.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
 use reqlore_domain::search::{
-    self, DocumentProjection, IncompleteDocuments, IndexDifference, SearchHit, SearchHits,
-    SearchQuery, truncate_text,
+    self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery, truncate_text,
 };
+use tantivy::query::Query;
+use tantivy::{DocAddress, TantivyError};
 
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
-use crate::cache_dir::CacheDir;
+use crate::cache_dir::{self, CacheDir};
 use crate::checkpoints::CheckpointFile;
+use crate::checksummed_file::first_bytes;
 use crate::chunk;
-use crate::filter::ItemFilter;
-use crate::item_table::{IndexedItem, ItemTable, first_bytes, slot_index};
+use crate::filter::filter_query;
 use crate::lexical::LexicalIndex;
-use crate::lexical::bm25::{self, LexicalMatch, QueryTerm};
+use crate::lexical::bm25::{FilterCursor, LexicalMatch, LexicalScorer, QueryTerm};
+use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
+use crate::lexical::searcher::{LexicalSearcher, MAX_SCORED_ITEMS, to_usize};
 use crate::project_cache::{IndexCost, MEMORY_READERS};
 use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
 use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
 use crate::snippet;
 
-/// The share of the memory limit that texts may take in tantivy's queue, where each is held twice.
+/// The share of the memory limit that pending texts may take. Each is held several times: as a
+/// stored text, as words, and in tantivy's queue.
 const QUEUE_SHARE: usize = 8;
-/// Maximum words of a query that are looked up as references.
-const MAX_REFERENCE_WORDS: usize = 256;
-/// Maximum items that a query's references put first.
-const MAX_PINNED_ITEMS: usize = 32;
-/// A larger index is searched on a blocking thread.
-const MAX_FAST_SEARCH_ITEMS: usize = 50_000;
+/// In an index of more than [`MAX_SCORED_ITEMS`], this number of the best items by words are ranked
+/// by all evidence.
+const RANKED_ITEMS: usize = 200;
 
 #[derive(Debug)]
 pub(crate) struct ProjectIndex {
     analyzers: AnalyzerPair,
     cache_dir: Option<CacheDir>,
     lexical: LexicalIndex,
-    table: ItemTable,
     semantic: SemanticIndex,
     checkpoints: CheckpointFile,
     has_unsaved: bool,
-    /// Bytes of texts that may wait for tantivy.
-    max_queued_bytes: usize,
-    /// See [`SearchIndex::position`](reqlore_domain::ports::search::SearchIndex::position).
-    position: Option<ChangePosition>,
+    /// Bytes of texts that may wait for a commit.
+    max_pending_bytes: usize,
+    /// Number of documents removed since the index was opened.
+    removed_documents: usize,
 }
 
 /// Separate analyzers, because an analyzer is locked and a search must not wait for indexing.
@@ -78,139 +77,113 @@ pub(crate) struct SemanticPlan {
 }
 
 impl ProjectIndex {
-    /// Opens the saved index of the directory; an unusable one is removed and the index is empty.
+    /// Opens the index of the directory; an unusable one is set aside and the index is empty.
     pub(crate) fn open(
         mut cache_dir: Option<CacheDir>,
         analyzers: AnalyzerPair,
         config: &SearchConfig,
     ) -> Result<Self> {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
-        let saved = match &mut cache_dir {
-            Some(cache_dir) => load_saved(cache_dir, &analyzers),
-            None => None,
-        };
-        let has_saved = saved.is_some();
-        let (table, lexical) = if let Some(saved) = saved {
-            saved
-        } else {
-            let lexical = LexicalIndex::create(&analyzers.document).map_err(build_error)?;
-            (ItemTable::default(), lexical)
+        let directory = cache_dir::open_directory(cache_dir.as_mut());
+        let opened = catch_panic(|| LexicalIndex::open(directory, &analyzers.document));
+        let lexical = match opened {
+            Ok(lexical) => lexical,
+            Err(error) => replace_index(cache_dir.as_mut(), &analyzers, &error)?,
         };
         let mut project = Self {
             analyzers,
             cache_dir,
             lexical,
-            table,
             semantic,
             checkpoints: CheckpointFile::default(),
             has_unsaved: false,
-            max_queued_bytes: config.memory_bytes / QUEUE_SHARE,
-            // Not saved, so callers compare all documents after each opening.
-            position: None,
+            max_pending_bytes: config.memory_bytes / QUEUE_SHARE,
+            removed_documents: 0,
         };
-        if has_saved {
-            project.queue_missing_vectors();
-        } else {
-            // The next start must not load unusable files again.
-            project.clear_cache_dir();
-        }
+        project.try_or_reset(Self::embed_missing)?;
         Ok(project)
     }
 
+    /// The position after all changes, also those that wait for a commit.
     pub(crate) fn position(&self) -> Option<ChangePosition> {
-        self.position
+        self.lexical.position()
+    }
+
+    /// True if no change waits for a commit, so that reading takes little time.
+    pub(crate) fn is_committed(&self) -> bool {
+        !self.lexical.has_pending()
     }
 
     pub(crate) fn indexed(
-        &self,
+        &mut self,
         after: Option<&DocumentId>,
         limit: usize,
-    ) -> Vec<(DocumentId, Version)> {
-        self.table.versions(after, limit)
+    ) -> Result<Vec<(DocumentId, Version)>> {
+        self.try_or_reset(|project| {
+            project.commit()?;
+            project.lexical.searcher().versions(after, limit)
+        })
     }
 
-    /// Adds, replaces or removes documents. After an error it empties the index and tries again.
+    /// Adds, replaces or removes documents. After an error the index is empty, but for these.
     pub(crate) fn apply(
         &mut self,
         projections: &[DocumentProjection],
         position: Option<ChangePosition>,
     ) -> Result<()> {
         self.has_unsaved = true;
-        match self.try_apply(projections) {
-            Ok(()) => self.position = position.or(self.position),
-            Err(error) => {
-                self.reset_after(&error)?;
-                // The other documents are missing now, so the position stays unknown.
-                self.try_apply(projections).map_err(build_error)?;
-            }
+        let before = self.lexical.position();
+        self.try_or_reset(|project| project.try_apply(projections))?;
+        // After an error the other documents are missing, so the position stays unknown.
+        if self.lexical.position() == before
+            && let Some(position) = position
+        {
+            self.lexical.move_to(position);
         }
         Ok(())
     }
 
     fn try_apply(&mut self, projections: &[DocumentProjection]) -> tantivy::Result<()> {
-        // The texts of a call are embedded within it; see MAX_EMBEDDED_ON_OPEN.
-        let mut budget = usize::MAX;
         for projection in projections {
-            // A changed document is replaced as a whole.
-            self.remove_document(&projection.document);
-            let Some(version) = projection.version else { continue };
-            let mut document_chunks = Vec::new();
-            let document = self.table.add_document(projection.document.clone(), version);
+            let mut chunks = Vec::with_capacity(projection.items.len());
             for item in &projection.items {
-                let chunks = chunk::split_item(&item.title, &item.text);
-                let mut facets = Vec::with_capacity(item.facets.len());
-                for facet in &item.facets {
-                    facets.push(self.table.facets.assign(facet.as_str()));
-                }
-                let indexed = IndexedItem {
-                    document: Arc::clone(&document),
-                    reference: item.reference.as_str().into(),
-                    kind: self.table.intern_kind(&item.kind),
-                    title: item.title.as_str().into(),
-                    script: Script::detect(&[&item.title, &item.text]),
-                    chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
-                    facets: facets.into(),
-                };
-                document_chunks.extend(chunks);
-                self.semantic.add_item(&indexed.chunks);
-                self.lexical.add(self.table.add_item(indexed), item)?;
+                chunks.push(chunk::split_item(&item.title, &item.text));
             }
-            if projection.is_incomplete {
-                self.table.mark_incomplete(&document);
-            }
-            if self.lexical.queued_bytes() > self.max_queued_bytes {
-                self.lexical.flush()?;
-            }
+            self.lexical.replace(projection, &chunks);
+            self.removed_documents += usize::from(projection.version.is_none());
             // One batch for each document, as a call of the model has a fixed cost.
-            self.semantic.embed_or_queue(&document_chunks, &mut budget);
+            self.semantic.embed_document(&chunks.concat());
+            if self.lexical.pending_bytes() > self.max_pending_bytes {
+                self.commit()?;
+            }
         }
         Ok(())
     }
 
-    fn remove_document(&mut self, document: &DocumentId) {
-        for (slot, item) in self.table.remove_document(document) {
-            self.lexical.remove(slot);
-            self.semantic.remove_item(&item.chunks);
+    /// Makes pending changes visible.
+    fn commit(&mut self) -> tantivy::Result<()> {
+        if self.lexical.has_pending() {
+            self.lexical.commit()?;
+            self.semantic.refresh(self.lexical.searcher())?;
         }
+        Ok(())
     }
 
     /// True if a search takes less time than a change of threads.
     pub(crate) fn is_fast_search(&self) -> bool {
-        !self.lexical.is_dirty() && self.table.item_count() <= MAX_FAST_SEARCH_ITEMS
+        self.is_committed() && self.lexical.searcher().item_count() <= MAX_SCORED_ITEMS
     }
 
     /// Commits changes and selects the ranking model.
     pub(crate) fn plan_query(&mut self, query: &SearchQuery) -> Result<QueryPlan> {
-        if let Err(error) = self.lexical.commit() {
-            self.reset_after(&error)?;
-        }
+        self.try_or_reset(Self::commit)?;
         let text = truncate_text(&query.text, MAX_QUERY_BYTES);
         let script = Script::detect(&[text]);
         let mut plan = SemanticPlan { model: None, query_vector: None, script };
         if query.semantic_mode != search::SemanticMode::Best {
             return Ok(QueryPlan::Ready(plan));
         }
-        let Some(model) = self.semantic.ranking_model(&self.table, script) else {
+        let Some(model) = self.semantic.ranking_model(self.lexical.searcher(), script) else {
             return Ok(QueryPlan::Ready(plan));
         };
         plan.model = Some(model);
@@ -256,15 +229,11 @@ impl ProjectIndex {
         query: &SearchQuery,
         plan: &SemanticPlan,
     ) -> Result<SearchHits> {
-        // Another call may have changed the index while the query was embedded.
-        let committed = self.lexical.commit();
-        let result = committed.and_then(|()| self.try_search(query, plan));
-        let error = match result {
-            Ok(hits) => return Ok(hits),
-            Err(error) => error,
-        };
-        self.reset_after(&error)?;
-        self.try_search(query, plan).map_err(build_error)
+        self.try_or_reset(|project| {
+            // Another call may have changed the index while the query was embedded.
+            project.commit()?;
+            project.try_search(query, plan)
+        })
     }
 
     fn try_search(
@@ -272,41 +241,61 @@ impl ProjectIndex {
         query: &SearchQuery,
         plan: &SemanticPlan,
     ) -> tantivy::Result<SearchHits> {
-        let Self { lexical, table, semantic, analyzers, .. } = self;
-        let filter = ItemFilter::new(query, &table.facets);
+        let Self { lexical, semantic, analyzers, .. } = self;
         let searcher = lexical.searcher();
+        let filter = filter_query(query, searcher.fields);
+        let filter = filter.as_deref();
         let words = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
-        let matches = bm25::match_items(searcher, &words, table.item_count(), table.slot_count())?;
-        let mut pinned = pinned_slots(table, &query.text);
-        pinned.retain(|slot| filter.includes_slot(table, *slot));
+        let scorer = LexicalScorer::new(searcher, &words)?;
+        let pinned = pinned_items(searcher, &query.text, filter)?;
+        let range = query.offset..query.offset.saturating_add(query.limit);
 
+        let is_whole = searcher.is_scored_whole();
+        let (mut best, mut total) = (Vec::new(), 0);
+        if !is_whole {
+            let count = range.end.min(searcher.item_count()).max(RANKED_ITEMS);
+            (best, total) = scorer.best_items(filter, count)?;
+        }
+        let mut matches = if is_whole {
+            match_all(searcher, &scorer, filter)?
+        } else {
+            best.iter().copied().zip(scorer.match_items(&best)?).collect()
+        };
         let mut signals = vec!["words".to_owned()];
         let (mut semantic_hits, mut rule) = (None, FusionRule::LEXICAL);
         if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
-            let includes_slot = |slot| filter.includes_slot(table, slot);
-            semantic_hits = Some(semantic.most_similar(model, table, vector, includes_slot));
+            let found = if semantic.has_vectors() {
+                semantic.most_similar(model, searcher, vector, filter)?
+            } else {
+                let best = best_by_words(searcher, &mut matches, is_whole)?;
+                semantic.rescore(model, searcher, vector, &best)?
+            };
             let profile = semantic.embedder(model).profile();
             signals.push(format!("meaning:{}", profile.name));
+            // Read only where it matters.
             let is_cross_script = profile.languages == ModelLanguages::Many
-                && table.main_script() != Script::None
-                && table.main_script() != plan.script;
+                && ![Script::None, plan.script].contains(&searcher.main_script()?);
             rule =
                 FusionRule::with_model(words.word_count(), profile.min_evidence, is_cross_script);
+            semantic_hits = Some(found);
         }
-        let mut candidates = find_candidates(table, &filter, &matches, semantic_hits.as_ref());
-        for candidate in &mut candidates {
-            candidate.length = searcher.term_count(candidate.slot);
-        }
-        let range = query.offset..query.offset.saturating_add(query.limit);
-        let page = rank_fusion::rank_page(table, &candidates, &rule, &pinned, range);
-        let pending = semantic.pending_chunks(table);
-        let state = index_state(table, semantic, plan.model);
-        let mut incomplete = IncompleteDocuments::default();
-        for document in table.incomplete() {
-            if filter.includes_kind(document.kind) {
-                incomplete.add(document);
+        let candidates = candidates(searcher, &matches, semantic_hits.as_ref());
+        let keys = |items: &[DocAddress]| searcher.rank_keys(items);
+        let page = if is_whole {
+            rank_fusion::rank_page(&keys, &candidates, &rule, &pinned, range)?
+        } else {
+            // An item may be pinned without a word of the query.
+            for pinned in scorer.match_items(&pinned)? {
+                total += usize::from(pinned.score == 0.0);
             }
-        }
+            let hits = rank_fusion::rank_window(&keys, &candidates, &rule, &pinned, RANKED_ITEMS)?;
+            let hits = hits.into_iter().skip(range.start).take(range.len()).collect();
+            ResultPage { hits, total }
+        };
+        let pending = semantic.pending_chunks(searcher);
+        let state = index_state(searcher, semantic, plan.model)?;
+        let kinds = &query.document_kinds;
+        let incomplete = searcher.incomplete(|kind| kinds.is_empty() || kinds.contains(&kind))?;
         let hits = self.build_hits(&page, semantic_hits.as_ref(), &words.terms)?;
         Ok(SearchHits { hits, total: page.total, signals, pending, incomplete, state })
     }
@@ -318,26 +307,23 @@ impl ProjectIndex {
         terms: &[QueryTerm],
     ) -> tantivy::Result<Vec<SearchHit>> {
         let mut hits = Vec::with_capacity(page.hits.len());
-        for (position, ranked) in page.hits.iter().enumerate() {
-            let Some(item) = self.table.item(ranked.slot) else { continue };
+        for (ranked, is_uncertain) in &page.hits {
             // Read only for the items of one page; ranking needs no text.
-            let stored = self.lexical.searcher().stored_text(ranked.slot)?;
-            let (title, text) = stored.unwrap_or_default();
-            let best_chunk = match semantic_hits {
-                Some(semantic_hits) => semantic_hits.best_chunks[slot_index(ranked.slot)],
-                None => None,
-            };
-            let snippet = snippet::best_snippet(&self.analyzers.query, &text, terms, || {
-                chunk_start(&title, &text, best_chunk)
+            let stored = self.lexical.searcher().stored_item(ranked.item)?;
+            let Some(document) = stored.document else { continue };
+            let best_chunk =
+                semantic_hits.and_then(|hits| hits.similar_chunk(ranked.item).position);
+            let snippet = snippet::best_snippet(&self.analyzers.query, &stored.text, terms, || {
+                chunk_start(&stored.title, &stored.text, best_chunk)
             });
             hits.push(SearchHit {
-                document: DocumentId::clone(&item.document),
-                reference: item.reference.to_string(),
-                kind: item.kind.to_string(),
-                title: item.title.to_string(),
-                facets: self.table.facets.to_facets(&item.facets),
+                document,
+                reference: stored.reference,
+                kind: stored.kind,
+                title: stored.title,
+                facets: stored.facets,
                 score: ranked.score,
-                is_uncertain: position >= page.certain_count,
+                is_uncertain: *is_uncertain,
                 snippet,
             });
         }
@@ -356,8 +342,8 @@ impl ProjectIndex {
         IndexCost { files: usize::from(self.cache_dir.is_some()), readers: MEMORY_READERS }
     }
 
-    pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {
-        self.semantic.next_batch()
+    pub(crate) fn next_batch(&mut self) -> Result<Option<EmbeddingBatch>> {
+        self.try_or_reset(|project| project.semantic.next_batch(project.lexical.searcher(), false))
     }
 
     pub(crate) fn store_batch(&mut self, batch: &EmbeddingBatch, result: Result<Vec<Vec<f32>>>) {
@@ -365,131 +351,172 @@ impl ProjectIndex {
         self.semantic.store_batch(batch, result);
     }
 
-    /// Saves changes and drops unused vectors. After a failure the next process builds the index
-    /// again.
-    pub(crate) fn save(&mut self) {
+    /// Commits changes, drops unused vectors and saves the others.
+    pub(crate) fn flush(&mut self) -> Result<()> {
         if !self.has_unsaved {
-            return;
+            return Ok(());
         }
-        self.semantic.drop_unused();
-        let Some(cache_dir) = &mut self.cache_dir else {
-            self.has_unsaved = false;
-            return;
-        };
-        if cache_dir.take_over() {
+        self.has_unsaved = false;
+        self.try_or_reset(|project| {
+            project.commit()?;
+            // The position may have moved without a change.
+            project.lexical.commit()
+        })?;
+        self.semantic.drop_unused(self.lexical.searcher(), self.removed_documents);
+        if let Some(cache_dir) = &mut self.cache_dir
+            && cache_dir.take_over()
+        {
             self.semantic.take_over();
         }
         self.semantic.save();
-        if !cache_dir.is_writer() {
-            // Another process is the writer; it may have ended at the next save.
-            return;
-        }
-        self.has_unsaved = false;
-        let table = self.table.encode();
-        if let Err(error) = self.lexical.commit() {
-            return warn_not_saved(&io::Error::other(error));
-        }
-        match cache_dir.save_index(&self.lexical.index, &self.lexical.directory, &table) {
-            Ok(is_complete) => self.has_unsaved = !is_complete,
-            Err(error) => warn_not_saved(&error),
-        }
-    }
-
-    /// Empties the index after an error.
-    fn reset_after(&mut self, error: &tantivy::TantivyError) -> Result<()> {
-        self.position = None;
-        tracing::warn!(%error, "search index: it is damaged and is rebuilt");
-        self.semantic.clear_items();
-        self.table = ItemTable::default();
-        self.lexical = LexicalIndex::create(&self.analyzers.document).map_err(build_error)?;
-        self.clear_cache_dir();
         Ok(())
     }
 
-    fn clear_cache_dir(&mut self) {
-        if let Some(cache_dir) = &mut self.cache_dir
-            && let Err(error) = cache_dir.clear_index()
-        {
-            warn_not_saved(&error);
-        }
+    /// Starts or ends a merge of segments without waiting. True if it must be called again.
+    pub(crate) fn merge_step(&mut self) -> Result<bool> {
+        self.try_or_reset(|project| {
+            let must_continue = project.lexical.merge_step()?;
+            project.semantic.refresh(project.lexical.searcher())?;
+            Ok(must_continue)
+        })
     }
 
-    /// Embeds or queues the texts that an earlier process did not embed.
-    fn queue_missing_vectors(&mut self) {
-        let mut slots = Vec::new();
-        for (slot, item) in self.table.iter() {
-            self.semantic.add_item(&item.chunks);
-            if item.chunks.iter().any(|hash| self.semantic.lacks_vector(hash)) {
-                slots.push(slot);
-            }
+    /// Does the work. After an error or a panic of tantivy the index is set aside, and the work is
+    /// done on an empty one.
+    fn try_or_reset<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> tantivy::Result<T>,
+    ) -> Result<T> {
+        let error = match catch_panic(|| work(self)) {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        self.lexical = replace_index(self.cache_dir.as_mut(), &self.analyzers, &error)?;
+        self.semantic.refresh(self.lexical.searcher()).map_err(build_error)?;
+        work(self).map_err(build_error)
+    }
+
+    /// Embeds the texts that an earlier process did not embed, as far as it takes little time.
+    fn embed_missing(&mut self) -> tantivy::Result<()> {
+        self.semantic.refresh(self.lexical.searcher())?;
+        let mut embedded = 0;
+        while embedded < semantic::MAX_EMBEDDED_ON_OPEN {
+            let Some(batch) = self.semantic.next_batch(self.lexical.searcher(), true)? else {
+                break;
+            };
+            embedded += batch.texts.len();
+            let texts: Vec<&str> = batch.texts.iter().map(String::as_str).collect();
+            let result = semantic::embed_texts(&*batch.embedder, TextRole::Passage, &texts);
+            self.store_batch(&batch, result);
         }
-        let mut budget = semantic::MAX_EMBEDDED_ON_OPEN;
-        for slot in slots {
-            // An error is left to the next search, which resets the index.
-            if let Ok(Some((title, text))) = self.lexical.searcher().stored_text(slot) {
-                self.semantic.embed_or_queue(&chunk::split_item(&title, &text), &mut budget);
-            }
-        }
+        Ok(())
     }
 }
 
 impl Drop for ProjectIndex {
     /// Saves the changes of a call that used the index after it was closed.
     fn drop(&mut self) {
-        self.save();
-    }
-}
-
-/// Loads a saved index; `None` if a part is missing, damaged or inconsistent with the other.
-fn load_saved(
-    cache_dir: &mut CacheDir,
-    analyzers: &AnalyzerPair,
-) -> Option<(ItemTable, LexicalIndex)> {
-    let (directory, table) = cache_dir.load_index()?;
-    let lexical = LexicalIndex::open(directory, &analyzers.document).ok()?;
-    let table = ItemTable::decode(&table)?;
-    if !lexical.searcher().matches_table(&table) {
-        return None;
-    }
-    Some((table, lexical))
-}
-
-/// Returns the included items that have a word of the query or are among the most similar ones.
-fn find_candidates(
-    table: &ItemTable,
-    filter: &ItemFilter<'_>,
-    matches: &[LexicalMatch],
-    semantic_hits: Option<&SemanticHits>,
-) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    for (slot, lexical) in (0..).zip(matches) {
-        // The filter is applied after matching, so that it does not change the weights of terms.
-        if lexical.score > 0.0 && filter.includes_slot(table, slot) {
-            let similarity = semantic_hits.map_or(0.0, |hits| hits.similarities[slot_index(slot)]);
-            candidates.push(Candidate { slot, lexical: *lexical, similarity, length: 0.0 });
+        if let Err(error) = self.flush() {
+            tracing::warn!(%error, "search index: cannot be saved; the next start updates it");
         }
     }
-    let Some(semantic_hits) = semantic_hits else { return candidates };
-    for hit in &semantic_hits.best {
-        let lexical = matches.get(slot_index(hit.slot)).copied().unwrap_or_default();
-        if lexical.score == 0.0 {
-            let (slot, similarity) = (hit.slot, hit.score);
-            candidates.push(Candidate { slot, lexical, similarity, length: 0.0 });
+}
+
+/// Sets a damaged index aside and creates an empty one.
+fn replace_index(
+    cache_dir: Option<&mut CacheDir>,
+    analyzers: &AnalyzerPair,
+    error: &TantivyError,
+) -> Result<LexicalIndex> {
+    tracing::warn!(%error, "search index: it is damaged and is rebuilt");
+    let directory = cache_dir::empty_directory(cache_dir);
+    LexicalIndex::open(directory, &analyzers.document).map_err(build_error)
+}
+
+/// A damaged file may also make tantivy panic.
+fn catch_panic<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
+    // Unwind safe: after a panic the index is replaced.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result,
+        Err(_) => Err(TantivyError::InternalError("a panic; see the log".to_owned())),
+    }
+}
+
+/// Returns all items that have a word of the query and pass the filter.
+fn match_all(
+    searcher: &LexicalSearcher,
+    scorer: &LexicalScorer,
+    filter: Option<&dyn Query>,
+) -> tantivy::Result<Vec<(DocAddress, LexicalMatch)>> {
+    let mut matches = Vec::new();
+    for (ordinal, reader) in (0..).zip(searcher.segment_readers()) {
+        // The filter is applied after matching, so that it does not change the weights of terms.
+        let mut cursor = FilterCursor::new(searcher, filter, reader)?;
+        for (doc, lexical) in (0..).zip(scorer.match_segment(to_usize(ordinal))?) {
+            if lexical.score > 0.0 && cursor.includes(doc) {
+                matches.push((DocAddress::new(ordinal, doc), lexical));
+            }
+        }
+    }
+    Ok(matches)
+}
+
+/// Returns the best items by words, whose texts are embedded again. Sorts the matches if they are
+/// not.
+fn best_by_words(
+    searcher: &LexicalSearcher,
+    matches: &mut [(DocAddress, LexicalMatch)],
+    is_whole: bool,
+) -> tantivy::Result<Vec<DocAddress>> {
+    let mut best = Vec::with_capacity(matches.len());
+    for (item, lexical) in matches.iter() {
+        best.push(rank_fusion::ScoredItem { item: *item, score: lexical.score });
+    }
+    if is_whole {
+        let keys = |items: &[DocAddress]| searcher.rank_keys(items);
+        rank_fusion::sort_best(&keys, &mut best, semantic::MAX_RESCORED_HITS)?;
+    }
+    best.truncate(semantic::MAX_RESCORED_HITS);
+    Ok(best.into_iter().map(|hit| hit.item).collect())
+}
+
+/// Returns the items that have a word of the query or are among the most similar ones.
+fn candidates(
+    searcher: &LexicalSearcher,
+    matches: &[(DocAddress, LexicalMatch)],
+    semantic_hits: Option<&SemanticHits>,
+) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(matches.len());
+    let mut add = |item, lexical| {
+        let similarity = semantic_hits.map_or(0.0, |hits| hits.similar_chunk(item).similarity);
+        candidates.push(Candidate { item, lexical, similarity, length: searcher.term_count(item) });
+    };
+    for (item, lexical) in matches {
+        add(*item, *lexical);
+    }
+    for hit in semantic_hits.map_or(&[][..], |hits| &hits.best) {
+        // Matches of all items are in the order of their addresses.
+        if matches.binary_search_by_key(&hit.item, |(item, _)| *item).is_err() {
+            add(hit.item, LexicalMatch::default());
         }
     }
     candidates
 }
 
-/// Returns a number that differs if the items, the model, or its vectors differ.
-fn index_state(table: &ItemTable, semantic: &mut SemanticIndex, model: Option<usize>) -> u64 {
+/// Returns a number that differs if the items, their order, the model, or its vectors differ.
+fn index_state(
+    searcher: &LexicalSearcher,
+    semantic: &mut SemanticIndex,
+    model: Option<usize>,
+) -> tantivy::Result<u64> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&table.content_hash().to_le_bytes());
+    hasher.update(&searcher.content_state()?.to_le_bytes());
     if let Some(model) = model {
-        let (id, missing) = semantic.ranking_state(model, table);
+        let (id, missing) = semantic.ranking_state(model, searcher);
         // A vector that arrives between two pages may change their order.
         hasher.update(id.as_bytes()).update(&missing.to_le_bytes());
     }
-    first_bytes(&hasher.finalize())
+    Ok(first_bytes(&hasher.finalize()))
 }
 
 /// Embeds the first [`MAX_QUERY_BYTES`] of a query.
@@ -504,65 +531,11 @@ fn build_error(error: tantivy::TantivyError) -> Error {
     Error::new(ErrorKind::Internal, message).caused_by(error)
 }
 
-fn warn_not_saved(error: &io::Error) {
-    tracing::warn!(%error, "search index: cannot be saved; the next start rebuilds it");
-}
-
 /// Returns the offset of an item's chunk in its text; 0 without a chunk.
 fn chunk_start(title: &str, text: &str, position: Option<u32>) -> usize {
     let Some(position) = position else { return 0 };
-    match chunk::split_item(title, text).get(slot_index(position)) {
+    match chunk::split_item(title, text).get(to_usize(position)) {
         Some(chunk) => chunk.range.start,
         None => 0,
     }
-}
-
-/// Returns the slots of items whose exact references occur in the query, in the query's order.
-///
-/// A reference may be an ordinary word, such as `login`. Such a reference is pinned only if it is
-/// the whole query. Within a query only words that look like a name are looked up.
-fn pinned_slots(table: &ItemTable, query: &str) -> Vec<u32> {
-    let query = truncate_text(query, MAX_QUERY_BYTES).trim();
-    let mut pinned = Vec::new();
-    pin_reference(table, query, &mut pinned);
-    for word in query.split_whitespace().take(MAX_REFERENCE_WORDS) {
-        let trimmed = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_');
-        if looks_like_a_name(trimmed) {
-            pin_reference(table, trimmed, &mut pinned);
-        }
-        // Lists: `REQ-1,REQ-2` or `[REQ-1](x)`.
-        for part in trimmed.split(|c: char| !c.is_alphanumeric() && !is_name_punctuation(c)) {
-            if part.len() < trimmed.len() && looks_like_a_name(part) {
-                pin_reference(table, part, &mut pinned);
-            }
-        }
-    }
-    pinned
-}
-
-fn pin_reference(table: &ItemTable, reference: &str, pinned: &mut Vec<u32>) {
-    // A path names its file.
-    let name = reference.rsplit_once('/').map_or(reference, |(_, name)| name);
-    let name = name.strip_suffix(".md").unwrap_or(name);
-    // `req-7` and `REQ-007-guest-checkout-3f9a1c` are `REQ-007`.
-    let parsed = Reference::from_document_name(&name.to_ascii_uppercase());
-    let canonical = parsed.map(|parsed| parsed.to_string());
-    pin_slots(table, reference, pinned);
-    pin_slots(table, canonical.as_deref().unwrap_or(name), pinned);
-}
-
-fn pin_slots(table: &ItemTable, reference: &str, pinned: &mut Vec<u32>) {
-    for slot in table.slots_of_reference(reference) {
-        if !pinned.contains(&slot) && pinned.len() < MAX_PINNED_ITEMS {
-            pinned.push(slot);
-        }
-    }
-}
-
-fn looks_like_a_name(word: &str) -> bool {
-    word.contains(|c: char| c.is_numeric() || is_name_punctuation(c))
-}
-
-fn is_name_punctuation(c: char) -> bool {
-    matches!(c, '-' | '_' | '.' | ':' | '/')
 }

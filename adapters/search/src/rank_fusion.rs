@@ -4,10 +4,10 @@
 //! means the same in every answer of one model. Equal scores are ordered by reference. Therefore
 //! consecutive pages have no gaps and no repeats.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::item_table::ItemTable;
+use tantivy::DocAddress;
+
 use crate::lexical::bm25::LexicalMatch;
 
 /// The weight of the similarity of a long text; that of the lexical score is 1.
@@ -25,16 +25,19 @@ const MIN_LEXICAL_EVIDENCE: f32 = 1.0 / 9.0;
 /// Uncertain hits complete the last page up to this number of hits.
 const MAX_HITS_WITH_UNCERTAIN: usize = 10;
 
+/// Returns the keys that order items of equal score: reference, then document.
+pub(crate) type RankKeys<'a> = dyn Fn(&[DocAddress]) -> tantivy::Result<Vec<Vec<u8>>> + 'a;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ScoredSlot {
-    pub(crate) slot: u32,
+pub(crate) struct ScoredItem {
+    pub(crate) item: DocAddress,
     pub(crate) score: f32,
 }
 
 /// The evidence that an item answers the query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Candidate {
-    pub(crate) slot: u32,
+    pub(crate) item: DocAddress,
     pub(crate) lexical: LexicalMatch,
     /// From 0 to 1; 0 without a model.
     pub(crate) similarity: f32,
@@ -53,11 +56,8 @@ pub(crate) struct FusionRule {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultPage {
-    /// Certain hits, then uncertain ones.
-    pub(crate) hits: Vec<ScoredSlot>,
-    /// Number of certain hits on this page.
-    pub(crate) certain_count: usize,
-    /// Number of certain hits on all pages.
+    /// Each with a mark if it is uncertain.
+    pub(crate) hits: Vec<(ScoredItem, bool)>,
     pub(crate) total: usize,
 }
 
@@ -89,69 +89,111 @@ impl FusionRule {
     }
 }
 
-/// Ranks the candidates and returns one page of them. `pinned` slots come first, in their own
-/// order. Uncertain hits are only on the last page.
+/// Ranks all candidates and returns one page of them; `total` counts the certain ones. `pinned`
+/// items come first, in their own order. Uncertain hits are only on the last page.
 pub(crate) fn rank_page(
-    table: &ItemTable,
+    keys: &RankKeys,
     candidates: &[Candidate],
     rule: &FusionRule,
-    pinned: &[u32],
+    pinned: &[DocAddress],
     page: Range<usize>,
-) -> ResultPage {
+) -> tantivy::Result<ResultPage> {
+    let (mut certain, mut uncertain) = split_by_evidence(candidates, rule, pinned);
+    let total = pinned.len() + certain.len();
+    // Sorted only up to the page, because later hits are not shown.
+    sort_best(keys, &mut certain, page.end.saturating_sub(pinned.len()))?;
+    let mut hits = pinned_hits(pinned);
+    hits.extend(certain.into_iter().map(|hit| (hit, false)));
+    let range = page.start.min(hits.len())..page.end.min(hits.len());
+    let mut hits = hits[range].to_vec();
+    if page.end >= total {
+        let room = page.len().saturating_sub(hits.len());
+        let count = MAX_HITS_WITH_UNCERTAIN.saturating_sub(total).min(room);
+        sort_best(keys, &mut uncertain, count)?;
+        hits.extend(uncertain.into_iter().map(|hit| (hit, true)));
+    }
+    Ok(ResultPage { hits, total })
+}
+
+/// Ranks the first `window` candidates and keeps the order of the others, because the matches after
+/// them are unknown. Uncertain hits are on every page, the certain ones of the window first.
+pub(crate) fn rank_window(
+    keys: &RankKeys,
+    candidates: &[Candidate],
+    rule: &FusionRule,
+    pinned: &[DocAddress],
+    window: usize,
+) -> tantivy::Result<Vec<(ScoredItem, bool)>> {
+    let (window, rest) = candidates.split_at(window.min(candidates.len()));
+    let (mut certain, mut uncertain) = split_by_evidence(window, rule, pinned);
+    let mut hits = pinned_hits(pinned);
+    for (list, is_uncertain) in [(&mut certain, false), (&mut uncertain, true)] {
+        let count = list.len();
+        sort_best(keys, list, count)?;
+        hits.extend(list.iter().map(|hit| (*hit, is_uncertain)));
+    }
+    for candidate in rest.iter().filter(|candidate| !pinned.contains(&candidate.item)) {
+        let hit = ScoredItem { item: candidate.item, score: rule.score(candidate) };
+        hits.push((hit, !rule.is_certain(candidate)));
+    }
+    Ok(hits)
+}
+
+fn pinned_hits(pinned: &[DocAddress]) -> Vec<(ScoredItem, bool)> {
+    pinned.iter().map(|item| (ScoredItem { item: *item, score: 1.0 }, false)).collect()
+}
+
+/// Returns the certain and the uncertain candidates that are not pinned.
+fn split_by_evidence(
+    candidates: &[Candidate],
+    rule: &FusionRule,
+    pinned: &[DocAddress],
+) -> (Vec<ScoredItem>, Vec<ScoredItem>) {
     let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
     for candidate in candidates {
         // A pinned item must not appear twice.
-        if pinned.contains(&candidate.slot) {
+        if pinned.contains(&candidate.item) {
             continue;
         }
-        let hit = ScoredSlot { slot: candidate.slot, score: rule.score(candidate) };
+        let hit = ScoredItem { item: candidate.item, score: rule.score(candidate) };
         if rule.is_certain(candidate) {
             certain.push(hit);
         } else {
             uncertain.push(hit);
         }
     }
-    let total = pinned.len() + certain.len();
-    // Sorted only up to the page, because later hits are not shown.
-    sort_best(table, &mut certain, page.end.saturating_sub(pinned.len()));
-    let mut hits: Vec<_> =
-        pinned.iter().map(|slot| ScoredSlot { slot: *slot, score: 1.0 }).collect();
-    hits.append(&mut certain);
-    let range = page.start.min(hits.len())..page.end.min(hits.len());
-    let mut hits = hits[range].to_vec();
-    let certain_count = hits.len();
-    if page.end >= total {
-        let room = page.len().saturating_sub(certain_count);
-        let count = MAX_HITS_WITH_UNCERTAIN.saturating_sub(total).min(room);
-        sort_best(table, &mut uncertain, count);
-        hits.append(&mut uncertain);
-    }
-    ResultPage { hits, certain_count, total }
+    (certain, uncertain)
 }
 
-/// Keeps the best `count` results, best first.
-fn sort_best(table: &ItemTable, results: &mut Vec<ScoredSlot>, count: usize) {
+/// Keeps the best `count` results, best first, and orders equal scores by their keys.
+pub(crate) fn sort_best(
+    keys: &RankKeys,
+    results: &mut Vec<ScoredItem>,
+    count: usize,
+) -> tantivy::Result<()> {
     keep_best(results, count);
-    results.sort_unstable_by(|a, b| compare_ranks(table, *a, *b));
-    results.truncate(count);
-}
-
-/// Orders the best score first, and equal scores by reference, then by document.
-pub(crate) fn compare_ranks(table: &ItemTable, a: ScoredSlot, b: ScoredSlot) -> Ordering {
-    // A total order, because `sort_unstable_by` may panic for any other.
-    let by_score = b.score.total_cmp(&a.score);
-    if by_score != Ordering::Equal {
-        return by_score;
+    // A total order, because `sort_unstable_by` may panic for any other. Addresses differ between
+    // processes, so they order only what is sorted again below.
+    results.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.item.cmp(&b.item)));
+    let mut sorted = Vec::with_capacity(results.len());
+    for equal in results.chunk_by(|a, b| a.score.total_cmp(&b.score).is_eq()) {
+        if equal.len() == 1 {
+            sorted.extend_from_slice(equal);
+            continue;
+        }
+        // Read for ties only, because they are on the disk.
+        let items: Vec<DocAddress> = equal.iter().map(|hit| hit.item).collect();
+        let mut keyed: Vec<_> = keys(&items)?.into_iter().zip(equal).collect();
+        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        sorted.extend(keyed.into_iter().map(|(_, hit)| *hit));
     }
-    let (first, second) = (table.item(a.slot), table.item(b.slot));
-    let first_name = first.map(|item| (&item.reference, &item.document));
-    let second_name = second.map(|item| (&item.reference, &item.document));
-    // References first: slots differ between processes.
-    first_name.cmp(&second_name).then(a.slot.cmp(&b.slot))
+    sorted.truncate(count);
+    *results = sorted;
+    Ok(())
 }
 
 /// Keeps the best `count` results, and all that equal the last of them. The order may change.
-pub(crate) fn keep_best(results: &mut Vec<ScoredSlot>, count: usize) {
+fn keep_best(results: &mut Vec<ScoredItem>, count: usize) {
     if results.len() <= count {
         return;
     }
@@ -167,47 +209,42 @@ pub(crate) fn keep_best(results: &mut Vec<ScoredSlot>, count: usize) {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_domain::document::{DocumentId, Version};
-
     use super::*;
-    use crate::item_table::IndexedItem;
-    use crate::script::Script;
 
-    fn table(items: u32) -> ItemTable {
-        let mut table = ItemTable::default();
-        for number in 0..items {
-            let document = DocumentId::entity(format!("{number:04}"));
-            let document = table.add_document(document, Version::of_bytes(b""));
-            let reference = format!("{:04}", items - number).into();
-            let (kind, title, chunks) = ("".into(), "".into(), [].into());
-            let script = Script::None;
-            let facets = [].into();
-            let item = IndexedItem { document, reference, kind, title, chunks, facets, script };
-            table.add_item(item);
-        }
-        table
+    fn address(number: u32) -> DocAddress {
+        DocAddress::new(0, number)
     }
 
-    /// Slot, lexical score, coverage, similarity.
+    /// The items in descending order.
+    #[expect(clippy::unnecessary_wraps, reason = "keys are read from files")]
+    fn keys(items: &[DocAddress]) -> tantivy::Result<Vec<Vec<u8>>> {
+        Ok(items.iter().map(|item| (u32::MAX - item.doc_id).to_be_bytes().to_vec()).collect())
+    }
+
+    /// Item, lexical score, coverage, similarity.
     fn candidates(list: &[(u32, f32, f32, f32)]) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for (slot, score, coverage, similarity) in list {
+        for (item, score, coverage, similarity) in list {
             let lexical = LexicalMatch { score: *score, coverage: *coverage };
-            let (slot, similarity) = (*slot, *similarity);
-            candidates.push(Candidate { slot, lexical, similarity, length: 15.0 });
+            let (item, similarity) = (address(*item), *similarity);
+            candidates.push(Candidate { item, lexical, similarity, length: 15.0 });
         }
         candidates
     }
 
-    fn slots(page: &ResultPage) -> Vec<u32> {
-        page.hits.iter().map(|hit| hit.slot).collect()
+    fn items(page: &ResultPage) -> Vec<u32> {
+        page.hits.iter().map(|(hit, _)| hit.item.doc_id).collect()
+    }
+
+    fn certain_count(page: &ResultPage) -> usize {
+        page.hits.iter().filter(|(_, is_uncertain)| !is_uncertain).count()
     }
 
     #[test]
     fn equal_scores_are_ordered_by_reference() {
         let list = candidates(&[(0, 0.3, 1.0, 0.0), (1, 0.6, 1.0, 0.0), (3, 0.3, 1.0, 0.0)]);
-        let page = rank_page(&table(4), &list, &FusionRule::LEXICAL, &[], 0..9);
-        assert_eq!((slots(&page), page.total), (vec![1, 3, 0], 3));
+        let page = rank_page(&keys, &list, &FusionRule::LEXICAL, &[], 0..9).unwrap();
+        assert_eq!((items(&page), page.total), (vec![1, 3, 0], 3));
     }
 
     #[test]
@@ -215,12 +252,12 @@ mod tests {
         let rule = FusionRule::with_model(6.0, 0.3, false);
         let one = candidates(&[(0, 0.4, 0.5, 0.2)]);
         let two = candidates(&[(0, 0.4, 0.5, 0.2), (1, 0.9, 1.0, 0.9)]);
-        let alone = rank_page(&table(2), &one, &rule, &[], 0..9);
-        let with_other = rank_page(&table(2), &two, &rule, &[], 0..9);
+        let alone = rank_page(&keys, &one, &rule, &[], 0..9).unwrap();
+        let with_other = rank_page(&keys, &two, &rule, &[], 0..9).unwrap();
         assert_eq!(alone.hits[0], with_other.hits[1]);
         // Five sixths of the lexical score, and three quarters of the similarity.
         let expected = (0.4 * (0.5 + 0.5 * 2.0 / 3.0) + 0.825 * 0.75 * 0.2) / 1.825;
-        assert!((alone.hits[0].score - expected).abs() < 1e-6);
+        assert!((alone.hits[0].0.score - expected).abs() < 1e-6);
     }
 
     #[test]
@@ -229,7 +266,7 @@ mod tests {
         let mut list = candidates(&[(0, 0.0, 0.0, 0.5), (1, 0.0, 0.0, 0.45)]);
         list[0].length = 7.0;
         list[1].length = 40.0;
-        assert_eq!(slots(&rank_page(&table(2), &list, &rule, &[], 0..9)), [1, 0]);
+        assert_eq!(items(&rank_page(&keys, &list, &rule, &[], 0..9).unwrap()), [1, 0]);
     }
 
     #[test]
@@ -242,16 +279,16 @@ mod tests {
             (3, 0.5, 1.0, 0.0),
             (4, 0.2, 0.5, 0.1),
         ]);
-        let page = |range| rank_page(&table(5), &list, &rule, &[], range);
+        let page = |range| rank_page(&keys, &list, &rule, &[], range).unwrap();
         let all = page(0..10);
-        assert_eq!((slots(&all), all.certain_count, all.total), (vec![3, 4, 2, 1, 0], 3, 3));
-        assert_eq!(slots(&page(0..2)), [3, 4]);
-        assert_eq!(slots(&page(2..4)), [2, 1]);
+        assert_eq!((items(&all), certain_count(&all), all.total), (vec![3, 4, 2, 1, 0], 3, 3));
+        assert_eq!(items(&page(0..2)), [3, 4]);
+        assert_eq!(items(&page(2..4)), [2, 1]);
         let three = page(0..3);
-        assert_eq!((slots(&three), three.total), (vec![3, 4, 2], 3));
+        assert_eq!((items(&three), three.total), (vec![3, 4, 2], 3));
         let list = candidates(&[(1, 0.2, 0.3, 0.0), (3, 0.5, 1.0, 0.0), (4, 0.1, 0.4, 0.0)]);
-        let words = rank_page(&table(5), &list, &FusionRule::LEXICAL, &[], 0..10);
-        assert_eq!((slots(&words), words.total), (vec![3, 4, 1], 2));
+        let words = rank_page(&keys, &list, &FusionRule::LEXICAL, &[], 0..10).unwrap();
+        assert_eq!((items(&words), words.total), (vec![3, 4, 1], 2));
     }
 
     #[test]
@@ -260,13 +297,12 @@ mod tests {
         for slot in 0..50 {
             list.push((slot, 0.5, if slot < 4 { 1.0 } else { 0.1 }, 0.0));
         }
-        let page = rank_page(&table(50), &candidates(&list), &FusionRule::LEXICAL, &[], 0..50);
-        assert_eq!((page.hits.len(), page.certain_count, page.total), (10, 4, 4));
+        let page = rank_page(&keys, &candidates(&list), &FusionRule::LEXICAL, &[], 0..50).unwrap();
+        assert_eq!((page.hits.len(), certain_count(&page), page.total), (10, 4, 4));
     }
 
     #[test]
     fn pages_of_fused_results_have_no_gaps_or_repeats() {
-        let table = table(900);
         let mut list = Vec::new();
         for slot in 0..900_u16 {
             let score = f32::from(slot % 97) / 97.0;
@@ -274,18 +310,18 @@ mod tests {
         }
         let list = candidates(&list);
         let rule = FusionRule::with_model(5.0, 0.3, false);
-        let pinned = [899, 2, 3];
-        let whole = rank_page(&table, &list, &rule, &pinned, 0..usize::MAX);
-        assert_eq!((whole.hits.len(), whole.certain_count), (whole.total, whole.total));
+        let pinned = [899, 2, 3].map(address);
+        let whole = rank_page(&keys, &list, &rule, &pinned, 0..usize::MAX).unwrap();
+        assert_eq!((whole.hits.len(), certain_count(&whole)), (whole.total, whole.total));
         assert!(whole.total > 400 && whole.total < 800, "{}", whole.total);
-        let mut unique: Vec<u32> = slots(&whole);
+        let mut unique: Vec<u32> = items(&whole);
         unique.sort_unstable();
         unique.dedup();
         assert_eq!(unique.len(), whole.total);
         for size in [1, 7, 190, 210, 500] {
             let mut pages = Vec::new();
             for start in (0..whole.total).step_by(size) {
-                let part = rank_page(&table, &list, &rule, &pinned, start..start + size);
+                let part = rank_page(&keys, &list, &rule, &pinned, start..start + size).unwrap();
                 assert_eq!(part.total, whole.total);
                 pages.extend(part.hits);
             }

@@ -14,18 +14,11 @@ const SCRIPT_SAMPLE_LETTERS: usize = 400;
 
 impl Script {
     pub(crate) const COUNT: usize = 4;
-    const ALL: [Self; Self::COUNT] = [Self::None, Self::Latin, Self::Cyrillic, Self::Other];
+    pub(crate) const ALL: [Self; Self::COUNT] =
+        [Self::None, Self::Latin, Self::Cyrillic, Self::Other];
 
     pub(crate) fn index(self) -> usize {
         self as usize
-    }
-
-    pub(crate) fn to_byte(self) -> u8 {
-        self as u8
-    }
-
-    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte)).copied()
     }
 
     /// Detects the script of most letters of these texts.

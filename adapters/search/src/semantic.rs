@@ -1,27 +1,37 @@
 //! The semantic index: for each model its vectors, and the texts without one.
 //!
 //! The best model with vectors for nearly all texts ranks. So results improve while a better model
-//! still embeds, and a search never waits for it.
+//! still embeds, and a search never waits for it. A project with more than [`MAX_CHUNKS`] chunks
+//! has no vectors: an instant model embeds the best hits by words again.
 
+mod segment_chunks;
 mod vector_file;
 pub(crate) mod vector_set;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
+use tantivy::query::Query;
+use tantivy::{DocAddress, TantivyError};
 
 use crate::cache_dir::CacheDir;
-use crate::chunk::{Chunk, ChunkHash};
-use crate::item_table::{ItemTable, slot_index};
-use crate::rank_fusion::{self, ScoredSlot};
+use crate::chunk::{self, Chunk, ChunkHash};
+use crate::lexical::bm25::FilterCursor;
+use crate::lexical::searcher::{LexicalSearcher, to_usize};
+use crate::rank_fusion::{self, ScoredItem};
 use crate::script::Script;
+use segment_chunks::SegmentChunks;
 use vector_file::VectorFile;
 use vector_set::{HashPrefix, QuantizedVector, VectorSet};
 
+/// A project with more chunks keeps no vectors. Their scan would take longer than the rest of a
+/// search, and 50,000 take 13 MiB.
+const MAX_CHUNKS: usize = 50_000;
 /// A model ranks if it has vectors for this share of all chunks.
 const MIN_RANKING_PERCENT: usize = 95;
 /// Maximum chunks embedded synchronously when a project is opened, so that a start stays fast. All
@@ -32,6 +42,10 @@ const INSTANT_BATCH_TEXTS: usize = 64;
 const SLOW_BATCH_TEXTS: usize = 4;
 /// Number of the most similar items that are ranked, besides those with a word of the query.
 const MAX_SEMANTIC_HITS: usize = 200;
+/// Without vectors, the number of the best hits by words whose texts are embedded again ...
+pub(crate) const MAX_RESCORED_HITS: usize = 50;
+/// ... and of the first chunks of each.
+const MAX_RESCORED_CHUNKS: usize = 4;
 /// Query vectors are cached because the pages of one query follow each other.
 const MAX_CACHED_QUERIES: usize = 16;
 /// Unused vectors are kept, as texts come back: at most the number of used ones plus this.
@@ -41,19 +55,23 @@ const MAX_UNUSED_VECTORS: usize = 1024;
 pub(crate) struct SemanticIndex {
     /// The best model last.
     models: Vec<ModelIndex>,
-    /// Number of items with each chunk.
-    chunk_counts: HashMap<ChunkHash, u32, BuildHasherDefault<HashPrefix>>,
-    /// Number of chunks that lost their last item since unused vectors were last dropped.
-    removed_chunks: usize,
+    /// In the order of the searcher's segments; empty without vectors.
+    segments: Vec<SegmentChunks>,
+    /// Number of chunks of live items, if there are vectors.
+    total_chunks: usize,
+    /// False above [`MAX_CHUNKS`].
+    has_vectors: bool,
 }
 
 struct ModelIndex {
+    /// The position in the list of models.
+    number: usize,
     embedder: Arc<dyn Embedder>,
     vectors: VectorSet,
     file: Option<VectorFile>,
-    /// Chunks without a vector, the newest last.
-    pending: Vec<(ChunkHash, Box<str>)>,
-    chunk_rows: ChunkRows,
+    is_loaded: bool,
+    /// Number of live chunks without a vector, and the number of vectors when they were counted.
+    missing_chunks: Option<(usize, usize)>,
     /// The newest first.
     cached_queries: VecDeque<(String, Arc<[f32]>)>,
     /// A failed model is not called again.
@@ -67,118 +85,151 @@ impl std::fmt::Debug for ModelIndex {
     }
 }
 
-/// The vectors of all chunks of the item table.
-#[derive(Debug, Default)]
-struct ChunkRows {
-    /// The table's revision and the number of vectors from which this was derived.
-    source: Option<(u64, usize)>,
-    /// Vector, slot, and position of the chunk in its item.
-    rows: Vec<(u32, u32, u32)>,
-    missing_chunks: usize,
-    total_chunks: usize,
-}
-
 /// Texts that one model embeds without holding the lock.
 pub(crate) struct EmbeddingBatch {
     model: usize,
     pub(crate) embedder: Arc<dyn Embedder>,
     hashes: Vec<ChunkHash>,
-    pub(crate) texts: Vec<Box<str>>,
+    pub(crate) texts: Vec<String>,
+}
+
+/// The similarity of an item to a query, and its most similar chunk.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SimilarChunk {
+    /// 0 for an unrelated item to 1.
+    pub(crate) similarity: f32,
+    /// The position of the chunk; `None` without a vector.
+    pub(crate) position: Option<u32>,
+}
+
+impl SimilarChunk {
+    /// Keeps the more similar chunk.
+    fn add(&mut self, similarity: f32, position: u32) {
+        if self.position.is_none() || similarity > self.similarity {
+            *self = Self { similarity, position: Some(position) };
+        }
+    }
 }
 
 /// The similarity of the items to a query.
 #[derive(Debug)]
 pub(crate) struct SemanticHits {
-    /// By slot: 0 for an unrelated item to 1.
-    pub(crate) similarities: Vec<f32>,
-    /// By slot: the position of the item's most similar chunk; `None` without a vector.
-    pub(crate) best_chunks: Vec<Option<u32>>,
-    /// At most [`MAX_SEMANTIC_HITS`], best first.
-    pub(crate) best: Vec<ScoredSlot>,
+    similarities: Similarities,
+    /// At most [`MAX_SEMANTIC_HITS`], best first; none if only hits by words were compared.
+    pub(crate) best: Vec<ScoredItem>,
+}
+
+#[derive(Debug)]
+enum Similarities {
+    /// Of all items, by segment and record.
+    Whole(Vec<Vec<SimilarChunk>>),
+    OfSome(HashMap<DocAddress, SimilarChunk>),
 }
 
 impl SemanticHits {
-    fn of_slots(count: usize) -> Self {
-        let (similarities, best_chunks) = (vec![0.0; count], vec![None; count]);
-        Self { similarities, best_chunks, best: Vec::new() }
+    pub(crate) fn similar_chunk(&self, item: DocAddress) -> SimilarChunk {
+        let found = match &self.similarities {
+            Similarities::Whole(segments) => segments
+                .get(to_usize(item.segment_ord))
+                .and_then(|segment| segment.get(to_usize(item.doc_id))),
+            Similarities::OfSome(items) => items.get(&item),
+        };
+        found.copied().unwrap_or_default()
     }
 }
 
 impl SemanticIndex {
     pub(crate) fn new(embedders: &[Arc<dyn Embedder>], cache_dir: Option<&CacheDir>) -> Self {
         let mut models = Vec::with_capacity(embedders.len());
-        for embedder in embedders {
-            models.push(ModelIndex::new(Arc::clone(embedder), cache_dir));
+        for (number, embedder) in embedders.iter().enumerate() {
+            models.push(ModelIndex::new(number, Arc::clone(embedder), cache_dir));
         }
-        Self { models, chunk_counts: HashMap::default(), removed_chunks: 0 }
+        Self { models, segments: Vec::new(), total_chunks: 0, has_vectors: false }
     }
 
-    /// Adds an item with these chunks.
-    pub(crate) fn add_item(&mut self, chunks: &[ChunkHash]) {
-        for hash in chunks {
-            // Counted, because equal chunks of several items share one vector.
-            *self.chunk_counts.entry(*hash).or_default() += 1;
-        }
-    }
-
-    /// Removes an item with these chunks. Their vectors are kept for a while.
-    pub(crate) fn remove_item(&mut self, chunks: &[ChunkHash]) {
-        for hash in chunks {
-            if let Some(count) = self.chunk_counts.get_mut(hash) {
-                *count -= 1;
-                if *count == 0 {
-                    self.chunk_counts.remove(hash);
-                    self.removed_chunks += 1;
-                }
+    /// Follows the segments of a new state of the index.
+    pub(crate) fn refresh(&mut self, searcher: &LexicalSearcher) -> tantivy::Result<()> {
+        let mut former = mem::take(&mut self.segments);
+        self.total_chunks = 0;
+        self.has_vectors = searcher.is_scored_whole() && !self.models.is_empty();
+        for reader in searcher.segment_readers() {
+            if !self.has_vectors {
+                break;
             }
-        }
-    }
-
-    /// Removes all items. The vectors are kept, because the items will be added again.
-    pub(crate) fn clear_items(&mut self) {
-        self.chunk_counts.clear();
-        self.removed_chunks = 0;
-    }
-
-    /// Embeds at most `budget` chunks with instant models, and queues the rest.
-    pub(crate) fn embed_or_queue(&mut self, chunks: &[Chunk], budget: &mut usize) {
-        for model in &mut self.models {
-            if !model.has_failed {
-                model.embed_or_queue(chunks, budget);
-            }
-        }
-    }
-
-    /// True if a model has no vector of this chunk.
-    pub(crate) fn lacks_vector(&self, hash: &ChunkHash) -> bool {
-        self.models.iter().any(|model| !model.has_failed && model.vectors.row(hash).is_none())
-    }
-
-    /// Takes the next batch: the newest chunks of the first model with pending ones.
-    pub(crate) fn next_batch(&mut self) -> Option<EmbeddingBatch> {
-        for (number, model) in self.models.iter_mut().enumerate() {
-            let max_texts = match model.embedder.profile().speed {
-                ModelSpeed::Slow => SLOW_BATCH_TEXTS,
-                ModelSpeed::Instant => INSTANT_BATCH_TEXTS,
+            let known = former.iter().position(|segment| segment.id == reader.segment_id());
+            let segment = match known {
+                Some(position) => former.swap_remove(position),
+                None => SegmentChunks::read(reader, self.models.len(), MAX_CHUNKS)?,
             };
+            self.total_chunks += segment.live_count(reader);
+            self.has_vectors = self.total_chunks <= MAX_CHUNKS;
+            self.segments.push(segment);
+        }
+        if !self.has_vectors {
+            self.segments = Vec::new();
+        }
+        for model in &mut self.models {
+            model.missing_chunks = None;
+            model.load_or_unload(self.has_vectors);
+        }
+        Ok(())
+    }
+
+    /// Embeds the chunks of a changed document with instant models. The others follow in the
+    /// background.
+    pub(crate) fn embed_document(&mut self, chunks: &[Chunk]) {
+        if !self.has_vectors {
+            return;
+        }
+        for model in &mut self.models {
+            if !model.has_failed && model.is_instant() {
+                model.embed_chunks(chunks);
+            }
+        }
+    }
+
+    /// Takes the next batch: the newest chunks of the first model that lacks vectors.
+    pub(crate) fn next_batch(
+        &mut self,
+        searcher: &LexicalSearcher,
+        is_instant_only: bool,
+    ) -> tantivy::Result<Option<EmbeddingBatch>> {
+        for model in &mut self.models {
+            let is_skipped = is_instant_only && !model.is_instant();
+            if is_skipped || model.missing_chunks(&mut self.segments, searcher) == 0 {
+                continue;
+            }
+            let max_texts = if model.is_instant() { INSTANT_BATCH_TEXTS } else { SLOW_BATCH_TEXTS };
             let (mut hashes, mut texts) = (Vec::new(), Vec::new());
-            while hashes.len() < max_texts
-                && let Some((hash, text)) = model.pending.pop()
-            {
-                // The chunk may have been removed or embedded since.
-                let is_needed =
-                    self.chunk_counts.contains_key(&hash) && model.vectors.row(&hash).is_none();
-                if is_needed && !hashes.contains(&hash) && !model.has_failed {
+            let segments = (0..).zip(searcher.segment_readers()).zip(&self.segments);
+            // The last segment is the newest.
+            let segments: Vec<_> = segments.collect();
+            for ((ordinal, reader), segment) in segments.into_iter().rev() {
+                let mut split: Option<(u32, Vec<Chunk>)> = None;
+                for (doc, position, hash) in segment.missing(model.number, reader) {
+                    if texts.len() == max_texts {
+                        break;
+                    }
+                    if hashes.contains(&hash) {
+                        continue;
+                    }
+                    if split.as_ref().is_none_or(|(split_doc, _)| *split_doc != doc) {
+                        let item = searcher.stored_item(DocAddress::new(ordinal, doc))?;
+                        split = Some((doc, chunk::split_item(&item.title, &item.text)));
+                    }
+                    let chunks = split.as_ref().map_or(&[][..], |(_, chunks)| chunks);
+                    // Otherwise the same chunk would be taken forever.
+                    let chunk = chunks.get(to_usize(position)).ok_or_else(missing_chunk)?;
                     hashes.push(hash);
-                    texts.push(text);
+                    texts.push(chunk.text.clone());
                 }
             }
             if !hashes.is_empty() {
                 let embedder = Arc::clone(&model.embedder);
-                return Some(EmbeddingBatch { model: number, embedder, hashes, texts });
+                return Ok(Some(EmbeddingBatch { model: model.number, embedder, hashes, texts }));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Stores the vectors of a batch. An error disables its model.
@@ -189,17 +240,21 @@ impl SemanticIndex {
     }
 
     /// Number of chunks without a vector of the best model.
-    pub(crate) fn pending_chunks(&mut self, table: &ItemTable) -> usize {
+    pub(crate) fn pending_chunks(&mut self, searcher: &LexicalSearcher) -> usize {
         match self.models.iter_mut().rev().find(|model| !model.has_failed) {
-            Some(best) => best.refresh_rows(table).missing_chunks,
+            Some(best) => best.missing_chunks(&mut self.segments, searcher),
             None => 0,
         }
     }
 
     /// Returns the best model that can rank a query of this script.
-    pub(crate) fn ranking_model(&mut self, table: &ItemTable, script: Script) -> Option<usize> {
+    pub(crate) fn ranking_model(
+        &mut self,
+        searcher: &LexicalSearcher,
+        script: Script,
+    ) -> Option<usize> {
         // From the best model down.
-        for (number, model) in self.models.iter_mut().enumerate().rev() {
+        for model in self.models.iter_mut().rev() {
             let supports_script = match model.embedder.profile().languages {
                 ModelLanguages::English => script == Script::Latin,
                 ModelLanguages::Many => script != Script::None,
@@ -207,20 +262,36 @@ impl SemanticIndex {
             if model.has_failed || !supports_script {
                 continue;
             }
-            let rows = model.refresh_rows(table);
-            let embedded = rows.total_chunks - rows.missing_chunks;
-            if embedded > 0 && embedded * 100 >= rows.total_chunks * MIN_RANKING_PERCENT {
-                return Some(number);
+            if !self.has_vectors {
+                // A slow model would take seconds to embed the best hits.
+                if model.is_instant() && searcher.item_count() > 0 {
+                    return Some(model.number);
+                }
+                continue;
+            }
+            let missing = model.missing_chunks(&mut self.segments, searcher);
+            let embedded = self.total_chunks - missing;
+            if embedded > 0 && embedded * 100 >= self.total_chunks * MIN_RANKING_PERCENT {
+                return Some(model.number);
             }
         }
         None
     }
 
     /// Identifies the vectors that rank: the model, and how many of its texts are embedded.
-    pub(crate) fn ranking_state(&mut self, model: usize, table: &ItemTable) -> (&str, usize) {
+    pub(crate) fn ranking_state(
+        &mut self,
+        model: usize,
+        searcher: &LexicalSearcher,
+    ) -> (&str, usize) {
         let model = &mut self.models[model];
-        let missing = model.refresh_rows(table).missing_chunks;
+        let missing = model.missing_chunks(&mut self.segments, searcher);
         (&model.embedder.profile().id, missing)
+    }
+
+    /// True if all items can be compared with a query.
+    pub(crate) fn has_vectors(&self) -> bool {
+        self.has_vectors
     }
 
     pub(crate) fn embedder(&self, model: usize) -> &Arc<dyn Embedder> {
@@ -247,40 +318,72 @@ impl SemanticIndex {
         self.models[model].disable(error);
     }
 
-    /// Returns the similarity of each item to a query, and the most similar ones of the included
-    /// slots.
+    /// Returns the similarity of each item to a query, and the most similar ones that pass the
+    /// filter.
     pub(crate) fn most_similar(
         &mut self,
         model: usize,
-        table: &ItemTable,
+        searcher: &LexicalSearcher,
         query: &[f32],
-        includes_slot: impl Fn(u32) -> bool,
-    ) -> SemanticHits {
+        filter: Option<&dyn Query>,
+    ) -> tantivy::Result<SemanticHits> {
         let model = &mut self.models[model];
-        model.refresh_rows(table);
+        model.find_rows(&mut self.segments);
         let cosines = model.vectors.similarities(query);
-        let mut hits = SemanticHits::of_slots(table.slot_count());
-        let unrelated = model.embedder.profile().unrelated_cosine;
-        for (row, slot, chunk) in &model.chunk_rows.rows {
-            let cosine = cosines[slot_index(*row)];
-            // Scaled by the model's cosine of unrelated texts, so that 0 means unrelated.
-            let similarity = ((cosine - unrelated) / (1.0 - unrelated)).clamp(0.0, 1.0);
-            let slot = slot_index(*slot);
-            if hits.best_chunks[slot].is_none() || similarity > hits.similarities[slot] {
-                hits.similarities[slot] = similarity;
-                hits.best_chunks[slot] = Some(*chunk);
+        let (mut similarities, mut best) = (Vec::new(), Vec::new());
+        for ((ordinal, reader), segment) in
+            (0..).zip(searcher.segment_readers()).zip(&self.segments)
+        {
+            let mut similar = vec![SimilarChunk::default(); to_usize(reader.max_doc())];
+            for (doc, position, row) in segment.rows(model.number) {
+                let similarity = model.scale(cosines[to_usize(row)]);
+                similar[to_usize(doc)].add(similarity, position);
+            }
+            let mut cursor = FilterCursor::new(searcher, filter, reader)?;
+            for (doc, similar) in (0..).zip(&similar) {
+                if similar.position.is_some() && !reader.is_deleted(doc) && cursor.includes(doc) {
+                    let item = DocAddress::new(ordinal, doc);
+                    best.push(ScoredItem { item, score: similar.similarity });
+                }
+            }
+            similarities.push(similar);
+        }
+        // A selection, because sorting every item would cost more.
+        let keys = |items: &[DocAddress]| searcher.rank_keys(items);
+        rank_fusion::sort_best(&keys, &mut best, MAX_SEMANTIC_HITS)?;
+        Ok(SemanticHits { similarities: Similarities::Whole(similarities), best })
+    }
+
+    /// Returns the similarity of some items to a query, whose texts it embeds again.
+    pub(crate) fn rescore(
+        &mut self,
+        model: usize,
+        searcher: &LexicalSearcher,
+        query: &[f32],
+        items: &[DocAddress],
+    ) -> tantivy::Result<SemanticHits> {
+        let model = &mut self.models[model];
+        let (mut places, mut texts) = (Vec::new(), Vec::new());
+        for item in items {
+            let stored = searcher.stored_item(*item)?;
+            let chunks = chunk::split_item(&stored.title, &stored.text);
+            for (position, chunk) in (0..).zip(chunks).take(MAX_RESCORED_CHUNKS) {
+                places.push((*item, position));
+                texts.push(chunk.text);
             }
         }
-        for (slot, similarity) in (0..).zip(&hits.similarities) {
-            if hits.best_chunks[slot_index(slot)].is_some() && includes_slot(slot) {
-                hits.best.push(ScoredSlot { slot, score: *similarity });
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut similar: HashMap<DocAddress, SimilarChunk> = HashMap::new();
+        match embed_texts(&*model.embedder, TextRole::Passage, &texts) {
+            Ok(vectors) => {
+                for ((item, position), vector) in places.into_iter().zip(vectors) {
+                    let cosine = vector.iter().zip(query).map(|(a, b)| a * b).sum();
+                    similar.entry(item).or_default().add(model.scale(cosine), position);
+                }
             }
+            Err(error) => model.disable(&error),
         }
-        // A selection first, because sorting every item would cost more.
-        rank_fusion::keep_best(&mut hits.best, MAX_SEMANTIC_HITS);
-        hits.best.sort_unstable_by(|a, b| rank_fusion::compare_ranks(table, *a, *b));
-        hits.best.truncate(MAX_SEMANTIC_HITS);
-        hits
+        Ok(SemanticHits { similarities: Similarities::OfSome(similar), best: Vec::new() })
     }
 
     /// Makes this process the writer of the vector files.
@@ -292,32 +395,42 @@ impl SemanticIndex {
         }
     }
 
-    /// Drops the unused vectors once they are the majority.
-    pub(crate) fn drop_unused(&mut self) {
+    /// Drops the unused vectors once they are the majority. `removed_documents` counts those that
+    /// were removed since the project was opened.
+    pub(crate) fn drop_unused(&mut self, searcher: &LexicalSearcher, removed_documents: usize) {
+        if !self.has_vectors {
+            return;
+        }
+        let mut used: HashSet<ChunkHash, BuildHasherDefault<HashPrefix>> = HashSet::default();
+        for (reader, segment) in searcher.segment_readers().iter().zip(&self.segments) {
+            used.extend(segment.live_hashes(reader));
+        }
+        // Without used vectors a new process has not indexed its documents yet, or all items were
+        // deleted.
+        if used.is_empty() && removed_documents <= MAX_UNUSED_VECTORS {
+            return;
+        }
         for model in &mut self.models {
-            let hashes = self.chunk_counts.keys();
-            let used = hashes.filter(|hash| model.vectors.row(hash).is_some()).count();
-            // Without used vectors a new process has not indexed its documents yet, or all items
-            // were deleted.
-            let has_history = used > 0 || self.removed_chunks > MAX_UNUSED_VECTORS;
-            if has_history && model.vectors.len() > 2 * used + MAX_UNUSED_VECTORS {
-                model.vectors.retain(|hash| self.chunk_counts.contains_key(hash));
+            let used_count = used.iter().filter(|hash| model.vectors.row(hash).is_some()).count();
+            if model.vectors.len() > 2 * used_count + MAX_UNUSED_VECTORS {
+                model.vectors.retain(|hash| used.contains(hash));
+                model.missing_chunks = None;
                 // The remaining vectors have new row numbers.
-                model.chunk_rows.source = None;
+                for segment in &mut self.segments {
+                    segment.forget_rows(model.number);
+                }
                 if let Some(file) = &mut model.file {
                     file.rewrite_on_save();
                 }
             }
-        }
-        if self.removed_chunks > MAX_UNUSED_VECTORS {
-            self.removed_chunks = 0;
         }
     }
 
     /// Saves new vectors.
     pub(crate) fn save(&mut self) {
         for model in &mut self.models {
-            if let Some(file) = &mut model.file
+            if model.is_loaded
+                && let Some(file) = &mut model.file
                 && let Err(error) = file.save(&model.vectors)
             {
                 tracing::warn!(%error, "search cache: cannot save vectors");
@@ -327,38 +440,82 @@ impl SemanticIndex {
 }
 
 impl ModelIndex {
-    fn new(embedder: Arc<dyn Embedder>, cache_dir: Option<&CacheDir>) -> Self {
+    fn new(number: usize, embedder: Arc<dyn Embedder>, cache_dir: Option<&CacheDir>) -> Self {
         let profile = embedder.profile();
-        let mut file = cache_dir.map(|cache_dir| VectorFile::new(cache_dir, profile));
-        let vectors = match &mut file {
-            Some(file) => file.load(profile.dimension),
-            None => VectorSet::new(profile.dimension),
-        };
+        let file = cache_dir.map(|cache_dir| VectorFile::new(cache_dir, profile));
+        let vectors = VectorSet::new(profile.dimension);
         Self {
+            number,
             embedder,
             vectors,
             file,
-            pending: Vec::new(),
-            chunk_rows: ChunkRows::default(),
+            is_loaded: false,
+            missing_chunks: None,
             cached_queries: VecDeque::new(),
             has_failed: false,
         }
     }
 
-    fn embed_or_queue(&mut self, chunks: &[Chunk], budget: &mut usize) {
-        let is_instant = self.embedder.profile().speed == ModelSpeed::Instant;
+    fn is_instant(&self) -> bool {
+        self.embedder.profile().speed == ModelSpeed::Instant
+    }
+
+    /// Scales a cosine by that of unrelated texts, so that 0 means unrelated.
+    fn scale(&self, cosine: f32) -> f32 {
+        let unrelated = self.embedder.profile().unrelated_cosine;
+        ((cosine - unrelated) / (1.0 - unrelated)).clamp(0.0, 1.0)
+    }
+
+    /// Reads the saved vectors when they are needed first, and frees them when they are not.
+    fn load_or_unload(&mut self, is_needed: bool) {
+        if is_needed == self.is_loaded {
+            return;
+        }
+        self.is_loaded = is_needed;
+        let dimension = self.embedder.profile().dimension;
+        self.vectors = match &mut self.file {
+            Some(file) if is_needed => file.load(dimension),
+            _ => VectorSet::new(dimension),
+        };
+    }
+
+    /// Finds the rows of chunks that had no vector.
+    fn find_rows(&self, segments: &mut [SegmentChunks]) {
+        for segment in segments {
+            segment.find_rows(self.number, &self.vectors);
+        }
+    }
+
+    /// Number of live chunks without a vector; 0 for a failed model.
+    fn missing_chunks(
+        &mut self,
+        segments: &mut [SegmentChunks],
+        searcher: &LexicalSearcher,
+    ) -> usize {
+        if self.has_failed {
+            return 0;
+        }
+        // Between saves vectors are only added, so their number identifies them.
+        if let Some((missing, vectors)) = self.missing_chunks
+            && vectors == self.vectors.len()
+        {
+            return missing;
+        }
+        self.find_rows(segments);
+        let mut missing = 0;
+        for (reader, segment) in searcher.segment_readers().iter().zip(segments) {
+            missing += segment.missing(self.number, reader).count();
+        }
+        self.missing_chunks = Some((missing, self.vectors.len()));
+        missing
+    }
+
+    fn embed_chunks(&mut self, chunks: &[Chunk]) {
         let (mut hashes, mut texts) = (Vec::new(), Vec::new());
         for chunk in chunks {
-            if self.vectors.row(&chunk.hash).is_some() {
-                continue;
-            }
-            // A slow model would delay the call, so it embeds in the background.
-            if is_instant && *budget > 0 {
-                *budget -= 1;
+            if self.vectors.row(&chunk.hash).is_none() {
                 hashes.push(chunk.hash);
                 texts.push(chunk.text.as_str());
-            } else {
-                self.pending.push((chunk.hash, chunk.text.as_str().into()));
             }
         }
         if !texts.is_empty() {
@@ -392,29 +549,6 @@ impl ModelIndex {
         let error = error as &dyn std::error::Error;
         tracing::error!(model, error, "embedding model: it failed and is not used any more");
         self.has_failed = true;
-        // Frees the memory, unlike `clear`.
-        self.pending = Vec::new();
-    }
-
-    /// Derives the rows again if the table or the vectors have changed.
-    fn refresh_rows(&mut self, table: &ItemTable) -> &ChunkRows {
-        // Between saves vectors are only added, so their number identifies them.
-        let source = Some((table.revision(), self.vectors.len()));
-        if self.chunk_rows.source == source {
-            return &self.chunk_rows;
-        }
-        let mut chunk_rows = ChunkRows { source, ..ChunkRows::default() };
-        for (slot, item) in table.iter() {
-            chunk_rows.total_chunks += item.chunks.len();
-            for (chunk, hash) in (0..).zip(&item.chunks) {
-                match self.vectors.row(hash) {
-                    Some(row) => chunk_rows.rows.push((row, slot, chunk)),
-                    None => chunk_rows.missing_chunks += 1,
-                }
-            }
-        }
-        self.chunk_rows = chunk_rows;
-        &self.chunk_rows
     }
 }
 
@@ -434,4 +568,8 @@ pub(crate) fn embed_texts(
 fn profile_mismatch() -> Error {
     let message = "embedding model: number or dimension of its vectors is wrong";
     Error::new(ErrorKind::Internal, message)
+}
+
+fn missing_chunk() -> TantivyError {
+    TantivyError::InternalError("the text of a chunk is missing".to_owned())
 }

@@ -21,6 +21,8 @@ use crate::semantic;
 const SAVE_DELAY: Duration = Duration::from_secs(2);
 /// ... or after this time in any case.
 const MAX_SAVE_DELAY: Duration = Duration::from_secs(30);
+/// The time between two looks at a running merge.
+const MERGE_POLL: Duration = Duration::from_millis(20);
 /// Maximum time that running calls delay the background work.
 const MAX_YIELD: Duration = Duration::from_secs(1);
 /// The niceness of the thread; calls have 0.
@@ -65,7 +67,7 @@ impl WorkerState {
         if self.is_stopping {
             return Ok(WorkerTask::Stop);
         }
-        // First and beside calls: a call would have to close an index itself.
+        // First and during calls: a call would have to close an index itself.
         if self.may_exceed {
             self.may_exceed = false;
             return Ok(WorkerTask::CloseExcess);
@@ -132,6 +134,12 @@ impl SharedState {
         CallGuard(self)
     }
 
+    /// Schedules the embedding of texts without a vector.
+    pub(crate) fn record_pending(&self, key: &ProjectKey) {
+        lock(&self.state).with_texts.insert(key.clone());
+        self.wake.notify_all();
+    }
+
     /// Schedules the embedding and the saving of a change.
     pub(crate) fn record_change(&self, key: &ProjectKey) {
         let now = Instant::now();
@@ -173,8 +181,9 @@ impl SharedState {
     /// Embeds one batch of the project.
     fn embed_batch(&self, key: &ProjectKey) {
         let Some(project) = self.projects.peek(key) else { return };
-        let Some(batch) = lock(&project).next_batch() else { return };
-        let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
+        let batch = lock(&project).next_batch();
+        let Some(batch) = batch.unwrap_or_else(|error| warn_unfinished(&error)) else { return };
+        let texts: Vec<&str> = batch.texts.iter().map(String::as_str).collect();
         // Without the lock, so that calls do not wait for a slow model.
         let result = semantic::embed_texts(&*batch.embedder, TextRole::Passage, &texts);
         lock(&project).store_batch(&batch, result);
@@ -195,10 +204,21 @@ impl SharedState {
     fn save(&self, key: &ProjectKey, project: &SharedProject) {
         lock(&self.state).unsaved.remove(key);
         let mut project = lock(project);
-        project.save();
+        project.flush().unwrap_or_else(|error| warn_unfinished(&error));
         let cost = project.cost();
         drop(project);
         self.projects.update_cost(key, cost);
+        // The changes are visible now, and their texts may lack vectors.
+        self.record_pending(key);
+    }
+
+    /// Merges small segments of a project. Calls run meanwhile.
+    fn merge(&self, project: &SharedProject) {
+        while !lock(&self.state).is_stopping
+            && lock(project).merge_step().unwrap_or_else(|error| warn_unfinished(&error))
+        {
+            thread::sleep(MERGE_POLL);
+        }
     }
 
     fn save_all(&self) {
@@ -206,6 +226,11 @@ impl SharedState {
             self.save(&key, &project);
         }
     }
+}
+
+fn warn_unfinished<T: Default>(error: &reqlore_domain::error::Error) -> T {
+    tracing::warn!(%error, "search index: background work failed");
+    T::default()
 }
 
 #[derive(Debug)]
@@ -246,6 +271,7 @@ fn run_tasks(shared: &SharedState) {
             WorkerTask::Save(key) => {
                 if let Some(project) = shared.projects.peek(&key) {
                     shared.save(&key, &project);
+                    shared.merge(&project);
                 }
             }
             WorkerTask::Stop => return shared.save_all(),

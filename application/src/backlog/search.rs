@@ -20,7 +20,7 @@ const UNCERTAIN_LINE: &str = "Uncertain hits, which may not answer the query:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchPosition {
-    /// Number of certain results before the page.
+    /// Number of results before the page.
     pub(super) offset: usize,
     /// The state of the index at the first page; `None` before it.
     state: Option<u64>,
@@ -32,10 +32,9 @@ impl SearchPosition {
         Ok(pages.position(cursor)?.unwrap_or(Self { offset: 0, state: None }))
     }
 
-    /// Returns the position after these hits; `None` after the last certain hit.
+    /// Returns the position after these hits; `None` after the last page.
     fn after(self, page: &SearchHits) -> Option<Self> {
-        let certain = page.hits.iter().filter(|hit| !hit.is_uncertain).count();
-        let offset = self.offset + certain;
+        let offset = self.offset + page.hits.len();
         (offset < page.total).then_some(Self { offset, state: Some(page.state) })
     }
 
@@ -124,7 +123,8 @@ impl SearchResponse {
 
     fn summary_line(&self, offset: usize) -> String {
         let total = self.total;
-        let shown = self.results.iter().filter(|result| !result.uncertain).count();
+        // The uncertain results of the last page are not in the total.
+        let shown = self.results.len().min(total.saturating_sub(offset));
         let items = if total == 1 { "item" } else { "items" };
         let showing = if shown == total {
             String::new()

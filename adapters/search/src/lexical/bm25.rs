@@ -2,12 +2,14 @@
 //!
 //! Terms are added in the query's order, so equal content gives equal scores to the last bit.
 
+use tantivy::collector::{Count, TopDocs};
 use tantivy::fieldnorm::FieldNormReader;
+use tantivy::postings::{Postings, SegmentPostings};
+use tantivy::query::{BooleanQuery, BoostQuery, ConstScoreQuery, Occur, Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
-use tantivy::{TERMINATED, Term};
+use tantivy::{DocAddress, DocId, DocSet, SegmentReader, TERMINATED, Term};
 
-use super::LexicalSearcher;
-use crate::item_table::slot_index;
+use super::searcher::{LexicalSearcher, SegmentWords, to_usize};
 
 /// The usual parameters of BM25.
 const K1: f32 = 1.2;
@@ -47,94 +49,177 @@ pub(crate) struct LexicalMatch {
     pub(crate) coverage: f32,
 }
 
-/// Returns the matches of all items by slot.
-pub(crate) fn match_items(
-    searcher: &LexicalSearcher,
-    query: &LexicalQuery,
-    item_count: usize,
-    slot_count: usize,
-) -> tantivy::Result<Vec<LexicalMatch>> {
-    let mut matches = vec![LexicalMatch::default(); slot_count];
-    let length_norms = length_norms(searcher, item_count);
-    // An absent word is as rare as possible, and its weight is what no item can reach.
-    let mut total = query.absent_words * inverse_document_frequency(item_count, 0);
-    let mut postings = Vec::new();
-    for term in &query.terms {
-        postings.clear();
-        // The weight depends on the number of postings, so they are collected first.
-        for_each_posting(searcher, &term.text, |slot, norm, count| {
-            postings.push((slot, norm, count));
+/// Scores items of one state of the index for one query.
+pub(crate) struct LexicalScorer<'a> {
+    searcher: &'a LexicalSearcher,
+    terms: Vec<WeightedTerm>,
+    /// The weights of all words.
+    total: f32,
+    /// The length normalization for each length code of tantivy.
+    length_norms: [f32; 256],
+}
+
+struct WeightedTerm {
+    term: Term,
+    /// Of the query; rarity is not included.
+    boost: f32,
+    weight: f32,
+    covered: f32,
+}
+
+impl<'a> LexicalScorer<'a> {
+    pub(crate) fn new(
+        searcher: &'a LexicalSearcher,
+        query: &LexicalQuery,
+    ) -> tantivy::Result<Self> {
+        let item_count = searcher.item_count();
+        // An absent word is as rare as possible, and its weight is what no item can reach.
+        let mut total = query.absent_words * inverse_document_frequency(item_count, 0);
+        let mut terms = Vec::with_capacity(query.terms.len());
+        for query_term in &query.terms {
+            let term = searcher.fields.word_term(&query_term.text);
+            let rarity = inverse_document_frequency(item_count, searcher.live_count(&term)?);
+            let weight = query_term.weight * rarity;
+            // A replacement ranks lower, but it covers its word as a whole.
+            let covered = if query_term.is_replacement { rarity } else { weight };
+            if !query_term.is_replacement {
+                total += weight;
+            }
+            terms.push(WeightedTerm { term, boost: query_term.weight, weight, covered });
+        }
+        Ok(Self { searcher, terms, total, length_norms: length_norms(searcher) })
+    }
+
+    /// The matches of all records of a segment, by record.
+    pub(crate) fn match_segment(&self, segment: usize) -> tantivy::Result<Vec<LexicalMatch>> {
+        let reader = &self.searcher.segment_readers()[segment];
+        let mut matches = vec![LexicalMatch::default(); to_usize(reader.max_doc())];
+        self.add_terms(segment, |postings, add| {
+            while postings.doc() != TERMINATED {
+                let doc = postings.doc();
+                if !reader.is_deleted(doc) {
+                    add(&mut matches[to_usize(doc)], doc, postings.term_freq());
+                }
+                postings.advance();
+            }
         })?;
-        let rarity = inverse_document_frequency(item_count, postings.len());
-        let weight = term.weight * rarity;
-        // A replacement ranks lower, but it covers its word as a whole.
-        let covered = if term.is_replacement { rarity } else { weight };
-        if !term.is_replacement {
-            total += weight;
-        }
-        for (slot, norm, count) in &postings {
-            let count = to_f32(slot_index(*count));
-            if let Some(matched) = matches.get_mut(slot_index(*slot)) {
-                matched.score += weight * count / (count + length_norms[usize::from(*norm)]);
-                matched.coverage += covered;
-            }
-        }
-    }
-    if total > 0.0 {
         for matched in &mut matches {
+            self.scale(matched);
+        }
+        Ok(matches)
+    }
+
+    /// The matches of these items, in their order.
+    pub(crate) fn match_items(&self, items: &[DocAddress]) -> tantivy::Result<Vec<LexicalMatch>> {
+        let mut matches = vec![LexicalMatch::default(); items.len()];
+        for segment in 0..self.searcher.segment_readers().len() {
+            let mut wanted = Vec::new();
+            for (position, item) in items.iter().enumerate() {
+                if to_usize(item.segment_ord) == segment {
+                    wanted.push((item.doc_id, position));
+                }
+            }
+            // Postings are read forwards only.
+            wanted.sort_unstable();
+            if wanted.is_empty() {
+                continue;
+            }
+            self.add_terms(segment, |postings, add| {
+                for (doc, position) in &wanted {
+                    if postings.doc() < *doc {
+                        postings.seek(*doc);
+                    }
+                    if postings.doc() == *doc {
+                        add(&mut matches[*position], *doc, postings.term_freq());
+                    }
+                }
+            })?;
+        }
+        for matched in &mut matches {
+            self.scale(matched);
+        }
+        Ok(matches)
+    }
+
+    /// Calls `visit` with the postings of each term in a segment. Its second argument adds the
+    /// term to the match of a record.
+    fn add_terms(
+        &self,
+        segment: usize,
+        mut visit: impl FnMut(&mut SegmentPostings, &dyn Fn(&mut LexicalMatch, DocId, u32)),
+    ) -> tantivy::Result<()> {
+        let SegmentWords { index, norms } = &self.searcher.segments[segment];
+        for WeightedTerm { term, weight, covered, .. } in &self.terms {
+            let option = IndexRecordOption::WithFreqs;
+            let Some(mut postings) = index.read_postings(term, option)? else { continue };
+            visit(&mut postings, &|matched, doc, count| {
+                let count = to_f32(to_usize(count));
+                let length_norm = self.length_norms[usize::from(norms.fieldnorm_id(doc))];
+                matched.score += weight * count / (count + length_norm);
+                matched.coverage += covered;
+            });
+        }
+        Ok(())
+    }
+
+    fn scale(&self, matched: &mut LexicalMatch) {
+        if self.total > 0.0 {
             // Several replacements of one word may exceed the word's weight.
-            matched.score = (matched.score / total).min(1.0);
-            matched.coverage = (matched.coverage / total).min(1.0);
+            matched.score = (matched.score / self.total).min(1.0);
+            matched.coverage = (matched.coverage / self.total).min(1.0);
         }
     }
-    Ok(matches)
+
+    /// The best items that pass the filter, and the number of all items with a term of the query.
+    pub(crate) fn best_items(
+        &self,
+        filter: Option<&dyn Query>,
+        count: usize,
+    ) -> tantivy::Result<(Vec<DocAddress>, usize)> {
+        if self.terms.is_empty() || count == 0 {
+            return Ok((Vec::new(), 0));
+        }
+        let mut words: Vec<(Occur, Box<dyn Query>)> = Vec::with_capacity(self.terms.len());
+        for WeightedTerm { term, boost, .. } in &self.terms {
+            let query = TermQuery::new(term.clone(), IndexRecordOption::WithFreqs);
+            words.push((Occur::Should, Box::new(BoostQuery::new(Box::new(query), *boost))));
+        }
+        let mut query: Box<dyn Query> = Box::new(BooleanQuery::new(words));
+        if let Some(filter) = filter {
+            // Without a score, so that a filter does not change the weights of words.
+            let filter = ConstScoreQuery::new(filter.box_clone(), 0.0);
+            query = Box::new(BooleanQuery::intersection(vec![query, Box::new(filter)]));
+        }
+        // With the count, tantivy cannot skip any match, so the best ones are exact.
+        let best = TopDocs::with_limit(count).order_by_score();
+        let snapshot = &self.searcher.snapshot;
+        let (best, total) =
+            snapshot.search_with_statistics_provider(&query, &(best, Count), self.searcher)?;
+        Ok((best.into_iter().map(|(_, address)| address).collect(), total))
+    }
 }
 
-/// Calls `take` with the slot, the length code and the term count of each item with the term.
-pub(super) fn for_each_posting(
-    searcher: &LexicalSearcher,
-    text: &str,
-    mut take: impl FnMut(u32, u8, u32),
-) -> tantivy::Result<()> {
-    let term = Term::from_field_text(searcher.words, text);
-    for segment in &searcher.segments {
-        let Some(info) = segment.terms.get_term_info(&term)? else { continue };
-        let option = IndexRecordOption::WithFreqs;
-        let mut block = segment.terms.read_block_postings_from_terminfo(&info, option)?;
-        while block.block_len() > 0 {
-            for (doc, count) in block.docs().iter().zip(block.freqs()) {
-                // The last block is padded.
-                if *doc == TERMINATED {
-                    break;
-                }
-                if segment.alive.as_ref().is_none_or(|alive| alive.is_alive(*doc)) {
-                    let slot = segment.slots[slot_index(*doc)];
-                    take(slot, segment.norms.fieldnorm_id(*doc), *count);
-                }
-            }
-            block.advance();
-        }
-    }
-    Ok(())
-}
+/// The records of a segment that pass a filter. They are asked in ascending order.
+pub(crate) struct FilterCursor(Option<Box<dyn tantivy::query::Scorer>>);
 
-/// True if an item has the term.
-pub(super) fn has_postings(searcher: &LexicalSearcher, text: &str) -> tantivy::Result<bool> {
-    let term = Term::from_field_text(searcher.words, text);
-    for segment in &searcher.segments {
-        let Some(info) = segment.terms.get_term_info(&term)? else { continue };
-        // Without deletions every posting is an item.
-        let Some(alive) = &segment.alive else { return Ok(true) };
-        let option = IndexRecordOption::Basic;
-        let mut block = segment.terms.read_block_postings_from_terminfo(&info, option)?;
-        while block.block_len() > 0 {
-            if block.docs().iter().any(|doc| *doc != TERMINATED && alive.is_alive(*doc)) {
-                return Ok(true);
-            }
-            block.advance();
-        }
+impl FilterCursor {
+    pub(crate) fn new(
+        searcher: &LexicalSearcher,
+        filter: Option<&dyn Query>,
+        reader: &SegmentReader,
+    ) -> tantivy::Result<Self> {
+        let Some(filter) = filter else { return Ok(Self(None)) };
+        let scoring = tantivy::query::EnableScoring::disabled_from_searcher(&searcher.snapshot);
+        Ok(Self(Some(filter.weight(scoring)?.scorer(reader, 1.0)?)))
     }
-    Ok(false)
+
+    pub(crate) fn includes(&mut self, doc: DocId) -> bool {
+        let Some(scorer) = &mut self.0 else { return true };
+        if scorer.doc() < doc {
+            scorer.seek(doc);
+        }
+        scorer.doc() == doc
+    }
 }
 
 /// The weight of a term by the number of items with it.
@@ -144,19 +229,18 @@ fn inverse_document_frequency(item_count: usize, frequency: usize) -> f32 {
     (1.0 + (items - frequency + 0.5) / (frequency + 0.5)).ln()
 }
 
-/// The length normalization of BM25 for each length code of tantivy.
-fn length_norms(searcher: &LexicalSearcher, item_count: usize) -> [f32; 256] {
+fn length_norms(searcher: &LexicalSearcher) -> [f32; 256] {
     let total = to_f32(usize::try_from(searcher.total_terms).unwrap_or(usize::MAX));
-    let average = (total / to_f32(item_count.max(1))).max(1.0);
+    let average = (total / to_f32(searcher.item_count().max(1))).max(1.0);
     let mut norms = [0.0; 256];
     for (code, norm) in (0..=u8::MAX).zip(&mut norms) {
-        let length = to_f32(slot_index(FieldNormReader::id_to_fieldnorm(code)));
+        let length = to_f32(to_usize(FieldNormReader::id_to_fieldnorm(code)));
         *norm = K1 * (1.0 - B + B * length / average);
     }
     norms
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a score needs no more precision")]
-pub(super) fn to_f32(number: usize) -> f32 {
+pub(crate) fn to_f32(number: usize) -> f32 {
     number as f32
 }

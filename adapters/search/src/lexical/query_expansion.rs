@@ -5,13 +5,11 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use super::bm25::{LexicalQuery, QueryTerm};
+use super::searcher::LexicalSearcher;
+use crate::analyzer::Analyzer;
 use reqlore_domain::function_words;
 use reqlore_domain::search::truncate_text;
-use tantivy::Term;
-
-use super::LexicalSearcher;
-use super::bm25::{self, LexicalQuery, QueryTerm};
-use crate::analyzer::Analyzer;
 
 /// The rest of a longer query is ignored.
 pub(crate) const MAX_QUERY_BYTES: usize = 16 * 1024;
@@ -68,7 +66,7 @@ pub(crate) fn expand_query(
     let mut expanded = LexicalQuery::default();
     let mut budget = MAX_COMPARED_TERMS;
     for (position, term) in terms.into_iter().enumerate() {
-        if bm25::has_postings(searcher, &term.text)? {
+        if searcher.has_live_record(&searcher.fields.word_term(&term.text))? {
             expanded.terms.push(term);
             continue;
         }
@@ -93,7 +91,7 @@ fn rarest_terms(
 ) -> tantivy::Result<Vec<QueryTerm>> {
     let mut counted = Vec::with_capacity(terms.len());
     for (position, term) in terms.into_iter().enumerate() {
-        let frequency = document_frequency(searcher, &term.text)?;
+        let frequency = searcher.live_count(&searcher.fields.word_term(&term.text))?;
         if frequency > 0 {
             counted.push((frequency, position, term));
         }
@@ -103,18 +101,6 @@ fn rarest_terms(
     counted.truncate(MAX_SEARCHED_TERMS);
     counted.sort_by_key(|(_, position, _)| *position);
     Ok(counted.into_iter().map(|(_, _, term)| term).collect())
-}
-
-/// Number of items with a term, including some deleted ones.
-fn document_frequency(searcher: &LexicalSearcher, text: &str) -> tantivy::Result<u32> {
-    let term = Term::from_field_text(searcher.words, text);
-    let mut frequency = 0;
-    for segment in &searcher.segments {
-        if let Some(info) = segment.terms.get_term_info(&term)? {
-            frequency += info.doc_freq;
-        }
-    }
-    Ok(frequency)
 }
 
 /// Returns replacements of a missing term, the most frequent first.
@@ -140,9 +126,7 @@ fn similar_terms(
     }
     let mut counted = Vec::with_capacity(candidates.len());
     for text in candidates {
-        // Counts the postings, as the document frequency includes deleted items.
-        let mut frequency = 0_usize;
-        bm25::for_each_posting(searcher, &text, |_, _, _| frequency += 1)?;
+        let frequency = searcher.live_count(&searcher.fields.word_term(&text))?;
         if frequency > 0 {
             counted.push((frequency, text));
         }
@@ -164,7 +148,7 @@ fn collect_terms(
     is_match: impl Fn(&str) -> bool,
 ) -> tantivy::Result<()> {
     for segment in &searcher.segments {
-        let mut stream = segment.terms.terms().range().ge(prefix).into_stream()?;
+        let mut stream = segment.index.terms().range().ge(prefix).into_stream()?;
         while *budget > 0
             && let Some((term, _)) = stream.next()
         {

@@ -1,17 +1,23 @@
-//! Compares the scores of the postings with BM25 computed by a scan over all items.
+//! Compares the scores of the postings with BM25 computed by a scan over all items, and the best
+//! items of tantivy with these scores.
 
 use proptest::prelude::*;
-use reqlore_domain::search::SearchItem;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::search::{DocumentProjection, SearchItem};
 use tantivy::fieldnorm::FieldNormReader;
 
-use super::bm25::match_items;
-use super::{LexicalIndex, TITLE_WEIGHT, query_expansion};
+use tantivy::DocAddress;
+use tantivy::directory::RamDirectory;
+
+use super::bm25::LexicalScorer;
+use super::schema::TITLE_WEIGHT;
+use super::{LexicalIndex, query_expansion};
 use crate::analyzer::Analyzer;
 
-fn item(slot: usize, title: &str, text: &str) -> SearchItem {
+fn item(number: usize, title: &str, text: &str) -> SearchItem {
     let (title, text) = (title.to_owned(), text.to_owned());
     SearchItem {
-        reference: format!("N-{slot}"),
+        reference: format!("N-{number}"),
         kind: "note".to_owned(),
         title,
         text,
@@ -84,32 +90,55 @@ proptest! {
         writes in prop::collection::vec((0usize..25, text(), text(), 0u8..5), 1..60),
         query in prop::sample::subsequence(VOCABULARY.split(' ').collect::<Vec<_>>(), 1..6),
     ) {
-        let mut index = LexicalIndex::create(&Analyzer::new()).unwrap();
+        let directory = Box::new(RamDirectory::create());
+        let mut index = LexicalIndex::open(directory, &Analyzer::new()).unwrap();
         let mut items = vec![None; 25];
-        for (slot, title, text, action) in writes {
-            let number = u32::try_from(slot).unwrap();
-            index.remove(number);
-            items[slot] = (action > 0).then(|| item(slot, &title, &text));
-            if let Some(item) = &items[slot] {
-                index.add(number, item).unwrap();
-            }
+        for (number, title, text, action) in writes {
+            items[number] = (action > 0).then(|| item(number, &title, &text));
+            let projection = DocumentProjection {
+                document: DocumentId::entity(format!("{number:02}")),
+                // Some documents are left without items.
+                version: (number % 2 == 0 || action > 0).then_some(Version::UNREADABLE),
+                items: items[number].iter().cloned().collect(),
+                is_incomplete: false,
+            };
+            index.replace(&projection, &[Vec::new()]);
             if action == 4 {
                 index.commit().unwrap();
             }
         }
         index.commit().unwrap();
-        let item_count = items.iter().flatten().count();
         let query = query.join(" ");
         let searcher = index.searcher();
+        prop_assert_eq!(searcher.item_count(), items.iter().flatten().count());
         let query_terms = query_expansion::expand_query(searcher, &Analyzer::new(), &query);
         let query_terms = query_terms.unwrap();
-        let found = match_items(searcher, &query_terms, item_count, items.len()).unwrap();
         // The scan does not expand terms that no item has.
         prop_assume!(query_terms.terms.iter().all(|term| !term.is_replacement));
-        for (found, (score, coverage)) in found.iter().zip(reference_matches(&items, &query)) {
-            prop_assert_eq!(found.score > 0.0, score > 0.0);
-            prop_assert!((f64::from(found.score) - score).abs() < 1e-3, "{:?} {}", found, score);
-            prop_assert!((f64::from(found.coverage) - coverage).abs() < 1e-3, "{:?}", found);
+        let scorer = LexicalScorer::new(searcher, &query_terms).unwrap();
+        let expected = reference_matches(&items, &query);
+        let mut matched = Vec::new();
+        for segment in 0..searcher.segment_readers().len() {
+            for (doc, found) in (0..).zip(scorer.match_segment(segment).unwrap()) {
+                if found.score > 0.0 {
+                    let address = DocAddress::new(u32::try_from(segment).unwrap(), doc);
+                    let stored = searcher.stored_item(address).unwrap();
+                    let number: usize = stored.document.unwrap().name.parse().unwrap();
+                    let (score, coverage) = expected[number];
+                    prop_assert!((f64::from(found.score) - score).abs() < 1e-3, "{:?}", found);
+                    prop_assert!((f64::from(found.coverage) - coverage).abs() < 1e-3);
+                    matched.push((address, found));
+                }
+            }
+        }
+        let expected_count = expected.iter().filter(|(score, _)| *score > 0.0).count();
+        prop_assert_eq!(matched.len(), expected_count);
+        let (best, total) = scorer.best_items(None, 5).unwrap();
+        prop_assert_eq!((best.len(), total), (expected_count.min(5), expected_count));
+        let scores = scorer.match_items(&best).unwrap();
+        matched.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
+        for (found, (_, expected)) in scores.iter().zip(&matched) {
+            prop_assert!((found.score - expected.score).abs() < 1e-6);
         }
     }
 }

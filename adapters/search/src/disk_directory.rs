@@ -1,0 +1,428 @@
+//! A tantivy directory on disk that reads ranges of its files through one bounded cache.
+//!
+//! Files are read and never mapped: a mapped file that is cut kills the process. Each file ends
+//! with a trailer that names its index and itself, so that a file of another index is refused.
+//! Tantivy's own checksums cover the content of segment files; `meta.json` gets one here.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use tantivy::HasLen;
+use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
+use tantivy::directory::{
+    AntiCallToken, Directory, DirectoryLock, FileHandle, Lock, OwnedBytes, TerminatingWrite,
+    WatchCallback, WatchHandle, WritePtr,
+};
+
+/// Bytes that an entry of the cache costs besides its range, roughly.
+const ENTRY_BYTES: usize = 160;
+/// A range above this share of the budget is not cached, so that it cannot empty the cache.
+const MAX_RANGE_SHARE: usize = 8;
+const TRAILER_BYTES: usize = 4;
+
+/// The byte ranges that were read last, of the files of all open indexes.
+#[derive(Debug)]
+pub(crate) struct ByteCache {
+    /// Maximum size in bytes.
+    budget: usize,
+    ranges: Mutex<CachedRanges>,
+    next_file: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// A range by the number of its file, start and end.
+type RangeKey = (u64, usize, usize);
+
+#[derive(Debug)]
+struct CachedRanges {
+    by_use: LruCache<RangeKey, OwnedBytes>,
+    bytes: usize,
+}
+
+impl ByteCache {
+    pub(crate) fn new(budget: usize) -> Self {
+        Self {
+            budget,
+            // Unbounded: `insert` bounds the bytes, not the number of ranges.
+            ranges: Mutex::new(CachedRanges { by_use: LruCache::unbounded(), bytes: 0 }),
+            next_file: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    #[cfg_attr(not(test), expect(dead_code, reason = "no command shows them yet"))]
+    /// Ranges found in the cache, and ranges read from a file.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    fn get(&self, key: RangeKey) -> Option<OwnedBytes> {
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = ranges.by_use.get(&key).cloned();
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    fn insert(&self, key: RangeKey, bytes: &OwnedBytes) {
+        let cost = bytes.len() + ENTRY_BYTES;
+        if cost > self.budget / MAX_RANGE_SHARE {
+            return;
+        }
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(replaced) = ranges.by_use.put(key, bytes.clone()) {
+            ranges.bytes -= replaced.len() + ENTRY_BYTES;
+        }
+        ranges.bytes += cost;
+        while ranges.bytes > self.budget
+            && let Some((_, oldest)) = ranges.by_use.pop_lru()
+        {
+            ranges.bytes -= oldest.len() + ENTRY_BYTES;
+        }
+    }
+}
+
+/// The files of one index. Clones share them. Its owner locks the folder, so tantivy's own locks,
+/// which a killed process leaves behind, are not used.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskDirectory {
+    folder: Arc<Path>,
+    cache: Arc<ByteCache>,
+    /// Identifies the index in the trailers of its files.
+    index_id: u64,
+    /// True if files are synced when they are complete.
+    is_durable: Arc<AtomicBool>,
+    /// The number of each file in the cache. Reloaded readers open their files again and find what
+    /// they have read before.
+    numbers: Arc<Mutex<HashMap<PathBuf, u64>>>,
+}
+
+impl DiskDirectory {
+    pub(crate) fn new(folder: &Path, index_id: u64, cache: Arc<ByteCache>) -> Self {
+        let is_durable = Arc::new(AtomicBool::new(false));
+        Self { folder: folder.into(), cache, index_id, is_durable, numbers: Arc::default() }
+    }
+
+    /// Syncs the files that are written from now on, or no longer does. The index is a cache, so
+    /// only a state that the next process should trust is worth a sync.
+    #[expect(dead_code, reason = "index folders are not used yet")]
+    pub(crate) fn set_durable(&self, is_durable: bool) {
+        self.is_durable.store(is_durable, Ordering::Relaxed);
+    }
+
+    /// The checksum of index, file name and content. The content of a segment file is empty here:
+    /// tantivy has a checksum of it.
+    fn trailer(&self, name: &Path, content: &[u8]) -> [u8; TRAILER_BYTES] {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.index_id.to_le_bytes());
+        hasher.update(name.as_os_str().as_encoded_bytes());
+        // No name contains NUL, so no other name and content have the same bytes.
+        hasher.update(b"\0");
+        hasher.update(content);
+        hasher.finalize().to_le_bytes()
+    }
+
+    fn open_file(&self, name: &Path) -> io::Result<DiskFile> {
+        let file = File::open(self.folder.join(name))?;
+        let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let Some(length) = length.checked_sub(TRAILER_BYTES) else {
+            return Err(damaged_file(name));
+        };
+        let mut trailer = [0; TRAILER_BYTES];
+        file.read_exact_at(&mut trailer, length as u64)?;
+        if trailer != self.trailer(name, b"") {
+            return Err(damaged_file(name));
+        }
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = *numbers
+            .entry(name.to_owned())
+            .or_insert_with(|| self.cache.next_file.fetch_add(1, Ordering::Relaxed));
+        Ok(DiskFile { file, length, number, cache: Arc::clone(&self.cache) })
+    }
+
+    /// A name may return with other content, its number never does.
+    fn forget_number(&self, name: &Path) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    fn read_whole(&self, name: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = fs::read(self.folder.join(name))?;
+        match bytes.split_last_chunk() {
+            Some((content, trailer)) if *trailer == self.trailer(name, content) => {
+                let length = content.len();
+                bytes.truncate(length);
+                Ok(bytes)
+            }
+            _ => Err(damaged_file(name)),
+        }
+    }
+
+    fn replace_whole(&self, name: &Path, content: &[u8]) -> io::Result<()> {
+        let target = self.folder.join(name);
+        // One process writes the folder, and tantivy replaces one file at a time.
+        let temporary = target.with_extension("new");
+        let mut file = File::create(&temporary)?;
+        file.write_all(content)?;
+        file.write_all(&self.trailer(name, content))?;
+        if self.is_durable.load(Ordering::Relaxed) {
+            file.sync_data()?;
+        }
+        fs::rename(temporary, target)
+    }
+}
+
+fn damaged_file(name: &Path) -> io::Error {
+    let message = format!("{} is damaged or of another index", name.display());
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+impl Directory for DiskDirectory {
+    fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
+        match self.open_file(path) {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => Err(read_error(error, path)),
+        }
+    }
+
+    fn delete(&self, path: &Path) -> Result<(), DeleteError> {
+        self.forget_number(path);
+        fs::remove_file(self.folder.join(path)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DeleteError::FileDoesNotExist(path.to_owned()),
+            _ => DeleteError::IoError { io_error: Arc::new(error), filepath: path.to_owned() },
+        })
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool, OpenReadError> {
+        self.folder.join(path).try_exists().map_err(|error| read_error(error, path))
+    }
+
+    fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
+        self.forget_number(path);
+        let created = OpenOptions::new().write(true).create_new(true).open(self.folder.join(path));
+        let file = match created {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(OpenWriteError::FileAlreadyExists(path.to_owned()));
+            }
+            Err(error) => return Err(OpenWriteError::wrap_io_error(error, path.to_owned())),
+        };
+        let trailer = self.trailer(path, b"");
+        let is_durable = Arc::clone(&self.is_durable);
+        let writer = DiskWriter { file, trailer, is_durable };
+        Ok(io::BufWriter::new(Box::new(writer)))
+    }
+
+    fn atomic_read(&self, path: &Path) -> Result<Vec<u8>, OpenReadError> {
+        self.read_whole(path).map_err(|error| read_error(error, path))
+    }
+
+    fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
+        self.replace_whole(path, data)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        if self.is_durable.load(Ordering::Relaxed) {
+            return File::open(&self.folder)?.sync_all();
+        }
+        Ok(())
+    }
+
+    fn acquire_lock(&self, _: &Lock) -> Result<DirectoryLock, LockError> {
+        Ok(DirectoryLock::from(Box::new(())))
+    }
+
+    fn watch(&self, _: WatchCallback) -> tantivy::Result<WatchHandle> {
+        // Readers are reloaded after each commit, without a watcher.
+        Ok(WatchHandle::empty())
+    }
+}
+
+fn read_error(error: io::Error, path: &Path) -> OpenReadError {
+    match error.kind() {
+        io::ErrorKind::NotFound => OpenReadError::FileDoesNotExist(path.to_owned()),
+        _ => OpenReadError::wrap_io_error(error, path.to_owned()),
+    }
+}
+
+/// A complete file without its trailer.
+#[derive(Debug)]
+struct DiskFile {
+    file: File,
+    length: usize,
+    /// Its number in the cache.
+    number: u64,
+    cache: Arc<ByteCache>,
+}
+
+impl HasLen for DiskFile {
+    fn len(&self) -> usize {
+        self.length
+    }
+}
+
+impl FileHandle for DiskFile {
+    fn read_bytes(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
+        // Tantivy takes ranges from the content of files, which may be damaged.
+        if range.start > range.end || range.end > self.length {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a range is outside its file"));
+        }
+        let key = (self.number, range.start, range.end);
+        if let Some(bytes) = self.cache.get(key) {
+            return Ok(bytes);
+        }
+        let mut bytes = vec![0; range.len()];
+        self.file.read_exact_at(&mut bytes, range.start as u64)?;
+        let bytes = OwnedBytes::new(bytes);
+        self.cache.insert(key, &bytes);
+        Ok(bytes)
+    }
+}
+
+/// Writes a file and its trailer. Without its trailer a file is damaged.
+struct DiskWriter {
+    file: File,
+    trailer: [u8; TRAILER_BYTES],
+    is_durable: Arc<AtomicBool>,
+}
+
+impl Write for DiskWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl TerminatingWrite for DiskWriter {
+    fn terminate_ref(&mut self, _: AntiCallToken) -> io::Result<()> {
+        self.file.write_all(&self.trailer)?;
+        if self.is_durable.load(Ordering::Relaxed) {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tantivy::collector::{Count, TopDocs};
+    use tantivy::index::IndexSettings;
+    use tantivy::query::TermQuery;
+    use tantivy::schema::{IndexRecordOption, STRING, Schema};
+    use tantivy::{Index, ReloadPolicy, Term, doc};
+
+    use super::*;
+
+    fn directory(folder: &Path, index_id: u64) -> DiskDirectory {
+        DiskDirectory::new(folder, index_id, Arc::new(ByteCache::new(1 << 20)))
+    }
+
+    fn schema() -> Schema {
+        let mut builder = Schema::builder();
+        builder.add_text_field("word", STRING);
+        builder.build()
+    }
+
+    /// Adds documents with these words in one commit.
+    fn add(index: &Index, words: &[&str]) {
+        let word = index.schema().get_field("word").unwrap();
+        let mut writer = index.writer_with_num_threads::<tantivy::TantivyDocument>(1, 15_000_000);
+        let writer = writer.as_mut().unwrap();
+        for text in words {
+            writer.add_document(doc!(word => *text)).unwrap();
+        }
+        writer.commit().unwrap();
+    }
+
+    fn count(index: &Index, text: &str) -> tantivy::Result<usize> {
+        let word = index.schema().get_field("word")?;
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let query = TermQuery::new(Term::from_field_text(word, text), IndexRecordOption::Basic);
+        let top = TopDocs::with_limit(10).order_by_score();
+        let (_, count) = reader.searcher().search(&query, &(top, Count))?;
+        Ok(count)
+    }
+
+    #[test]
+    fn reopened_index_finds_what_was_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = Index::create(directory(folder.path(), 1), schema(), IndexSettings::default());
+        let index = index.unwrap();
+        add(&index, &["one", "two"]);
+        add(&index, &["two"]);
+        let reopened = Index::open(directory(folder.path(), 1)).unwrap();
+        assert_eq!((count(&reopened, "one").unwrap(), count(&reopened, "two").unwrap()), (1, 2));
+        assert!(reopened.validate_checksum().unwrap().is_empty());
+    }
+
+    #[test]
+    fn file_of_another_index_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = Index::create(directory(folder.path(), 1), schema(), IndexSettings::default());
+        add(&index.unwrap(), &["one"]);
+        Index::open(directory(folder.path(), 2)).unwrap_err();
+    }
+
+    #[test]
+    fn file_cut_anywhere_is_refused_or_answers_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = Index::create(directory(folder.path(), 1), schema(), IndexSettings::default());
+        add(&index.unwrap(), &["one", "two"]);
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let bytes = fs::read(&path).unwrap();
+            for length in 0..bytes.len() {
+                fs::write(&path, &bytes[..length]).unwrap();
+                let found =
+                    Index::open(directory(folder.path(), 1)).and_then(|index| count(&index, "two"));
+                // Tantivy does not read every file for this query.
+                assert!(matches!(found, Err(_) | Ok(1)), "{path:?} {length}: {found:?}");
+            }
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn file_cut_under_an_open_reader_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = directory(folder.path(), 1);
+        let mut writer = directory.open_write(Path::new("file")).unwrap();
+        writer.write_all(&[7; 1_000]).unwrap();
+        writer.terminate().unwrap();
+        let file = directory.get_file_handle(Path::new("file")).unwrap();
+        File::options().write(true).open(folder.path().join("file")).unwrap().set_len(10).unwrap();
+        assert_eq!(&file.read_bytes(0..10).unwrap()[..], &[7; 10]);
+        file.read_bytes(500..600).unwrap_err();
+    }
+
+    #[test]
+    fn byte_cache_stays_within_its_budget() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Arc::new(ByteCache::new(64 * 1024));
+        let directory = DiskDirectory::new(folder.path(), 1, Arc::clone(&cache));
+        let mut writer = directory.open_write(Path::new("file")).unwrap();
+        writer.write_all(&vec![7; 1 << 20]).unwrap();
+        writer.terminate().unwrap();
+        let file = directory.get_file_handle(Path::new("file")).unwrap();
+        for start in (0..1 << 20).step_by(4096) {
+            file.read_bytes(start..start + 4096).unwrap();
+            assert!(cache.ranges.lock().unwrap().bytes <= 64 * 1024);
+        }
+        file.read_bytes(0..1 << 20).unwrap();
+        let misses = cache.counts().1;
+        // The last range that fits is still there, although a large one was read after it.
+        file.read_bytes((1 << 20) - 4096..1 << 20).unwrap();
+        assert_eq!(cache.counts(), (1, misses));
+    }
+}
