@@ -31,6 +31,7 @@ mod store_inner;
 mod system;
 mod system_folders;
 mod team;
+mod two_threads;
 mod unread_files;
 
 use std::collections::BTreeMap;

@@ -18,6 +18,7 @@ use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
 };
 use crate::read_file::FileStamp;
+use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;
 
 /// The number of documents that an area may have.
@@ -51,7 +52,7 @@ pub(crate) fn list_documents(
     enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
 ) -> StoreResult<AreaListing> {
     let (listed, unread) = (Vec::new(), UnreadFiles::default());
-    let walk = AreaWalk { area, pending: Vec::new(), listed, unread, obstacles };
+    let walk = AreaWalk { area, pending: Vec::new(), listed, files: Vec::new(), unread, obstacles };
     walk.run(root, enter)
 }
 
@@ -67,6 +68,8 @@ struct AreaWalk<'a> {
     /// when it is listed.
     pending: Vec<PendingFolder>,
     listed: Vec<ListedFile>,
+    /// Files of the current folder that may be documents.
+    files: Vec<String>,
     unread: UnreadFiles,
     obstacles: Option<&'a mut CopyObstacles>,
 }
@@ -170,13 +173,17 @@ impl AreaWalk<'_> {
             let entry = entry.map_err(|error| not_listed(&display_path, error))?;
             self.list_entry(&handle, folder, &entry);
             // Protects against a wrong root, such as a folder of many repositories.
-            if self.listed.len() > MAX_DOCUMENTS {
+            if self.listed.len() + self.files.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
                     place: self.area.top_folder().to_owned(),
                     reason: format!("more than {MAX_DOCUMENTS} documents; split the repository"),
                 });
             }
         }
+        let (handle, kind, prefix) = (&*handle, folder.kind, &folder.name_prefix);
+        self.listed.extend(on_two_threads(&std::mem::take(&mut self.files), |files| {
+            stat_documents(handle, kind, prefix, files)
+        }));
         Ok(())
     }
 
@@ -204,8 +211,9 @@ impl AreaWalk<'_> {
             let path = folder.display_path(self.area);
             return self.unread.add_other_file(folder.kind, &path, file, file_type);
         };
-        let id = DocumentId { kind: folder.kind, name: format!("{}{stem}", folder.name_prefix) };
         if let Some(obstacles) = &mut self.obstacles {
+            let name = format!("{}{stem}", folder.name_prefix);
+            let id = DocumentId { kind: folder.kind, name };
             let path = id.to_string();
             if let Err(reason) = id.check() {
                 let reason = format!("can't be copied ({reason}); rename it");
@@ -213,9 +221,7 @@ impl AreaWalk<'_> {
             }
             check_copyable(handle, file, &path, obstacles);
         }
-        if let Some(stamp) = stat_file(handle, file) {
-            self.listed.push(ListedFile { id, stamp });
-        }
+        self.files.push(file.to_owned());
     }
 
     fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
@@ -261,6 +267,23 @@ impl AreaWalk<'_> {
         }
         Ok(())
     }
+}
+
+fn stat_documents(
+    folder: &OwnedFd,
+    kind: DocumentKind,
+    name_prefix: &str,
+    files: &[String],
+) -> Vec<ListedFile> {
+    let mut listed = Vec::with_capacity(files.len());
+    for file in files {
+        // `None` if the file was removed since, or is a folder.
+        if let Some(stamp) = stat_file(folder, file) {
+            let name = format!("{name_prefix}{}", file.strip_suffix(".md").unwrap_or(file));
+            listed.push(ListedFile { id: DocumentId { kind, name }, stamp });
+        }
+    }
+    listed
 }
 
 fn not_listed(path: &str, error: Errno) -> StoreError {

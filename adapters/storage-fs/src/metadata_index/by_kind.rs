@@ -45,19 +45,31 @@ impl KindIndex {
         self.entries.insert(name, IndexEntry { metadata, file });
     }
 
-    /// Inserts entries of the cache file. Known documents are newer.
-    pub(crate) fn insert_all(&mut self, mut cached: Vec<(Arc<str>, IndexEntry)>) {
-        cached.retain(|(name, _)| !self.entries.contains_key(name));
+    /// Creates an index of entries that are sorted by name.
+    pub(crate) fn new(sorted: Vec<(Arc<str>, IndexEntry)>) -> Self {
         let (mut by_reference, mut by_link_target) = (Vec::new(), Vec::new());
-        for (name, entry) in &cached {
+        for (name, entry) in &sorted {
             let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
             by_reference.extend(reference.map(|hash| (hash, Arc::clone(name))));
             by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(name))));
         }
         // Collected first: a tree of sorted entries is built faster and takes half the memory.
-        self.by_reference.append(&mut HashLookup::from_iter(by_reference));
-        self.by_link_target.append(&mut HashLookup::from_iter(by_link_target));
-        self.entries.append(&mut BTreeMap::from_iter(cached));
+        Self {
+            entries: sorted.into_iter().collect(),
+            by_reference: by_reference.into_iter().collect(),
+            by_link_target: by_link_target.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the documents of the cache file that are not known, because the others are newer.
+    pub(crate) fn add_cached(&mut self, mut cached: Self) {
+        for name in self.entries.keys() {
+            cached.remove(name);
+        }
+        self.entries.append(&mut cached.entries);
+        self.by_reference.append(&mut cached.by_reference);
+        self.by_link_target.append(&mut cached.by_link_target);
     }
 
     /// Frees the memory that inserting many entries in their order leaves unused.

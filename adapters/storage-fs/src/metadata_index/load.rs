@@ -3,18 +3,22 @@
 //! The cache is in the user's cache folder. A cached entry is valid while its file has the same
 //! stamp.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write};
 
-use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use super::by_kind::{FileState, IndexEntry, KindIndex};
+use super::stored_metadata::StoredMetadata;
+use crate::layout::{DocumentArea, ProjectTree};
 use crate::list_files;
 use crate::read_file::{ClockTime, FileStamp, read_once, retry_partial};
+use crate::two_threads::on_two_threads;
 
 /// Metadata read from a file. A file that can't be read has metadata that holds the error.
 pub(crate) struct LoadedMetadata {
@@ -72,17 +76,15 @@ pub(crate) fn load_all(
     tree: &ProjectTree<'_>,
     mut store: impl FnMut(&DocumentId, Option<LoadedMetadata>),
 ) {
-    const MAX_SEQUENTIAL: usize = 64;
     let (root, layout) = tree.parts();
     let tree = &ProjectTree::read_only(root, layout);
     let (mut partial_ids, mut partial) = (Vec::new(), Vec::new());
     for chunk in ids.chunks(CHUNK_DOCUMENTS) {
-        // With few files, starting a thread costs more than it saves.
-        let loaded = if chunk.len() <= MAX_SEQUENTIAL {
-            load_each(chunk, tree)
-        } else {
-            load_on_two_threads(chunk, tree)
-        };
+        let loaded = on_two_threads(chunk, |ids| {
+            // A tree can't be shared between threads.
+            let tree = &ProjectTree::read_only(root, layout);
+            ids.iter().map(|id| load_one(id, tree)).collect()
+        });
         for (id, loaded) in chunk.iter().zip(loaded) {
             if is_partial(loaded.as_ref()) {
                 partial_ids.push(id.clone());
@@ -105,36 +107,6 @@ pub(crate) fn load_all(
 
 fn is_partial(loaded: Option<&LoadedMetadata>) -> bool {
     loaded.is_some_and(|loaded| loaded.is_partial)
-}
-
-fn load_on_two_threads(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
-    let (root, layout) = tree.parts();
-    let (left, right) = ids.split_at(ids.len() / 2);
-    thread::scope(|scope| {
-        let spawned =
-            thread::Builder::new().spawn_scoped(scope, || load_beneath(root, layout, right));
-        let mut loaded = load_each(left, tree);
-        loaded.extend(match spawned.map(thread::ScopedJoinHandle::join) {
-            Ok(Ok(loaded)) => loaded,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // The thread limit is reached.
-            Err(_) => load_beneath(root, layout, right),
-        });
-        loaded
-    })
-}
-
-/// A [`ProjectTree`] can't be shared between threads, so each thread has its own.
-fn load_beneath(
-    root: &ProjectRoot,
-    layout: &RequirementsLayout,
-    ids: &[DocumentId],
-) -> Vec<Option<LoadedMetadata>> {
-    load_each(ids, &ProjectTree::read_only(root, layout))
-}
-
-fn load_each(ids: &[DocumentId], tree: &ProjectTree<'_>) -> Vec<Option<LoadedMetadata>> {
-    ids.iter().map(|id| load_one(id, tree)).collect()
 }
 
 fn load_one(id: &DocumentId, tree: &ProjectTree<'_>) -> Option<LoadedMetadata> {
@@ -188,8 +160,6 @@ type RowStart<'a> = (DocumentKind, &'a str, FileStamp, usize);
 
 impl CacheRows {
     /// Appends a document with its metadata as [`StoredMetadata::row`].
-    ///
-    /// [`StoredMetadata::row`]: super::stored_metadata::StoredMetadata::row
     pub(crate) fn push(&mut self, kind: DocumentKind, name: &str, stamp: FileStamp, row: &[u8]) {
         let start: RowStart<'_> = (kind, name, stamp, row.len());
         if let Ok(start) = postcard::to_allocvec(&start) {
@@ -218,9 +188,19 @@ fn file_header() -> Vec<u8> {
 
 impl MetadataCache {
     /// Reads the cached metadata of an area of the project at `path`. Without a valid cache file
-    /// there are no rows.
-    pub(crate) fn load(&self, path: &Path, area: DocumentArea) -> CacheRows {
-        self.read_rows(path, area).unwrap_or_default()
+    /// there is none.
+    pub(crate) fn load(&self, path: &Path, area: DocumentArea) -> HashMap<DocumentKind, KindIndex> {
+        let mut rows = self.read_rows(path, area).unwrap_or_default();
+        let mut kinds: HashMap<DocumentKind, Vec<(Arc<str>, IndexEntry)>> = HashMap::new();
+        while let Some((kind, name, stamp, row)) = rows.read_next() {
+            let entries = kinds.entry(kind).or_default();
+            let Some(metadata) = StoredMetadata::from_row(name, row, entries.len()) else { break };
+            // Scans are numbered from 1, so the next one removes an entry that it does not list.
+            let (stamp, is_stamp_reliable) = (Some(stamp), true);
+            let file = FileState { stamp, is_stamp_reliable, ..FileState::default() };
+            entries.push((Arc::from(name), IndexEntry { metadata, file }));
+        }
+        kinds.into_iter().map(|(kind, entries)| (kind, KindIndex::new(entries))).collect()
     }
 
     fn read_rows(&self, path: &Path, area: DocumentArea) -> Option<CacheRows> {

@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
@@ -31,7 +32,7 @@ use crate::sequence::{HighWaterMarks, IssuedNumbers};
 use body_cache::BodyCache;
 use by_kind::{FileState, IndexEntry, KindIndex};
 use load::{CacheRows, LoadedMetadata, MetadataCache, load_all};
-use stored_metadata::{MAX_DECODED, StoredMetadata};
+use stored_metadata::MAX_DECODED;
 use watch_state::WatchState;
 
 /// The metadata index of one project.
@@ -279,19 +280,15 @@ impl MetadataIndex {
         }
     }
 
-    fn insert_cached(&mut self, mut rows: CacheRows) {
-        let mut cached: HashMap<DocumentKind, Vec<(Arc<str>, IndexEntry)>> = HashMap::new();
-        while let Some((kind, name, stamp, row)) = rows.read_next() {
-            let entries = cached.entry(kind).or_default();
-            let Some(metadata) = StoredMetadata::from_row(name, row, entries.len()) else { break };
-            // Scans are numbered from 1, so the next one removes an entry that it does not list.
-            let (stamp, is_stamp_reliable) = (Some(stamp), true);
-            let file = FileState { stamp, is_stamp_reliable, ..FileState::default() };
-            entries.push((Arc::from(name), IndexEntry { metadata, file }));
-            self.numbers.add(&DocumentId { kind, name: name.to_owned() });
-        }
-        for (kind, entries) in cached {
-            self.kinds.entry(kind).or_default().insert_all(entries);
+    fn insert_cached(&mut self, cached: HashMap<DocumentKind, KindIndex>) {
+        for (kind, cached) in cached {
+            // Only items have numbers.
+            if DocumentArea::of_kind(kind) == Some(DocumentArea::Backlog) {
+                for name in cached.entries.keys() {
+                    self.numbers.add(&DocumentId { kind, name: name.to_string() });
+                }
+            }
+            self.kinds.entry(kind).or_default().add_cached(cached);
         }
     }
 
@@ -371,10 +368,6 @@ impl MetadataIndex {
         cache: &MetadataCache,
         is_full: bool,
     ) -> StoreResult<()> {
-        if !self.watch_state(area).is_cache_loaded {
-            self.watch_state(area).is_cache_loaded = true;
-            self.insert_cached(cache.load(path, area));
-        }
         // Before anything is read, so that later changes cause new events.
         let is_watcher_valid = self.drain_events(area);
         let state = self.watch_state(area);
@@ -390,11 +383,24 @@ impl MetadataIndex {
         if watcher.is_none() {
             watcher = TreeWatcher::start(&self.watch_queue, tree.root, path, area);
         }
-        let listed = list_files::list_documents(tree.root, area, None, &mut |handle, folder| {
-            if let Some(watcher) = &mut watcher {
-                watcher.add_folder(handle, folder);
-            }
+        let is_cache_loaded = self.watch_state(area).is_cache_loaded;
+        let (listed, cached) = thread::scope(|scope| {
+            let builder = thread::Builder::new();
+            // Loading takes as long as listing.
+            let loading =
+                (!is_cache_loaded).then(|| builder.spawn_scoped(scope, || cache.load(path, area)));
+            let listed =
+                list_files::list_documents(tree.root, area, None, &mut |handle, folder| {
+                    if let Some(watcher) = &mut watcher {
+                        watcher.add_folder(handle, folder);
+                    }
+                });
+            // Without a thread, or after a panic, all documents are read.
+            let cached = loading.and_then(Result::ok).and_then(|loading| loading.join().ok());
+            (listed, cached.unwrap_or_default())
         });
+        self.watch_state(area).is_cache_loaded = true;
+        self.insert_cached(cached);
         // A watcher that misses a folder is useless; the next refresh tries a new one.
         let watcher = watcher.filter(TreeWatcher::is_complete);
         let listed = listed?;
