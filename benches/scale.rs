@@ -4,6 +4,9 @@
 //! [--storage sqlite] [--folder DIR]`. The profile is that of releases. A million items need
 //! about 10 GiB in DIR and, depending on the storage, a quarter of an hour.
 //!
+//! `--projects 10000 [--storage sqlite,fs]` measures small projects on one HTTP server instead:
+//! calls at random over all of them, memory and descriptors.
+//!
 //! A bar is a ratio of medians: the largest size divided by the smallest, in one run. It is also
 //! met by a call that stays within an absolute time at the largest size. A missed bar fails.
 
@@ -13,11 +16,16 @@
 mod bars;
 #[path = "scale/calls.rs"]
 mod calls;
+#[path = "team/connection.rs"]
+#[expect(dead_code, reason = "another bench uses the rest")]
+mod connection;
 #[path = "harness/mod.rs"]
 #[expect(dead_code, reason = "other benches use the rest")]
 mod harness;
 #[path = "scale/items.rs"]
 mod items;
+#[path = "scale/many_projects.rs"]
+mod many_projects;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -29,6 +37,7 @@ use harness::client::{Client, server_program};
 use harness::language::SyntheticLanguage;
 use harness::report::{Times, header};
 use harness::{Arguments, Result, process};
+use reqlore_domain::project_key::ProjectKey;
 use serde_json::json;
 
 use bars::Measurements;
@@ -45,6 +54,9 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> Result<()> {
+    if let Some(count) = arguments.value("--projects") {
+        return many_projects::measure(arguments, count.parse()?);
+    }
     let storage = arguments.value("--storage").unwrap_or("sqlite");
     let mut sizes: Vec<usize> = Vec::new();
     for size in arguments.value("--sizes").unwrap_or(DEFAULT_SIZES).split(',') {
@@ -83,8 +95,9 @@ impl BenchProject {
     ) -> Result<Self> {
         let size = ProjectSize { total };
         let dump = folder.join("project.dump");
+        let only_project = vec![(ProjectKey::default(), 0)];
         let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
-        runtime.block_on(items::write_dump(&dump, language, size))?;
+        runtime.block_on(items::write_dump(&dump, language, size, only_project))?;
         let mut project = Self {
             folder: folder.join("project"),
             cache: folder.join("cache"),

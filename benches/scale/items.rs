@@ -1,5 +1,6 @@
 //! A reproducible project of any size: epics, stories, requirements and entities with tags.
 
+use std::fs;
 use std::path::Path;
 
 use reqlore_domain::backlog::{
@@ -36,66 +37,121 @@ impl ProjectSize {
     }
 
     pub(crate) fn stories(self) -> usize {
-        self.epics() * 9
+        self.percentage(9)
     }
 
     pub(crate) fn entities(self) -> usize {
-        self.epics() * 10
+        self.percentage(10)
     }
 
     pub(crate) fn requirements(self) -> usize {
-        self.epics() * 80
+        self.percentage(80)
+    }
+
+    pub(crate) fn documents(self) -> usize {
+        self.epics() + self.stories() + self.entities() + self.requirements()
+    }
+
+    /// A project has whole hundreds of documents, or fewer than a hundred.
+    fn percentage(self, percent: usize) -> usize {
+        if self.total < 100 { self.total * percent / 100 } else { self.epics() * percent }
     }
 }
 
-/// Writes a dump file of the project.
-pub(crate) async fn write_dump(
-    file: &Path,
-    language: &SyntheticLanguage,
-    size: ProjectSize,
-) -> Result<()> {
-    let mut writer = DumpFile::new(file).import().await?;
-    // In the order of archives: by kind, then by name.
-    let mut names = Vec::new();
+/// The documents of a project with their numbers, in the order of archives: by kind, then by name.
+fn documents(size: ProjectSize) -> Result<Vec<(DocumentId, usize)>> {
+    let mut names = Vec::with_capacity(size.documents());
     for number in 0..size.entities() {
         names.push((DocumentId::entity(entity_name(number)), number));
     }
-    let counts = [
-        (ItemKind::Epic, size.epics()),
-        (ItemKind::UserStory, size.stories()),
-        (ItemKind::Requirement, size.requirements()),
-    ];
-    for (kind, count) in counts {
+    for (kind, count) in counts(size) {
         for number in 1..=count {
             let suffix = uid_suffix(kind, number);
             names.push((reference(kind, number)?.document_id("", &suffix), number));
         }
     }
     names.sort();
-    for batch in names.chunks(BATCH_RECORDS) {
-        let mut records = Vec::with_capacity(BATCH_RECORDS);
-        for (id, number) in batch {
-            let text = match Reference::from_document(id) {
-                Some(Reference { kind, .. }) => item_text(language, kind, *number, size)?,
-                None => entity_text(language, *number),
-            };
-            records.push(record(id, text, *number)?);
+    Ok(names)
+}
+
+fn counts(size: ProjectSize) -> [(ItemKind, usize); 3] {
+    [
+        (ItemKind::Epic, size.epics()),
+        (ItemKind::UserStory, size.stories()),
+        (ItemKind::Requirement, size.requirements()),
+    ]
+}
+
+/// Writes a dump file of projects of one size. The texts depend on the seed of their project.
+pub(crate) async fn write_dump(
+    file: &Path,
+    language: &SyntheticLanguage,
+    size: ProjectSize,
+    projects: Vec<(ProjectKey, u64)>,
+) -> Result<()> {
+    let mut writer = DumpFile::new(file).import().await?;
+    let documents = documents(size)?;
+    for (project, seed) in &projects {
+        for batch in documents.chunks(BATCH_RECORDS) {
+            let mut records = Vec::with_capacity(BATCH_RECORDS);
+            for (id, number) in batch {
+                let text = text_of(id, *number, language, size, *seed)?;
+                records.push(record(project, id, text, *number)?);
+            }
+            writer.write_batch(records).await?;
         }
-        writer.write_batch(records).await?;
     }
     let mut marks = Vec::new();
-    for (kind, count) in counts {
-        let mark =
-            HighWaterMark { project: ProjectKey::default(), kind, number: count.try_into()? };
-        marks.push(ArchiveRecord::HighWaterMark(mark));
+    for (project, _) in projects {
+        for (kind, count) in counts(size) {
+            let (project, number) = (project.clone(), count.try_into()?);
+            marks.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
+        }
     }
-    writer.write_batch(marks).await?;
+    for batch in marks.chunks(BATCH_RECORDS) {
+        writer.write_batch(batch.to_vec()).await?;
+    }
     Ok(writer.finish().await?)
 }
 
-fn record(id: &DocumentId, text: String, number: usize) -> Result<ArchiveRecord> {
+/// Writes the files of a project.
+pub(crate) fn write_files(
+    project: &Path,
+    language: &SyntheticLanguage,
+    size: ProjectSize,
+    seed: u64,
+) -> Result<()> {
+    for (id, number) in documents(size)? {
+        let path = project.join(id.to_string());
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(path, text_of(&id, number, language, size, seed)?)?;
+    }
+    Ok(())
+}
+
+fn text_of(
+    id: &DocumentId,
+    number: usize,
+    language: &SyntheticLanguage,
+    size: ProjectSize,
+    seed: u64,
+) -> Result<String> {
+    match Reference::from_document(id) {
+        Some(Reference { kind, .. }) => item_text(language, kind, number, size, seed),
+        None => Ok(entity_text(language, number, seed)),
+    }
+}
+
+fn record(
+    project: &ProjectKey,
+    id: &DocumentId,
+    text: String,
+    number: usize,
+) -> Result<ArchiveRecord> {
     Ok(ArchiveRecord::Document(DocumentRecord {
-        project: ProjectKey::default(),
+        project: project.clone(),
         document: Document::new(id.clone(), text.into()),
         modified: timestamp(number)?,
         path: None,
@@ -116,8 +172,8 @@ fn entity_name(number: usize) -> String {
     format!("decisions/dec-{number:07x}")
 }
 
-fn entity_text(language: &SyntheticLanguage, number: usize) -> String {
-    let mut random = Random::new(1_000_000_007 + number as u64);
+fn entity_text(language: &SyntheticLanguage, number: usize, seed: u64) -> String {
+    let mut random = Random::new(seed + 1_000_000_007 + number as u64);
     let title = language.words(&mut random, 6);
     let first = number as u64 % TAGS;
     let second = random.next() % TAGS;
@@ -133,8 +189,9 @@ fn item_text(
     kind: ItemKind,
     number: usize,
     size: ProjectSize,
+    seed: u64,
 ) -> Result<String> {
-    let mut random = Random::new((number * 4 + kind as usize) as u64);
+    let mut random = item_random(kind, number, seed);
     let title = language.words(&mut random, 6);
     let description = format!(
         "WHEN {}, THEN {}.\n\n{}.",
@@ -172,6 +229,15 @@ fn item_text(
         created_at: timestamp(number)?,
     };
     Ok(item.text()?)
+}
+
+fn item_random(kind: ItemKind, number: usize, seed: u64) -> Random {
+    Random::new(seed + (number * 4 + kind as usize) as u64)
+}
+
+/// The title begins the text of an item.
+pub(crate) fn requirement_title(language: &SyntheticLanguage, number: usize, seed: u64) -> String {
+    language.words(&mut item_random(ItemKind::Requirement, number, seed), 6)
 }
 
 fn link_target(kind: ItemKind, number: usize) -> Result<LinkTarget> {

@@ -32,6 +32,7 @@ mod init_remove;
 mod json_rpc;
 mod knowledge;
 mod language;
+mod many_projects;
 mod model;
 mod output_limits;
 mod pagination;
